@@ -47,6 +47,14 @@ async def get_receipt(tenant: Stubs, receipt_id: str) -> pb.RecallReceipt:
     return (await tenant.recall.GetRecallReceipt(pb.GetRecallReceiptRequest(receipt_id=receipt_id))).receipt
 
 
+async def list_receipts(tenant: Stubs, **fields: Any) -> pb.ListRecallReceiptsResponse:
+    return await tenant.recall.ListRecallReceipts(pb.ListRecallReceiptsRequest(**fields))
+
+
+async def listed_ids(tenant: Stubs, **fields: Any) -> list[str]:
+    return [receipt.receipt_id for receipt in (await list_receipts(tenant, **fields)).receipts]
+
+
 async def logged_recalls(tenant: Tenant, count: int) -> None:
     request = access_log_pb2.ListAccessLogRequest(page_size=1000)
     while True:

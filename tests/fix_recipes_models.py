@@ -61,6 +61,7 @@ async def _receipt(world: World) -> str:
 
 MAKERS["receipt_id"] = _receipt
 _recall("GetRecallReceipt", "receipt_id")
+_recall("ListRecallReceipts", "receipt_id", build=lambda _t, _w: {})
 _recall("ReplayRecall", "receipt_id")
 _recall(
     "DiffRecall",

@@ -1,4 +1,4 @@
-"""`skein receipts`: save, verify offline, compare."""
+"""`skein receipts`: list, save, verify offline, replay, compare."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 from fix_cluster import test_environment
 from fix_command import skein
-from fix_receipts import recall, recall_with_receipt, remember, set_policy
+from fix_receipts import get_receipt, recall, recall_with_receipt, remember, set_policy
 
 from skein.memory.v1 import memory_pb2
 from skein_cluster.cli.exit_codes import ExitCode
+from skein_kit.ids import now
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,6 +58,30 @@ async def test_a_saved_receipt_is_verified_without_a_cluster(
         changed = await skein("receipts", "verify", str(file), "--keys", str(keys), environment=offline)
         assert changed.code == ExitCode.REFUSED, name
         assert "not valid" in changed.err
+
+
+async def test_receipts_are_found_by_time_and_principal_and_replayed(
+    tenant: Tenant, environment: dict[str, str]
+) -> None:
+    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
+    await remember(tenant, "The kettle is red.")
+    first = await recall_with_receipt(tenant, "which colour has the kettle?")
+    between = now()
+    second = await recall(tenant, "which colour has the kettle?")
+    principal = (await get_receipt(tenant, second.receipt_id)).principal
+
+    listed = await skein(
+        *("receipts", "list", "--principal", principal, "--until", between.isoformat(), "--json"),
+        environment=environment,
+    )
+    shown = await skein("receipts", "list", "--since", between.isoformat(), environment=environment)
+    replayed = await skein("receipts", "replay", first.receipt_id, environment=environment)
+
+    assert [one["receipt_id"] for one in listed.json["receipts"]] == [first.receipt_id]
+    assert second.receipt_id in shown.out
+    assert first.receipt_id not in shown.out
+    assert "kettle?" in shown.out
+    assert (replayed.code, "The search found the same." in replayed.out) == (ExitCode.OK, True)
 
 
 async def test_an_unknown_receipt_is_refused(tenant: Tenant, environment: dict[str, str], tmp_path: Path) -> None:

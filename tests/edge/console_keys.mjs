@@ -43,7 +43,8 @@ const paths = [
   '', 'start', 'search?q=Anna', 'memories', `memory?id=${ids.memory}`, `edit?id=${ids.memory}`, `graph?id=${ids.memory}`,
   `lineage?id=${ids.memory}`, 'blocks',
   `block?id=${ids.block}`, 'sessions', 'session?id=kitchen-2026-04-02', 'conflicts', 'changes', 'webhooks', `webhook?id=${ids.webhook}`,
-  'members', 'usage', 'policy', 'jobs', 'keys', 'certificates',
+  'members', 'usage', 'policy', 'jobs', 'keys', 'certificates', 'receipts', `receipt?id=${ids.receipt}`,
+  `difference?id=${ids.receipt}&other=${ids.other}`,
 ];
 for (const path of paths) {
   await page.goto(`${ORIGIN}/console/${TENANT}/${path}`.replace(/\/$/, ''));

@@ -40,6 +40,29 @@ await plain.getByRole('link', { name: 'Edit', exact: true }).click();
 await press('Save the memory');
 seen.told.unchanged = await status();
 
+// Why an answer was given: its receipt, replayed after a change, and compared with the answer of now.
+await plain.goto(`${console_}/search?q=what+does+Anna+drink%3F`);
+await plain.getByRole('link', { name: 'Why this answer' }).click();
+const receipt = plain.url();
+await ask({ change: 'Anna prefers black tea to coffee.' });
+await press('Replay the answer');
+seen.told.replayed = await status();
+await plain.getByText('Why this result').first().click();
+await look(plain, 'receipt-replayed');
+await press('Compare with the answer now');
+seen.told.difference = await status();
+const difference = plain.url();
+const other = new URL(difference).searchParams.get('other');
+await plain.goto(receipt);
+await plain.getByText('Compare with another receipt').click();
+await plain.getByLabel('Id of the other receipt').fill(other);
+await press('Compare with this one');
+seen.told.compared = plain.url() === difference;
+await plain.getByRole('link', { name: 'Earlier answer' }).click();
+const [file] = await Promise.all([plain.waitForEvent('download'), plain.getByRole('link', { name: 'Download the receipt' }).click()]);
+seen.told.file = file.suggestedFilename();
+seen.told.receipt = new URL(receipt).searchParams.get('id');
+
 await to(plain, 'Blocks');
 await plain.getByLabel('Label', { exact: true }).last().fill('persona');
 await plain.getByLabel('Text', { exact: true }).fill('You are kind.\nYou are brief.');
@@ -82,6 +105,7 @@ const pages = [
   ['start', `${console_}/start?q=who+repairs+clocks%3F`], ['edit', `${console_}/edit?id=${MEMORY}`], ['blocks', `${console_}/blocks`],
   ['block', block], ['webhooks', `${console_}/webhooks`], ['webhook', webhook], ['members', `${console_}/members`], ['usage', `${console_}/usage`],
   ['jobs', `${console_}/jobs`], ['certificates', `${console_}/certificates`],
+  ['receipts', `${console_}/receipts`], ['receipt', receipt], ['difference', difference],
 ];
 for (const [kind, options] of [
   ['light', { viewport: LARGE, colorScheme: 'light' }],

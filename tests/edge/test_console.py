@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fix_console import attempt_deliveries, certify, furnished
 from fix_node import run, tool, version_of
+from fix_receipts import recall_with_receipt, set_policy
 from fix_web import PASSWORD, new_person
 
 from skein.memory.v1 import blocks_pb2, memory_pb2, webhooks_pb2
@@ -87,6 +89,8 @@ async def test_a_tenant_is_managed_without_script_and_on_every_screen(
 ) -> None:
     seeded = await furnished(tenant)
     await certify(tenant)
+    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
+    await recall_with_receipt(tenant, "tea")
     memory_id = seeded.memory_ids["tea"]
     person = await new_person(cluster, tenant, role=members_pb2.ROLE_OWNER)
     folder = Path(os.environ.get("CONSOLE_SCREENSHOTS", tmp_path)).absolute()
@@ -126,6 +130,9 @@ async def test_a_tenant_is_managed_without_script_and_on_every_screen(
     assert "Compare both" in text["conflict"]
     assert text["marked"] == ["black", "green", "Never after six."]
     assert (text["edited"], text["unchanged"]) == ("The memory is saved.", "Nothing was changed.")
+    assert text["replayed"].startswith("Replayed: the search, run again on what it saw then, found the same.")
+    assert re.match(r"[1-9]\d* items? ha(s|ve) another rank or another text", text["difference"])
+    assert (text["compared"], text["file"]) == (True, f"{text['receipt']}.json")
     assert text["block"] == "The block is created."
     assert text["history"] == ["are brief.", "never guess."]
     assert (text["failure"], text["retried"]) == ("the address is not public", "The delivery is tried again now.")
@@ -142,7 +149,11 @@ async def test_every_page_is_used_with_keys_alone(cluster: Cluster, tenant: Tena
     block = blocks_pb2.CreateBlockRequest(block=blocks_pb2.Block(label="persona", value="Kind."), agent_id="kitchen")
     webhook = webhooks_pb2.Webhook(display_name="till", event_types=["*"], webhook_url="https://127.0.0.1/hook")
     created = await tenant.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=webhook))
+    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
+    receipt_ids = [(await recall_with_receipt(tenant, query)).receipt_id for query in ("tea", "what does Anna drink?")]
     ids = {
+        "receipt": receipt_ids[0],
+        "other": receipt_ids[1],
         "memory": seeded.memory_ids["tea"],
         "block": (await tenant.blocks.CreateBlock(block)).block.block_id,
         "webhook": created.webhook.webhook_id,
@@ -162,5 +173,5 @@ async def test_every_page_is_used_with_keys_alone(cluster: Cluster, tenant: Tena
         patience_seconds=PATIENCE_SECONDS,
     )
 
-    assert report["told"]["pages"] == 23
+    assert report["told"]["pages"] == 26
     assert (report["keys"], report["console"]) == ([], [])

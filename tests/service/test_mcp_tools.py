@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 from fix_catalogue import over
 from fix_mcp import Mcp
+from fix_receipts import recall_with_receipt, set_policy
 from fix_recipes import RECIPES, request_for
 from fix_world import World
 
@@ -110,6 +111,31 @@ async def test_recall_says_what_was_found_and_why(mcp: Mcp) -> None:
     assert text.startswith(f"1. memory {saved} (score 0.")
     assert "The boiler was repaired in March" in text
     assert "My boiler broke in March!" in text
+
+
+async def test_an_answer_is_explained_replayed_and_compared_by_its_receipt(mcp: Mcp, tenant: Tenant) -> None:
+    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
+    memory_id = (await mcp.call("remember", content="The boiler was repaired in March"))["memory"]["memory_id"]
+    await recall_with_receipt(tenant, "boiler")
+    query = {"query": "when was the boiler repaired?"}
+
+    answer = await mcp.ask("tools/call", {"name": "recall", "arguments": query})
+    receipt_id = answer["structuredContent"]["receipt_id"]
+    await mcp.call("update_memory", memory_id=memory_id, content="The boiler was repaired in May")
+    later_id = (await mcp.call("recall", **query))["receipt_id"]
+    receipt = (await mcp.call("get_recall_receipt", receipt_id=receipt_id))["receipt"]
+    replayed = await mcp.ask("tools/call", {"name": "replay_recall", "arguments": {"receipt_id": receipt_id}})
+    (difference,) = (await mcp.call("diff_recall", receipt_id=receipt_id, other_receipt_id=later_id))["hits"]
+    listed = (await mcp.call("list_recall_receipts", page_size=2))["receipts"]
+
+    assert answer["content"][0]["text"].endswith(f"Receipt: {receipt_id}")
+    assert (receipt["query"], receipt["hits"][0]["item_id"]) == (query["query"], memory_id)
+    assert receipt["statement"]["formula"] == replayed["structuredContent"]["response"]["formula"]
+    assert not receipt.keys() & {"content", "signature", "document"}
+    assert replayed["content"][0]["text"].startswith("The search found the same.\n1. memory")
+    assert "repaired in March" in replayed["content"][0]["text"]
+    assert [change["event_type"] for change in difference["changes"]] == ["memory_updated"]
+    assert [one["receipt_id"] for one in listed] == [later_id, receipt_id]
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,13 @@ import uuid
 from typing import Any
 
 import grpc
+import pytest
 from fix_cluster import Cluster, Tenant, refused
 from fix_receipts import (
     TOPICS,
     get_receipt,
+    list_receipts,
+    listed_ids,
     logged_recalls,
     published_keys,
     recall,
@@ -23,6 +26,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from skein.auth.v1 import auth_pb2
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
+from skein.recall.v1 import recall_pb2 as pb
 from skein.tenancy.v1 import subjects_pb2
 from skein_kit.recall_receipts import document
 
@@ -205,6 +209,94 @@ async def test_callers_see_their_own_receipts_and_auditors_see_all(
     of_agent = await recall_with_receipt(agent, "kettle")
     assert (await get_receipt(agent, of_agent.receipt_id)).receipt_id == of_agent.receipt_id
     assert (await get_receipt(tenant, of_agent.receipt_id)).receipt_id == of_agent.receipt_id
+
+
+async def test_receipts_are_listed_newest_first_by_time_and_in_pages(tenant: Tenant) -> None:
+    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
+    await remember(tenant, "The kettle is red.")
+    ids = [(await recall_with_receipt(tenant, f"kettle {number}")).receipt_id for number in range(5)]
+    receipts = [await get_receipt(tenant, id_) for id_ in ids]
+
+    first = await list_receipts(tenant, page_size=3)
+    rest = await list_receipts(tenant, page_size=3, page_token=first.next_page_token)
+    middle = await list_receipts(
+        tenant, start_time=first.receipts[2].create_time, end_time=first.receipts[0].create_time
+    )
+
+    listed = [*first.receipts, *rest.receipts]
+    assert [one.receipt_id for one in listed] == ids[::-1]
+    assert (len(rest.receipts), rest.next_page_token) == (2, "")
+    assert [one.receipt_id for one in middle.receipts] == [ids[3], ids[2]]
+    for one, receipt in zip(listed, receipts[::-1], strict=True):
+        assert (one.principal, one.query, one.hit_count, one.model, one.formula, one.altered) == (
+            receipt.principal,
+            receipt.query,
+            1,
+            receipt.statement.model,
+            receipt.statement.formula,
+            False,
+        )
+
+
+async def test_callers_list_their_own_receipts_and_auditors_those_of_all(
+    tenant: Tenant, other_tenant: Tenant, cluster: Cluster
+) -> None:
+    await set_policy(tenant, recall_receipts="all")
+    own = await get_receipt(tenant, (await recall_with_receipt(tenant, "kettle")).receipt_id)
+    request = auth_pb2.CreateApiKeyRequest(display_name="agent", permissions=["recall.read", "memory.read"])
+    agent = cluster.with_key((await tenant.auth.CreateApiKey(request)).secret)
+    of_agent = await get_receipt(agent, (await recall_with_receipt(agent, "kettle")).receipt_id)
+
+    assert await listed_ids(tenant) == [of_agent.receipt_id, own.receipt_id]
+    assert await listed_ids(tenant, principal=of_agent.principal) == [of_agent.receipt_id]
+    assert await listed_ids(agent) == [of_agent.receipt_id]
+    assert await listed_ids(agent, principal=of_agent.principal) == [of_agent.receipt_id]
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
+        await list_receipts(agent, principal=own.principal)
+    assert await listed_ids(other_tenant) == []
+    assert await listed_ids(other_tenant, principal=own.principal) == []
+
+
+async def test_an_altered_receipt_is_listed_as_altered(tenant: Tenant, cluster: Cluster) -> None:
+    await set_policy(tenant, recall_receipts="all")
+    ids = [(await recall_with_receipt(tenant, "kettle")).receipt_id for _ in range(3)]
+    receipts = [await get_receipt(tenant, id_) for id_ in ids]
+    request = auth_pb2.CreateApiKeyRequest(display_name="agent", permissions=["recall.read", "memory.read"])
+    agent = cluster.with_key((await tenant.auth.CreateApiKey(request)).secret)
+    of_agent = await get_receipt(agent, (await recall_with_receipt(agent, "kettle")).receipt_id)
+
+    async with cluster.superuser() as connection:
+        update = "UPDATE recall.receipts SET {} WHERE tenant_id = $1 AND receipt_id = $2"
+        content = bytearray(receipts[0].content)
+        content[-1] ^= 1
+        await connection.execute(update.format("content = $3"), tenant.tenant_id, uuid.UUID(ids[0]), bytes(content))
+        # Of another principal than it says, so it would show that one's answer.
+        await connection.execute(
+            update.format("principal = $3"), tenant.tenant_id, uuid.UUID(ids[1]), of_agent.principal
+        )
+    listed = {one.receipt_id: one.altered for one in (await list_receipts(tenant)).receipts}
+    of_principal = {one.receipt_id: one for one in (await list_receipts(agent)).receipts}
+
+    assert listed == {ids[0]: True, ids[1]: False, ids[2]: False, of_agent.receipt_id: False}
+    assert {id_: one.altered for id_, one in of_principal.items()} == {ids[1]: True, of_agent.receipt_id: False}
+    assert of_principal[ids[1]].model == ""
+
+
+async def test_a_receipt_has_its_hits_and_their_signals_by_name(tenant: Tenant) -> None:
+    await set_policy(tenant, recall_receipts="all")
+    for topic in TOPICS:
+        await remember(tenant, f"The {topic} belongs to the neighbours of the mill.", tags=[topic])
+
+    for mode in (pb.SEARCH_MODE_HYBRID, pb.SEARCH_MODE_KEYWORD, pb.SEARCH_MODE_SEMANTIC):
+        response = await recall_with_receipt(tenant, "whose is the kettle?", min_relevance=0, mode=mode)
+        receipt = await get_receipt(tenant, response.receipt_id)
+
+        assert [(hit.item_id, hit.kind, hit.revision, hit.score) for hit in receipt.hits] == [
+            (hit.item_id, hit.kind, hit.memory.revision, hit.score) for hit in response.hits
+        ]
+        for hit, shown in zip(receipt.hits, response.hits, strict=True):
+            raws = {signal.signal: signal.raw for signal in hit.signals}
+            assert raws == pytest.approx({one.signal: one.raw for one in shown.components}, abs=1e-5)
 
 
 async def test_the_erasure_of_a_person_erases_the_queries_of_receipts_that_stay_valid(tenant: Tenant) -> None:

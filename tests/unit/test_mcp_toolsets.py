@@ -93,7 +93,8 @@ WITHOUT: dict[str, str] = {
     r"/skein\.auth\.": "accounts, credentials and consent are people's own, not a model's",
     r"/skein\.tenancy\.v1\.TenancyService/.*(Organization|Tenant|Member|Invitation|Deletion|Ownership|Quota)": "the "
     "tenant's administration",
-    r"/skein\.recall\.": "recall is the gateway's; models and vectors are the operator's",
+    r"/skein\.recall\.v1\.RecallService/(Recall$|.*(Similar|Embed|Index|Reindex))": "recall is the gateway's; vectors "
+    "and models are the operator's",
     r"GetClusterStatus": "the operator's",
     r"/(Watch|Stream)[A-Z]": "a stream; list_changes and read_session page through the same",
     r"/RevealSecret|RotateTenantKey|RotateWebhookSecret": "a model needs no secret",

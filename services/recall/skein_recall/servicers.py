@@ -32,6 +32,7 @@ class RecallServicer:
         self.Recall = search.Recall
         self.FindSimilar = search.FindSimilar
         self.GetRecallReceipt = receipts.GetRecallReceipt
+        self.ListRecallReceipts = receipts.ListRecallReceipts
         self.ReplayRecall = receipts.ReplayRecall
         self.DiffRecall = receipts.DiffRecall
         self.EmbedText = embed.EmbedText

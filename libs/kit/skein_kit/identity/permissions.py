@@ -454,6 +454,7 @@ def _rules() -> dict[str, AccessRule]:
             "FindSimilar": AccessRule("recall.read"),
             # Of the caller's own answers; with audit.read, of all.
             "GetRecallReceipt": AccessRule("recall.read"),
+            "ListRecallReceipts": AccessRule("recall.read"),
             "ReplayRecall": AccessRule("recall.read"),
             "DiffRecall": AccessRule("recall.read"),
             "EmbedText": AccessRule("recall.read"),

@@ -13,20 +13,64 @@ from skein_cluster.api.client import as_tenant
 from skein_cluster.certificates import published_keys
 from skein_cluster.cli import options, output
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
+from skein_cluster.cli.pagination import list_first
 from skein_kit.recall_receipts import document
 from skein_kit.recall_receipts.document import ReceiptInvalid
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
+
+_MAX_PAGE_SIZE = 200
 
 
 @click.group()
 def receipts_command() -> None:
-    """Save, verify, replay and compare receipts of answers.
+    """List, save, verify, replay and compare receipts of answers.
 
     The policy recall_receipts says which answers get one. `verify` needs the file and the published keys alone, which
     `skein certificates keys` saves.
     """
+
+
+@receipts_command.command("list")
+@click.option("--principal", default="", help="Only answers to this principal: account:ID or api_key:ID.")
+@click.option("--since", type=options.Time(), help="Only answers at or after this time.")
+@click.option("--until", type=options.Time(), help="Only answers before this time.")
+@options.limit_option
+@options.cluster_options
+@options.json_option
+def list_(
+    principal: str,
+    since: datetime | None,
+    until: datetime | None,
+    limit: int,
+    environment: dict[str, str],
+    *,
+    as_json: bool,
+) -> None:
+    """List receipts, newest first: of your own answers, or with the permission audit.read of all."""
+    request = recall_pb2.ListRecallReceiptsRequest(
+        page_size=min(limit, _MAX_PAGE_SIZE), principal=principal, start_time=since, end_time=until
+    )
+    receipts = asyncio.run(_list(environment, request, limit))
+    if as_json:
+        output.print_json({"receipts": [output.message_to_dict(receipt) for receipt in receipts]})
+        return
+    output.print_table(
+        output.table("receipt", "when", "principal", "hits", "query", ids=("receipt",), numbers=("hits",)),
+        [
+            (
+                receipt.receipt_id,
+                output.format_time(receipt.create_time),
+                receipt.principal,
+                "" if receipt.altered else receipt.hit_count,
+                "ALTERED" if receipt.altered else output.shorten(receipt.query, 200),
+            )
+            for receipt in receipts
+        ],
+        empty="There are no receipts.",
+    )
 
 
 @receipts_command.command("get")
@@ -131,6 +175,13 @@ def diff(receipt_id: str, other_receipt_id: str, environment: dict[str, str], *,
         ],
         empty="Neither answer had hits.",
     )
+
+
+async def _list(
+    environment: Mapping[str, str], request: recall_pb2.ListRecallReceiptsRequest, limit: int
+) -> list[recall_pb2.RecallReceiptSummary]:
+    async with as_tenant(environment) as api:
+        return await list_first(limit, api.index.ListRecallReceipts, request, "receipts")
 
 
 async def _get(environment: Mapping[str, str], receipt_id: str) -> recall_pb2.RecallReceipt:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
@@ -12,15 +11,16 @@ import structlog
 from starlette.responses import Response
 from starlette.routing import Route
 
-from skein.memory.v1 import history_pb2, memory_pb2
+from skein.memory.v1 import history_pb2
 from skein_gateway.console import formats
+from skein_gateway.console.memories import names_of
 from skein_gateway.console.pages import HEADERS, http_status, page, page_links
 from skein_gateway.console.problems import PageError, or_page_error, page_error_of
 from skein_gateway.oauth.forms import Parameters
 from skein_gateway.oauth.request_handler import OAuthError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable
+    from collections.abc import AsyncGenerator
 
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
@@ -44,9 +44,6 @@ KINDS = {
 _RETRY_MS = 2000
 # Payload fields with the two ends of a link.
 _LINK_END_FIELDS = ("from_memory_id", "to_memory_id")
-_ID = re.compile(r"[0-9a-f-]{36}")
-# Most ids that fit into one filter condition.
-_MAX_NAMES = 90
 
 log = structlog.get_logger("gateway")
 
@@ -71,7 +68,8 @@ class ChangesPage:
             page_size=_PAGE, page_token=parameters.get("page"), filter=_filter(parameters), newest_first=True
         )
         response = await or_page_error(context.api.history.ListChanges(list_request))
-        names = {} if isinstance(response, PageError) else await _names(context, response.changes)
+        changes = [] if isinstance(response, PageError) else response.changes
+        names = await names_of(context, [memory_id for change in changes for memory_id in memory_ids_of(change)])
         filters = {"kind": _kind(parameters), "id": parameters.get("id").strip()}
         is_first = not parameters.get("page")
 
@@ -194,28 +192,6 @@ def memory_ids_of(change: history_pb2.Change) -> list[str]:
         return [change.entity_id]
     ids = [change.payload.fields[field].string_value for field in _LINK_END_FIELDS if field in change.payload.fields]
     return ids if len(ids) == len(_LINK_END_FIELDS) else []
-
-
-async def _names(context: PageContext, changes: Iterable[history_pb2.Change]) -> dict[str, str]:
-    """Return display names of the existing memories by id. ListMemories does not count as an access."""
-    ids = dict.fromkeys(
-        memory_id for change in changes for memory_id in memory_ids_of(change) if _ID.fullmatch(memory_id)
-    )
-    named_ids = list(ids)[:_MAX_NAMES]
-    if not named_ids:
-        return {}
-    list_request = memory_pb2.ListMemoriesRequest(
-        page_size=len(named_ids),
-        filter=memory_pb2.MemoryFilter(where=f"memory_id IN ({', '.join(map(json.dumps, named_ids))})"),
-        show_archived=True,
-        show_deleted=True,
-    )
-    response = await or_page_error(context.api.memory.ListMemories(list_request))
-    return (
-        {}
-        if isinstance(response, PageError)
-        else {memory.memory_id: formats.name_of(memory, 60) for memory in response.memories}
-    )
 
 
 def _kind(parameters: Parameters) -> str:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from skein.memory.v1 import access_log_pb2, history_pb2, memory_pb2, scores_pb2
+from skein_gateway.console import formats
 from skein_gateway.console.pages import http_status, page, page_links
 from skein_gateway.console.problems import PageError, or_page_error
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from starlette.requests import Request
     from starlette.responses import Response
 
@@ -22,6 +27,9 @@ _VERSIONS = 20
 _ACCESSES = 15
 # Smallest term that three decimals can show.
 _MIN_SHOWN = 0.0005
+_ID = re.compile(r"[0-9a-f-]{36}")
+# Most ids that fit into one filter condition.
+_MAX_NAMES = 90
 ORDERS = {
     "": "newest first",
     "create_time": "oldest first",
@@ -129,6 +137,25 @@ async def _links(context: PageContext, memory_id: str) -> dict[str, Any]:
         other_id = link.to_memory_id if is_out else link.from_memory_id
         rows.append({"link": link, "is_out": is_out, "other_id": other_id, "name": names.get(other_id) or other_id})
     return {"rows": rows, "more": bool(links_response.next_page_token)}
+
+
+async def names_of(context: PageContext, memory_ids: Iterable[str]) -> dict[str, str]:
+    """Return display names of the existing memories by id. ListMemories does not count as an access."""
+    named_ids = [memory_id for memory_id in dict.fromkeys(memory_ids) if _ID.fullmatch(memory_id)][:_MAX_NAMES]
+    if not named_ids:
+        return {}
+    list_request = memory_pb2.ListMemoriesRequest(
+        page_size=len(named_ids),
+        filter=memory_pb2.MemoryFilter(where=f"memory_id IN ({', '.join(map(json.dumps, named_ids))})"),
+        show_archived=True,
+        show_deleted=True,
+    )
+    response = await or_page_error(context.api.memory.ListMemories(list_request))
+    return (
+        {}
+        if isinstance(response, PageError)
+        else {memory.memory_id: formats.name_of(memory, 60) for memory in response.memories}
+    )
 
 
 def filter_of(parameters: Parameters) -> memory_pb2.MemoryFilter:

@@ -25,6 +25,7 @@ GROUPS: Sequence[tuple[str, Sequence[Entry]]] = (
             Entry("", "Overview", ""),
             Entry("start", "First steps", ""),
             Entry("search", "Search", "recall.read"),
+            Entry("receipts", "Receipts", "recall.read"),
             Entry("memories", "Memories", "memory.read"),
             Entry("blocks", "Blocks", "memory.read"),
             Entry("sessions", "Sessions", "session.read"),

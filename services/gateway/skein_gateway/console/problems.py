@@ -30,6 +30,7 @@ _TITLES: Mapping[grpc.StatusCode, str] = {
     grpc.StatusCode.UNAVAILABLE: "Not available",
     grpc.StatusCode.DEADLINE_EXCEEDED: "Timed out",
     grpc.StatusCode.INTERNAL: "Internal error",
+    grpc.StatusCode.DATA_LOSS: "Damaged data",
 }
 _MESSAGES = {
     "TENANT_NOT_FOUND": "This tenant does not exist, or you are not a member of it.",
@@ -41,6 +42,10 @@ _MESSAGES = {
     "INVITATION_NOT_FOUND": "This invitation is no longer open. Reload the page.",
     "ERASURE_CERTIFICATE_NOT_FOUND": "This certificate does not exist in this tenant. Look for it in the list.",
     "SESSION_NOT_FOUND": "This session does not exist in this tenant.",
+    "RECEIPT_NOT_FOUND": "There is no such receipt, or it is of an answer to another caller. "
+    "A new one is stored within a second after its answer: reload the page then.",
+    "RECEIPT_ALTERED": "The stored receipt is not the one that was signed. It proves nothing.",
+    "QUERY_TEXT_MISMATCH": "This is not the text of the query: its digest differs from that of the receipt.",
     "REVISION_STALE": "This was changed after you opened the page. Nothing was saved: reload the page and try again.",
     "PAGE_TOKEN_INVALID": "This page of the list is no longer valid. Start again at the first page.",
     "RATE_LIMITED": "Too many calls, of yours or of this tenant. Wait a moment, then try again.",

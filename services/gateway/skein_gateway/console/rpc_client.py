@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from skein.auth.v1 import auth_pb2_grpc
 from skein.gateway.v1 import gateway_pb2_grpc
 from skein.memory.v1 import blocks_pb2_grpc, curation_pb2_grpc, history_pb2_grpc, memory_pb2_grpc
+from skein.recall.v1 import recall_pb2_grpc
 from skein.session.v1 import session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
 from skein_kit.errors import ServiceUnavailable
@@ -68,8 +69,13 @@ class Api:
         return history_pb2_grpc.HistoryServiceStub(self._channel)
 
     @property
+    def recall(self) -> recall_pb2_grpc.RecallServiceAsyncStub:
+        """Searches by their receipts."""
+        return recall_pb2_grpc.RecallServiceStub(self._channel)
+
+    @property
     def gateway(self) -> gateway_pb2_grpc.GatewayServiceAsyncStub:
-        """Recall and the cluster's status."""
+        """Recall of all arms, and the cluster's status."""
         return gateway_pb2_grpc.GatewayServiceStub(self._channel)
 
 

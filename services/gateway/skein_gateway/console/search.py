@@ -86,7 +86,7 @@ async def show(request: Request, context: PageContext, parameters: Parameters) -
         title="Search",
         query=query,
         response=response,
-        hits=[_hit_with_bar(hit) for hit in response.hits] if isinstance(response, gateway_pb2.RecallResponse) else [],
+        hits=[hit_with_bar(hit) for hit in response.hits] if isinstance(response, gateway_pb2.RecallResponse) else [],
         as_of_time=rpc_request.as_of_time if rpc_request.HasField("as_of_time") else None,
         slider=times,
         filters=filters,
@@ -102,7 +102,7 @@ def _recall_request(query: str, parameters: Parameters) -> gateway_pb2.RecallReq
     limit = parameters.get("limit")
     mode, _ = MODES.get(parameters.get("mode"), MODES["hybrid"])
     memory_filter = filter_of(parameters)
-    if valid_at := _time(parameters.get("valid_at")):
+    if valid_at := time_of(parameters.get("valid_at")):
         memory_filter.valid_at_time.CopyFrom(valid_at)
     return gateway_pb2.RecallRequest(
         query=query,
@@ -111,11 +111,11 @@ def _recall_request(query: str, parameters: Parameters) -> gateway_pb2.RecallReq
         filter=memory_filter,
         show_superseded=parameters.get("superseded") == "on",
         mode=mode,
-        as_of_time=_time(parameters.get("as_of")),
+        as_of_time=time_of(parameters.get("as_of")),
     )
 
 
-def _time(text: str) -> Timestamp | None:
+def time_of(text: str) -> Timestamp | None:
     """Return the time of a field, which is in UTC; None for an empty one."""
     return to_timestamp(datetime.fromisoformat(text.strip()).replace(tzinfo=UTC)) if text.strip() else None
 
@@ -140,7 +140,7 @@ async def _slider(context: PageContext) -> Slider | None:
     return Slider.create(first, last) if first < last else None
 
 
-def _hit_with_bar(hit: recall_pb2.Hit) -> dict[str, Any]:
+def hit_with_bar(hit: recall_pb2.Hit) -> dict[str, Any]:
     """Return a hit with the segments of its score bar. Their widths add up to 100 times its score."""
     terms: list[dict[str, Any]] = []
     start = 0.0

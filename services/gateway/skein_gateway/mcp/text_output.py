@@ -62,7 +62,23 @@ def recall_text(result: dict[str, Any]) -> str:
         lines.append(f"Not embedded yet: {pending}. Only the words of these items are found so far.")
     if purged := result.get("purged_count"):
         lines.append(f"{purged} memories and messages of that time were purged since; they are not shown.")
+    if receipt_id := result.get("receipt_id"):
+        lines.append(f"Receipt: {receipt_id}")
     return "\n".join(lines)
+
+
+def replay_text(result: dict[str, Any]) -> str:
+    """Return whether a replayed answer is the same, what is missing of it, and its hits."""
+    lines = ["The search found the same." if result.get("identical") else "The search did not find the same in full."]
+    lines += [
+        f"Missing: {' '.join([gap.get('reason', ''), gap.get('name', ''), *gap.get('item_ids', [])])}"
+        for gap in result.get("gaps", [])
+    ]
+    if differing := result.get("differing_ids"):
+        lines.append(f"Not found again as they were: {', '.join(differing)}.")
+    if result.get("query_unverified"):
+        lines.append("The text could not be checked: the secret of its digest was destroyed with an erasure.")
+    return "\n".join([*lines, recall_text(result.get("response", {}))])
 
 
 def context_text(result: dict[str, Any]) -> str:

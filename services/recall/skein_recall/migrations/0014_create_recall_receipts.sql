@@ -6,6 +6,8 @@ CREATE TABLE recall.receipts (
     tenant_id uuid NOT NULL
         CONSTRAINT receipts_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
     receipt_id uuid NOT NULL,
+    -- As in the content: lists of one principal's receipts read it.
+    principal text NOT NULL,
     -- Of the call. The access log knows by it which memories the answer had.
     request_id text NOT NULL,
     content bytea NOT NULL,
@@ -17,6 +19,7 @@ CREATE TABLE recall.receipts (
     query text,
     CONSTRAINT receipts_pkey PRIMARY KEY (tenant_id, receipt_id)
 ) PARTITION BY RANGE (receipt_id);
+CREATE INDEX receipts_principal ON recall.receipts (tenant_id, principal, receipt_id);
 CREATE INDEX receipts_request ON recall.receipts (tenant_id, request_id) WHERE request IS NOT NULL;
 ALTER TABLE recall.receipts ENABLE ROW LEVEL SECURITY;
 ALTER TABLE recall.receipts FORCE ROW LEVEL SECURITY;

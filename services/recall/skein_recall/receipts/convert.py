@@ -13,6 +13,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.ids import id_time, parse_id
 from skein_kit.recall_receipts import document
+from skein_kit.rpc.well_known_types import to_timestamp
 from skein_recall.models.similarity_scale import COSINE_SCALE, SimilarityScale
 from skein_recall.receipts.model import RecordedAnswer, UnsignedReceipt
 from skein_recall.search import convert as search_convert
@@ -58,6 +59,7 @@ def unsigned_receipt(answer: RecordedAnswer, query_secret: bytes, *, seconds: fl
         tenant_id=answer.tenant_id,
         receipt_id=answer.receipt_id,
         identity_token=answer.identity_token,
+        principal=answer.principal,
         request_id=answer.request_id,
         content=content.SerializeToString(deterministic=True),
         request=salted,
@@ -186,6 +188,8 @@ def receipt(signed: SignedReceipt, content: pb.ReceiptContent) -> pb.RecallRecei
         request=signed.recall_request,
         request_erased=signed.request is None,
         document=signed.file(),
+        principal=principal(content),
+        hits=_hits(content),
     )
 
 
@@ -193,6 +197,42 @@ def _create_time(receipt_id: UUID, content: pb.ReceiptContent) -> Timestamp:
     """Return when the search began; if it was for another time, when the receipt was made."""
     is_present = content.duration_microseconds > 0
     return _timestamp(content.time_microseconds if is_present else _microseconds(id_time(receipt_id)))
+
+
+def summary(signed: SignedReceipt, content: pb.ReceiptContent | None) -> pb.RecallReceiptSummary:
+    """Convert a receipt of a list; `content` is None for an altered one."""
+    message = pb.RecallReceiptSummary(
+        receipt_id=str(signed.receipt_id), create_time=to_timestamp(id_time(signed.receipt_id))
+    )
+    if content is None:
+        message.altered = True
+        return message
+    message.principal = principal(content)
+    message.query = signed.query or ""
+    message.request_erased = signed.request is None
+    message.hit_count = len(content.revisions)
+    message.model, message.formula = content.model, content.formula
+    return message
+
+
+def _hits(content: pb.ReceiptContent) -> list[pb.ReceiptHit]:
+    names: tuple[str, ...] = (*SIGNALS, "trust") if content.weights else NUMBERS
+    if not any(flag & MENTIONS_TIME for flag in content.flags):
+        # Without one, the receipt does not say whether the query asks for a time.
+        names = tuple(name for name in names if name != "time")
+    hits = []
+    for index, (item_id, kind) in enumerate(kinds(content).items()):
+        hit = pb.ReceiptHit(
+            kind=pb.ITEM_KIND_MESSAGE if kind == "message" else pb.ITEM_KIND_MEMORY,
+            item_id=str(item_id),
+            revision=content.revisions[index],
+            score=content.scores[index],
+        )
+        for name in names:
+            if (raw := signal(content, name, index)) is not None and (name, raw) != ("trust", _neutral("trust")):
+                hit.signals.add(signal=name, raw=raw)
+        hits.append(hit)
+    return hits
 
 
 def _content(answer: RecordedAnswer) -> pb.ReceiptContent:

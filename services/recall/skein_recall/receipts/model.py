@@ -62,6 +62,7 @@ class UnsignedReceipt:
     tenant_id: UUID
     receipt_id: UUID
     identity_token: str
+    principal: str
     # Of the call, by which the access log knows what it returned.
     request_id: str
     content: bytes

@@ -1,13 +1,31 @@
 -- insert_receipt --
 -- Insert receipts of answers.
-INSERT INTO recall.receipts (tenant_id, receipt_id, request_id, content, key_id, signature, request, query)
-VALUES (:tenant_id, :receipt_id, :request_id, :content, :key_id, :signature, :request, :query);
+INSERT INTO recall.receipts (
+    tenant_id, receipt_id, principal, request_id, content, key_id, signature, request, query
+)
+VALUES (:tenant_id, :receipt_id, :principal, :request_id, :content, :key_id, :signature, :request, :query);
 
 -- get_receipt --
 -- Read a receipt.
 SELECT tenant_id, receipt_id, content, key_id, signature, request, query
 FROM recall.receipts
 WHERE tenant_id = :tenant_id AND receipt_id = :receipt_id;
+
+-- list_receipts --
+-- List receipts of all principals, newest first, of a range of ids, which are in the order of time.
+SELECT tenant_id, receipt_id, content, key_id, signature, request, query
+FROM recall.receipts
+WHERE tenant_id = :tenant_id AND receipt_id >= :from_id AND receipt_id < :before_id
+ORDER BY receipt_id DESC
+LIMIT :count;
+
+-- list_receipts_of_principal --
+-- List receipts of one principal, newest first, of a range of ids, which are in the order of time.
+SELECT tenant_id, receipt_id, content, key_id, signature, request, query
+FROM recall.receipts
+WHERE tenant_id = :tenant_id AND principal = :principal AND receipt_id >= :from_id AND receipt_id < :before_id
+ORDER BY receipt_id DESC
+LIMIT :count;
 
 -- ensure_month --
 -- Create the partition of a month for receipts; return true if it was missing.

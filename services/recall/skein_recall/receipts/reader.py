@@ -9,10 +9,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from joserfc.jwk import OKPKey
 
 from skein.auth.v1 import auth_pb2
+from skein_kit.errors import PermissionMissing
 from skein_kit.recall_receipts.document import ReceiptInvalid
 from skein_recall.errors import ReceiptAltered, ReceiptNotFound
 from skein_recall.receipts import convert
-from skein_recall.receipts.model import may_read
+from skein_recall.receipts.model import READ_ALL, may_read
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -55,6 +56,30 @@ class ReceiptReader:
         if not may_read(caller, convert.principal(content)):
             raise ReceiptNotFound
         return signed, content
+
+    async def list(
+        self, caller: Caller, principal: str, from_id: UUID, before_id: UUID, *, count: int
+    ) -> list[tuple[SignedReceipt, pb.ReceiptContent | None]]:
+        """Return up to `count` receipts of a range of ids, newest first, each with what it signs; None if altered.
+
+        An empty `principal` lists those of all that the caller may read. Raises PermissionMissing for another caller.
+        """
+        if READ_ALL not in caller.permissions:
+            principal = principal or caller.principal
+            if not may_read(caller, principal):
+                raise PermissionMissing(permission=READ_ALL)
+        receipts = await self._store.list_receipts(caller.require_tenant(), principal, from_id, before_id, count=count)
+        if any(signed.key_id not in self._keys for signed in receipts):
+            self._keys = await self._read_keys()
+        return [(signed, self._content(signed, principal)) for signed in receipts]
+
+    def _content(self, signed: SignedReceipt, principal: str) -> pb.ReceiptContent | None:
+        """Return what a receipt signs; None if it was altered, or was listed for another principal than it signs."""
+        try:
+            content = signed.verify(self._keys)
+        except ReceiptInvalid:
+            return None
+        return content if not principal or convert.principal(content) == principal else None
 
     async def _read_keys(self) -> dict[str, Ed25519PublicKey]:
         request = auth_pb2.ListSigningKeysRequest(purpose=auth_pb2.SIGNING_KEY_PURPOSE_CERTIFICATE)

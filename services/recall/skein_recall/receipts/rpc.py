@@ -8,6 +8,9 @@ from uuid import UUID
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
+from skein_kit.ids import min_id_at
+from skein_kit.rpc import pagination
+from skein_kit.rpc.well_known_types import read_time
 from skein_recall.receipts import convert, difference
 from skein_recall.receipts.difference import ReadReceipt
 
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 
 # Events that explain a difference.
 _MAX_CHANGES = 1000
+_FIRST_ID, _LAST_ID = UUID(int=0), UUID(int=2**128 - 1)
 
 
 class ReceiptHandlers:
@@ -33,6 +37,25 @@ class ReceiptHandlers:
     ) -> pb.GetRecallReceiptResponse:
         signed, content = await self._reader.read(caller_of(context), UUID(request.receipt_id))
         return pb.GetRecallReceiptResponse(receipt=convert.receipt(signed, content))
+
+    async def ListRecallReceipts(
+        self, request: pb.ListRecallReceiptsRequest, context: Context
+    ) -> pb.ListRecallReceiptsResponse:
+        caller, size = caller_of(context), pagination.resolve_page_size(request.page_size)
+        tenant_id = caller.require_tenant()
+        start, end = read_time(request, "start_time"), read_time(request, "end_time")
+        before_id = pagination.read_id(tenant_id, request) or (_LAST_ID if end is None else min_id_at(end))
+        from_id = _FIRST_ID if start is None else min_id_at(start)
+        receipts = await self._reader.list(caller, request.principal, from_id, before_id, count=size + 1)
+        page, next_page_token = pagination.fit_rows(
+            receipts,
+            lambda receipt: convert.summary(*receipt),
+            lambda receipt: [str(receipt[0].receipt_id)],
+            request,
+            tenant_id,
+            size=size,
+        )
+        return pb.ListRecallReceiptsResponse(receipts=page, next_page_token=next_page_token)
 
     async def ReplayRecall(self, request: pb.ReplayRecallRequest, context: Context) -> pb.ReplayRecallResponse:
         caller, seconds = caller_of(context), context.time_remaining()

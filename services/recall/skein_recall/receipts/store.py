@@ -41,12 +41,13 @@ class ReceiptStore:
         self._months = months
         self._partitions = MonthlyPartitions(database, QUERIES["ensure_month"])
 
-    async def insert(self, tenant_id: UUID, receipts: Sequence[tuple[SignedReceipt, str]]) -> None:
-        """Insert receipts, each with the request id of its call."""
-        await self._partitions.ensure(id_time(receipt.receipt_id) for receipt, _ in receipts)
+    async def insert(self, tenant_id: UUID, receipts: Sequence[tuple[SignedReceipt, str, str]]) -> None:
+        """Insert receipts, each with the principal and the request id of its call."""
+        await self._partitions.ensure(id_time(receipt.receipt_id) for receipt, _, _ in receipts)
         rows: list[Mapping[str, object]] = [
             {
                 "receipt_id": receipt.receipt_id,
+                "principal": principal,
                 "request_id": request_id,
                 "content": receipt.content,
                 "key_id": receipt.key_id,
@@ -54,7 +55,7 @@ class ReceiptStore:
                 "request": receipt.request,
                 "query": receipt.query,
             }
-            for receipt, request_id in receipts
+            for receipt, principal, request_id in receipts
         ]
         # A lost receipt is noticed: its answer names it.
         async with self._database.transaction(tenant_id, TxOptions(durable=False, plan_once=True)) as tx:
@@ -65,6 +66,22 @@ class ReceiptStore:
         async with self._database.transaction(tenant_id, TxOptions(read_only=True, skip_replica=True)) as tx:
             row = await tx.row(QUERIES["get_receipt"], tenant_id=tenant_id, receipt_id=receipt_id)
         return None if row is None else SignedReceipt(**row)
+
+    async def list_receipts(
+        self, tenant_id: UUID, principal: str, from_id: UUID, before_id: UUID, *, count: int
+    ) -> list[SignedReceipt]:
+        """Return up to `count` receipts of a range of ids, newest first, which may have been altered.
+
+        An empty `principal` lists those of all.
+        """
+        values: dict[str, object] = {"tenant_id": tenant_id, "from_id": from_id, "before_id": before_id}
+        if principal:
+            query, values = QUERIES["list_receipts_of_principal"], {**values, "principal": principal}
+        else:
+            query = QUERIES["list_receipts"]
+        async with self._database.transaction(tenant_id, TxOptions(read_only=True)) as tx:
+            rows = await tx.rows(query, **values, count=count)
+        return [SignedReceipt(**row) for row in rows]
 
     async def list_unseen_times(
         self, tenant_id: UUID, model: EmbeddingModel, position: LogPosition, until: datetime

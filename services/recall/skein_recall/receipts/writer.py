@@ -172,7 +172,7 @@ class ReceiptWriter:
             request, timeout=_SIGN_SECONDS, metadata=((AUTHORIZATION_KEY, f"Bearer {token}"),)
         )
         signed = [
-            (receipt.signed(response.key_id, signature), receipt.request_id)
+            (receipt.signed(response.key_id, signature), receipt.principal, receipt.request_id)
             for receipt, signature in zip(batch, response.signatures, strict=True)
         ]
         await self._store.insert(tenant_id, signed)

@@ -217,6 +217,50 @@ class GetRecallReceiptResponse(_message.Message):
     receipt: RecallReceipt
     def __init__(self, receipt: _Optional[_Union[RecallReceipt, _Mapping]] = ...) -> None: ...
 
+class ListRecallReceiptsRequest(_message.Message):
+    __slots__ = ("page_size", "page_token", "principal", "start_time", "end_time")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    START_TIME_FIELD_NUMBER: _ClassVar[int]
+    END_TIME_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    principal: str
+    start_time: _timestamp_pb2.Timestamp
+    end_time: _timestamp_pb2.Timestamp
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., principal: _Optional[str] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class ListRecallReceiptsResponse(_message.Message):
+    __slots__ = ("receipts", "next_page_token")
+    RECEIPTS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    receipts: _containers.RepeatedCompositeFieldContainer[RecallReceiptSummary]
+    next_page_token: str
+    def __init__(self, receipts: _Optional[_Iterable[_Union[RecallReceiptSummary, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class RecallReceiptSummary(_message.Message):
+    __slots__ = ("receipt_id", "create_time", "principal", "query", "request_erased", "hit_count", "model", "formula", "altered")
+    RECEIPT_ID_FIELD_NUMBER: _ClassVar[int]
+    CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ERASED_FIELD_NUMBER: _ClassVar[int]
+    HIT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    FORMULA_FIELD_NUMBER: _ClassVar[int]
+    ALTERED_FIELD_NUMBER: _ClassVar[int]
+    receipt_id: str
+    create_time: _timestamp_pb2.Timestamp
+    principal: str
+    query: str
+    request_erased: bool
+    hit_count: int
+    model: str
+    formula: str
+    altered: bool
+    def __init__(self, receipt_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., principal: _Optional[str] = ..., query: _Optional[str] = ..., request_erased: _Optional[bool] = ..., hit_count: _Optional[int] = ..., model: _Optional[str] = ..., formula: _Optional[str] = ..., altered: _Optional[bool] = ...) -> None: ...
+
 class ReplayRecallRequest(_message.Message):
     __slots__ = ("receipt_id", "query", "embedding")
     RECEIPT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -320,7 +364,7 @@ class ItemChange(_message.Message):
     def __init__(self, event_id: _Optional[int] = ..., event_type: _Optional[str] = ..., principal: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class RecallReceipt(_message.Message):
-    __slots__ = ("receipt_id", "tenant_id", "create_time", "statement", "content", "signature", "key_id", "query", "request", "request_erased", "document")
+    __slots__ = ("receipt_id", "tenant_id", "create_time", "statement", "content", "signature", "key_id", "query", "request", "request_erased", "document", "principal", "hits")
     RECEIPT_ID_FIELD_NUMBER: _ClassVar[int]
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
@@ -332,6 +376,8 @@ class RecallReceipt(_message.Message):
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ERASED_FIELD_NUMBER: _ClassVar[int]
     DOCUMENT_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    HITS_FIELD_NUMBER: _ClassVar[int]
     receipt_id: str
     tenant_id: str
     create_time: _timestamp_pb2.Timestamp
@@ -343,7 +389,31 @@ class RecallReceipt(_message.Message):
     request: RecallRequest
     request_erased: bool
     document: str
-    def __init__(self, receipt_id: _Optional[str] = ..., tenant_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., statement: _Optional[_Union[ReceiptContent, _Mapping]] = ..., content: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., key_id: _Optional[str] = ..., query: _Optional[str] = ..., request: _Optional[_Union[RecallRequest, _Mapping]] = ..., request_erased: _Optional[bool] = ..., document: _Optional[str] = ...) -> None: ...
+    principal: str
+    hits: _containers.RepeatedCompositeFieldContainer[ReceiptHit]
+    def __init__(self, receipt_id: _Optional[str] = ..., tenant_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., statement: _Optional[_Union[ReceiptContent, _Mapping]] = ..., content: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., key_id: _Optional[str] = ..., query: _Optional[str] = ..., request: _Optional[_Union[RecallRequest, _Mapping]] = ..., request_erased: _Optional[bool] = ..., document: _Optional[str] = ..., principal: _Optional[str] = ..., hits: _Optional[_Iterable[_Union[ReceiptHit, _Mapping]]] = ...) -> None: ...
+
+class ReceiptHit(_message.Message):
+    __slots__ = ("kind", "item_id", "revision", "score", "signals")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    ITEM_ID_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    SCORE_FIELD_NUMBER: _ClassVar[int]
+    SIGNALS_FIELD_NUMBER: _ClassVar[int]
+    kind: ItemKind
+    item_id: str
+    revision: int
+    score: float
+    signals: _containers.RepeatedCompositeFieldContainer[ReceiptSignal]
+    def __init__(self, kind: _Optional[_Union[ItemKind, str]] = ..., item_id: _Optional[str] = ..., revision: _Optional[int] = ..., score: _Optional[float] = ..., signals: _Optional[_Iterable[_Union[ReceiptSignal, _Mapping]]] = ...) -> None: ...
+
+class ReceiptSignal(_message.Message):
+    __slots__ = ("signal", "raw")
+    SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    RAW_FIELD_NUMBER: _ClassVar[int]
+    signal: str
+    raw: float
+    def __init__(self, signal: _Optional[str] = ..., raw: _Optional[float] = ...) -> None: ...
 
 class ReceiptContent(_message.Message):
     __slots__ = ("principal_kind", "principal_id", "time_microseconds", "duration_microseconds", "snapshot_start", "snapshot_size", "snapshot_gaps", "request_digest", "query_digest", "query_key_check", "model", "formula", "dense_path", "weights", "similarity_floor", "similarity_ceiling", "search_language", "min_relevance", "min_best_relevance", "dense_unavailable", "pending_embedding_count", "corpus_documents", "corpus_length", "term_documents", "entity_ids", "item_ids", "revisions", "flags", "scores", "dense", "context", "lexical", "reply", "length", "date", "trust", "filter_truncated", "nothing_relevant", "calibrated")

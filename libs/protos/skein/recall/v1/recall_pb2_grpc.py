@@ -52,6 +52,11 @@ class RecallServiceStub:
                 request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.GetRecallReceiptRequest.SerializeToString,
                 response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.GetRecallReceiptResponse.FromString,
                 _registered_method=True)
+        self.ListRecallReceipts = channel.unary_unary(
+                '/skein.recall.v1.RecallService/ListRecallReceipts',
+                request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.ListRecallReceiptsRequest.SerializeToString,
+                response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.ListRecallReceiptsResponse.FromString,
+                _registered_method=True)
         self.ReplayRecall = channel.unary_unary(
                 '/skein.recall.v1.RecallService/ReplayRecall',
                 request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.ReplayRecallRequest.SerializeToString,
@@ -202,6 +207,19 @@ class RecallServiceServicer:
         another caller's.
         - DATA_LOSS, RECEIPT_ALTERED: the stored receipt is not the one that was
         signed.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListRecallReceipts(self, request, context):
+        """ListRecallReceipts lists the receipts of answers, newest first: the
+        caller's own, or with the permission audit.read those of all callers.
+        Receipts are listed within seconds after their answers. Safe to retry.
+
+        Errors:
+        - PERMISSION_DENIED, PERMISSION_MISSING: `principal` is another caller, and
+        the caller has no permission audit.read.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -426,6 +444,11 @@ def add_RecallServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.GetRecallReceiptRequest.FromString,
                     response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.GetRecallReceiptResponse.SerializeToString,
             ),
+            'ListRecallReceipts': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListRecallReceipts,
+                    request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.ListRecallReceiptsRequest.FromString,
+                    response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.ListRecallReceiptsResponse.SerializeToString,
+            ),
             'ReplayRecall': grpc.unary_unary_rpc_method_handler(
                     servicer.ReplayRecall,
                     request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.ReplayRecallRequest.FromString,
@@ -581,6 +604,33 @@ class RecallService:
             '/skein.recall.v1.RecallService/GetRecallReceipt',
             skein_dot_recall_dot_v1_dot_recall__pb2.GetRecallReceiptRequest.SerializeToString,
             skein_dot_recall_dot_v1_dot_recall__pb2.GetRecallReceiptResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListRecallReceipts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.recall.v1.RecallService/ListRecallReceipts',
+            skein_dot_recall_dot_v1_dot_recall__pb2.ListRecallReceiptsRequest.SerializeToString,
+            skein_dot_recall_dot_v1_dot_recall__pb2.ListRecallReceiptsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -101,6 +101,15 @@ class RecallServiceStub:
     - DATA_LOSS, RECEIPT_ALTERED: the stored receipt is not the one that was
       signed.
     """
+    ListRecallReceipts: _grpc.UnaryUnaryMultiCallable[_recall_pb2.ListRecallReceiptsRequest, _recall_pb2.ListRecallReceiptsResponse]
+    """ListRecallReceipts lists the receipts of answers, newest first: the
+    caller's own, or with the permission audit.read those of all callers.
+    Receipts are listed within seconds after their answers. Safe to retry.
+
+    Errors:
+    - PERMISSION_DENIED, PERMISSION_MISSING: `principal` is another caller, and
+      the caller has no permission audit.read.
+    """
     ReplayRecall: _grpc.UnaryUnaryMultiCallable[_recall_pb2.ReplayRecallRequest, _recall_pb2.ReplayRecallResponse]
     """ReplayRecall answers the request of a receipt again, from what its search
     saw: the items, vectors, names and counts of then, its model, its formula and
@@ -318,6 +327,15 @@ class RecallServiceAsyncStub(RecallServiceStub):
       another caller's.
     - DATA_LOSS, RECEIPT_ALTERED: the stored receipt is not the one that was
       signed.
+    """
+    ListRecallReceipts: _aio.UnaryUnaryMultiCallable[_recall_pb2.ListRecallReceiptsRequest, _recall_pb2.ListRecallReceiptsResponse]  # type: ignore[assignment]
+    """ListRecallReceipts lists the receipts of answers, newest first: the
+    caller's own, or with the permission audit.read those of all callers.
+    Receipts are listed within seconds after their answers. Safe to retry.
+
+    Errors:
+    - PERMISSION_DENIED, PERMISSION_MISSING: `principal` is another caller, and
+      the caller has no permission audit.read.
     """
     ReplayRecall: _aio.UnaryUnaryMultiCallable[_recall_pb2.ReplayRecallRequest, _recall_pb2.ReplayRecallResponse]  # type: ignore[assignment]
     """ReplayRecall answers the request of a receipt again, from what its search
@@ -551,6 +569,21 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
           another caller's.
         - DATA_LOSS, RECEIPT_ALTERED: the stored receipt is not the one that was
           signed.
+        """
+
+    @_abc_1.abstractmethod
+    def ListRecallReceipts(
+        self,
+        request: _recall_pb2.ListRecallReceiptsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_recall_pb2.ListRecallReceiptsResponse, _abc.Awaitable[_recall_pb2.ListRecallReceiptsResponse]]:
+        """ListRecallReceipts lists the receipts of answers, newest first: the
+        caller's own, or with the permission audit.read those of all callers.
+        Receipts are listed within seconds after their answers. Safe to retry.
+
+        Errors:
+        - PERMISSION_DENIED, PERMISSION_MISSING: `principal` is another caller, and
+          the caller has no permission audit.read.
         """
 
     @_abc_1.abstractmethod

@@ -1,11 +1,30 @@
-"""Changes, webhooks, snapshots, export and import."""
+"""Changes, receipts of answers, webhooks, snapshots, export and import."""
 
 from __future__ import annotations
 
+from skein_gateway.mcp.text_output import replay_text
 from skein_gateway.mcp.tool import Effect, optional, required, tool
 
 _SERVICE = "memory.v1.HistoryService/"
+_RECALL = "recall.v1.RecallService/"
 _SNAPSHOTS = "memory.v1.SnapshotService/"
+# Bytes that are signed, the file, and lists of numbers that `hits` has by name.
+_SIGNED_FIELDS = frozenset(
+    {
+        *("content", "signature", "document", "principal_kind", "principal_id", "time_microseconds"),
+        *(
+            "request_digest",
+            "query_digest",
+            "query_key_check",
+            "entity_ids",
+            "item_ids",
+            "revisions",
+            "flags",
+            "scores",
+        ),
+        *("dense", "context", "lexical", "reply", "length", "date", "trust", "term_documents", "snapshot_gaps"),
+    }
+)
 _WEBHOOK = (
     required("display_name", "webhook.display_name", "Name of the webhook."),
     required("event_types", "webhook.event_types"),
@@ -45,6 +64,50 @@ TOOLS = (
         "page_size",
         "page_token",
         omit=frozenset(),
+    ),
+    tool(
+        "list_recall_receipts",
+        "List receipts of answers",
+        _RECALL + "ListRecallReceipts",
+        Effect.READS,
+        "List the receipts of your own answers of recall, newest first; with audit.read those of all callers.",
+        "principal",
+        optional("since", "start_time"),
+        optional("until", "end_time"),
+        "page_size",
+        "page_token",
+        omit=frozenset(),
+    ),
+    tool(
+        "get_recall_receipt",
+        "Read the receipt of an answer",
+        _RECALL + "GetRecallReceipt",
+        Effect.READS,
+        "Return why recall gave an answer: who asked what and when, model, formula, and each hit with its revision and "
+        "signals. The receipt's signature was verified.",
+        "receipt_id",
+        omit=_SIGNED_FIELDS,
+    ),
+    tool(
+        "replay_recall",
+        "Replay an answer",
+        _RECALL + "ReplayRecall",
+        Effect.READS,
+        "Answer the request of a receipt again from what was known then, and tell whether it is the same or what "
+        "cannot be had any more. Send the query when the receipt has no text.",
+        "receipt_id",
+        "query",
+        omit=frozenset(),
+        render=replay_text,
+    ),
+    tool(
+        "diff_recall",
+        "Compare two answers",
+        _RECALL + "DiffRecall",
+        Effect.READS,
+        "Explain why two answers differ: by item its ranks and signals in both, and the changes that caused it.",
+        "receipt_id",
+        "other_receipt_id",
     ),
     tool(
         "create_webhook",
