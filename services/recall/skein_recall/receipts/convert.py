@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from datetime import UTC
 from typing import TYPE_CHECKING
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
     from asyncpg import Record
 
-    from skein_kit.recall_receipts.document import SignedReceipt
+    from skein_kit.calls.call import Call
+    from skein_kit.recall_receipts.document import SignedContext, SignedReceipt
     from skein_recall.search.model import SearchHit
 
 ID_BYTES = 16
@@ -65,6 +67,25 @@ def unsigned_receipt(answer: RecordedAnswer, query_secret: bytes, *, seconds: fl
         request=salted,
         query=kept_query,
         create_seconds=seconds,
+    )
+
+
+def unsigned_context(record: pb.ContextRecord, call: Call, tenant_id: UUID, *, seconds: float) -> UnsignedReceipt:
+    """Make the receipt of a context, in the name of the caller of the call that recorded it."""
+    salted_inputs = record.salt + record.inputs.SerializeToString(deterministic=True)
+    statement = pb.ContextStatement()
+    statement.CopyFrom(record.statement)
+    statement.inputs_digest = hashlib.sha256(salted_inputs).digest()
+    return UnsignedReceipt(
+        tenant_id=tenant_id,
+        receipt_id=UUID(record.receipt_id),
+        identity_token=call.identity_token,
+        request_id=record.request_id,
+        content=statement.SerializeToString(deterministic=True),
+        request=salted_inputs,
+        query=None,
+        create_seconds=seconds,
+        is_context=True,
     )
 
 
@@ -188,6 +209,18 @@ def receipt(signed: SignedReceipt, content: pb.ReceiptContent) -> pb.RecallRecei
         request=signed.recall_request,
         request_erased=signed.request is None,
         document=signed.file(),
+        context=None if signed.context is None else _context(signed.context),
+    )
+
+
+def _context(signed: SignedContext) -> pb.ContextReceipt:
+    return pb.ContextReceipt(
+        statement=signed.statement,
+        content=signed.content,
+        signature=signed.signature,
+        key_id=signed.key_id,
+        inputs=signed.inputs,
+        inputs_erased=signed.salted_inputs is None,
     )
 
 

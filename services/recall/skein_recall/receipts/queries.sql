@@ -1,13 +1,15 @@
 -- insert_receipt --
--- Insert receipts of answers.
-INSERT INTO recall.receipts (tenant_id, receipt_id, request_id, content, key_id, signature, request, query)
-VALUES (:tenant_id, :receipt_id, :request_id, :content, :key_id, :signature, :request, :query);
+-- Insert receipts of answers and of contexts. A repeated one changes nothing.
+INSERT INTO recall.receipts (tenant_id, receipt_id, is_context, request_id, content, key_id, signature, request, query)
+VALUES (:tenant_id, :receipt_id, :is_context, :request_id, :content, :key_id, :signature, :request, :query)
+ON CONFLICT DO NOTHING;
 
 -- get_receipt --
--- Read a receipt.
-SELECT tenant_id, receipt_id, content, key_id, signature, request, query
+-- Read a receipt, and after it that of its context, if it has one.
+SELECT is_context, content, key_id, signature, request, query
 FROM recall.receipts
-WHERE tenant_id = :tenant_id AND receipt_id = :receipt_id;
+WHERE tenant_id = :tenant_id AND receipt_id = :receipt_id
+ORDER BY is_context;
 
 -- ensure_month --
 -- Create the partition of a month for receipts; return true if it was missing.

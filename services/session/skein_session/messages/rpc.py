@@ -78,7 +78,8 @@ class MessageHandlers:
         return response
 
     async def GetMessage(self, request: pb.GetMessageRequest, context: Context) -> pb.GetMessageResponse:
-        row = await self._store.get_message(caller_of(context).require_tenant(), request.message_id)
+        tenant_id = caller_of(context).require_tenant()
+        row = await self._store.get_message(tenant_id, request.message_id, revision=request.revision)
         return pb.GetMessageResponse(message=message_rows.message(row))
 
     async def UpdateMessage(self, request: pb.UpdateMessageRequest, context: Context) -> pb.UpdateMessageResponse:

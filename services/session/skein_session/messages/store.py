@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from skein_kit.database.named_queries import Queries, as_of
 from skein_kit.database.transactions import translate_constraint_errors
-from skein_kit.database.tx_options import READ_ONLY
+from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import ExternalIdTaken, RevisionStale
 from skein_kit.ids import parse_id
 from skein_kit.rpc.pagination import PAGE_BYTES
@@ -113,10 +113,22 @@ class MessageStore:
             await self._require_unpurged(tx, tenant_id, batch)
         await self._quotas.charge(tx, tenant_id, {"sessions": new_sessions, "messages": len(batch.rows)})
 
-    async def get_message(self, tenant_id: UUID, name: str) -> Record:
-        """Read a message by its id or external id. Raises MessageNotFound and SessionArchived."""
-        async with self._database.transaction(tenant_id, READ_ONLY) as tx:
-            return await self._find_message(tx, tenant_id, name)
+    async def get_message(self, tenant_id: UUID, name: str, *, revision: int = 0) -> Record:
+        """Read a message by its id or external id, or one revision by its id.
+
+        Raises MessageNotFound and SessionArchived.
+        """
+        async with self._database.transaction(tenant_id, TxOptions(read_only=True, skip_replica=revision > 0)) as tx:
+            if not revision:
+                return await self._find_message(tx, tenant_id, name)
+            key = {"tenant_id": tenant_id, "message_id": parse_id(name)}
+            row = await tx.row(_QUERIES["read_message_revision"], **key, revision=revision)
+            if row is None:
+                current = await self._find_message(tx, tenant_id, name)
+                if current["revision"] != revision:
+                    raise MessageNotFound
+                row = current
+            return row
 
     async def update_message(
         self, tx: Transaction, tenant_id: UUID, change: MessageChange, *, at: datetime, updated_by: str

@@ -353,10 +353,12 @@ class AppendMessagesResponse(_message.Message):
     def __init__(self, messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., pending_embedding_count: _Optional[int] = ...) -> None: ...
 
 class GetMessageRequest(_message.Message):
-    __slots__ = ("message_id",)
+    __slots__ = ("message_id", "revision")
     MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
     message_id: str
-    def __init__(self, message_id: _Optional[str] = ...) -> None: ...
+    revision: int
+    def __init__(self, message_id: _Optional[str] = ..., revision: _Optional[int] = ...) -> None: ...
 
 class GetMessageResponse(_message.Message):
     __slots__ = ("message",)

@@ -345,7 +345,7 @@ class SessionServiceServicer:
         """GetMessage reads one message by its id or external id. Safe to retry.
 
         Errors:
-        - NOT_FOUND, MESSAGE_NOT_FOUND.
+        - NOT_FOUND, MESSAGE_NOT_FOUND: also without the requested revision.
         - FAILED_PRECONDITION, SESSION_ARCHIVED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -135,7 +135,7 @@ class SessionServiceStub:
     """GetMessage reads one message by its id or external id. Safe to retry.
 
     Errors:
-    - NOT_FOUND, MESSAGE_NOT_FOUND.
+    - NOT_FOUND, MESSAGE_NOT_FOUND: also without the requested revision.
     - FAILED_PRECONDITION, SESSION_ARCHIVED.
     """
     ListMessages: _grpc.UnaryUnaryMultiCallable[_session_pb2.ListMessagesRequest, _session_pb2.ListMessagesResponse]
@@ -527,7 +527,7 @@ class SessionServiceAsyncStub(SessionServiceStub):
     """GetMessage reads one message by its id or external id. Safe to retry.
 
     Errors:
-    - NOT_FOUND, MESSAGE_NOT_FOUND.
+    - NOT_FOUND, MESSAGE_NOT_FOUND: also without the requested revision.
     - FAILED_PRECONDITION, SESSION_ARCHIVED.
     """
     ListMessages: _aio.UnaryUnaryMultiCallable[_session_pb2.ListMessagesRequest, _session_pb2.ListMessagesResponse]  # type: ignore[assignment]
@@ -976,7 +976,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         """GetMessage reads one message by its id or external id. Safe to retry.
 
         Errors:
-        - NOT_FOUND, MESSAGE_NOT_FOUND.
+        - NOT_FOUND, MESSAGE_NOT_FOUND: also without the requested revision.
         - FAILED_PRECONDITION, SESSION_ARCHIVED.
         """
 
