@@ -26,8 +26,8 @@ CREATE POLICY tenant ON recall.receipts
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 GRANT SELECT, INSERT, DELETE ON recall.receipts TO skein_recall;
 
--- Memory erases what may name a person.
-GRANT SELECT, UPDATE (request_id, request, query) ON recall.receipts TO skein_memory;
+-- Memory and session erase what may name a person.
+GRANT SELECT, UPDATE (request_id, request, query) ON recall.receipts TO skein_memory, skein_session;
 
 -- The differences of two answers are explained by events.
 GRANT SELECT ON memory.changes TO skein_recall;
