@@ -111,9 +111,10 @@ bench-peers: .venv/ready ## Compare Recall with plain pgvector, Chroma and LangG
 	@$(PYTHON) tests/bench/peers.py
 
 .PHONY: soak
-soak: .venv/ready .edge/schemathesis/ready ## Load every port for ten minutes and fail when something grows (SECONDS=60: shorter), kill each process in turn, then attack it
+soak: .venv/ready .edge/schemathesis/ready ## Load every port for ten minutes and fail when something grows (SECONDS=60: shorter), kill each process in turn, replay 10,000 answers, then attack it
 	@$(PYTHON) tests/bench/soak.py
 	@$(PYTHON) tests/bench/outages.py
+	@$(PYTHON) tests/bench/replays.py
 	@SKEIN_ATTACKS=full $(PYTHON) -m pytest -n 1 --timeout 1800 tests/attacks tests/edge/test_openapi_fuzzed.py
 
 .PHONY: env

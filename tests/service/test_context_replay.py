@@ -24,11 +24,12 @@ from fix_contexts import (
     replay_failures,
 )
 from fix_receipts import get_receipt, published_keys, recall_with_receipt, remember, set_policy
+from fix_world import identity
 
 from skein.auth.v1 import auth_pb2
 from skein.gateway.v1 import gateway_pb2 as pb
 from skein.memory.v1 import access_log_pb2, blocks_pb2, memory_pb2
-from skein.recall.v1 import recall_pb2
+from skein.recall.v1 import recall_pb2, recall_pb2_grpc
 from skein.session.v1 import archives_pb2, session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_kit.recall_receipts import document
@@ -342,6 +343,33 @@ async def test_the_receipt_of_a_recall_has_no_context(tenant: Tenant) -> None:
     assert not (await get_receipt(tenant, response.receipt_id)).HasField("context")
     with refused(grpc.StatusCode.FAILED_PRECONDITION, "RECEIPT_WITHOUT_CONTEXT"):
         await replay_context(tenant, response.receipt_id)
+
+
+async def test_a_text_of_another_packer_names_the_version(tenant: Tenant, cluster: Cluster) -> None:
+    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
+    await remember(tenant, "The kettle is red.")
+    response = await recall_with_receipt(tenant, "kettle", min_relevance=0)
+    token = await identity(cluster, tenant.api_key, str(tenant.tenant_id))
+    # The first one is kept, and a repeat changes nothing.
+    for packer in ("context-0", "context-9"):
+        statement = recall_pb2.ContextStatement(packer=packer, text_digest=bytes(32))
+        record = recall_pb2.ContextRecord(
+            receipt_id=response.receipt_id,
+            statement=statement,
+            salt=bytes(16),
+            inputs=recall_pb2.ContextInputs(token_budget=100, hit_count=1),
+        )
+        async with cluster.direct("recall") as channel:
+            stub = recall_pb2_grpc.RecallInternalServiceStub(channel)
+            await stub.RecordContexts(
+                recall_pb2.RecordContextsRequest(records=[record]), metadata=(("authorization", f"Bearer {token}"),)
+            )
+        replayed = await replay_context(tenant, response.receipt_id)
+
+        gaps = {gap.reason: gap.name for gap in replayed.gaps}
+        assert gaps == {recall_pb2.REPLAY_GAP_REASON_PACKER_CHANGED: "context-0"}
+        assert not replayed.identical
+        assert "The kettle is red." in replayed.text
 
 
 async def test_messages_in_cold_storage_are_named(tenant: Tenant) -> None:
