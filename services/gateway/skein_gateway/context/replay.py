@@ -45,6 +45,7 @@ class _Items(Generic[T]):
 
     present: list[T] = field(default_factory=list)
     purged_ids: list[str] = field(default_factory=list)
+    # Messages in cold storage.
     archived_ids: list[str] = field(default_factory=list)
 
 
@@ -70,20 +71,9 @@ class ContextReplayHandler:
         if self._recorder.is_pending(caller_of(context).require_tenant(), request.receipt_id):
             await self._recorder.flush()
         try:
-            return await self._replay(request)
+            receipt, replay = await self._replay_search(request)
         except aio.AioRpcError as error:
             raise translate_upstream(error, service="recall") from None
-
-    async def _replay(self, request: pb.ReplayContextRequest) -> pb.ReplayContextResponse:
-        receipt_request = recall_pb2.GetRecallReceiptRequest(receipt_id=request.receipt_id)
-        # Recall has verified it, and that the caller may read it.
-        receipt = (await self._recall.GetRecallReceipt(receipt_request)).receipt
-        if not receipt.HasField("context"):
-            raise ReceiptWithoutContext(receipt_id=request.receipt_id)
-        replay_request = recall_pb2.ReplayRecallRequest(
-            receipt_id=request.receipt_id, query=request.query, embedding=request.embedding
-        )
-        replay = await self._recall.ReplayRecall(replay_request)
         response = pb.ReplayContextResponse(
             gaps=replay.gaps, differing_ids=replay.differing_ids, query_unverified=replay.query_unverified
         )
@@ -100,6 +90,19 @@ class ContextReplayHandler:
         response.identical = signed is not None and signed.is_text(response.text)
         return response
 
+    async def _replay_search(
+        self, request: pb.ReplayContextRequest
+    ) -> tuple[recall_pb2.RecallReceipt, recall_pb2.ReplayRecallResponse]:
+        """Return the receipt, which recall has verified for the caller, and the replay of its search."""
+        receipt_request = recall_pb2.GetRecallReceiptRequest(receipt_id=request.receipt_id)
+        receipt = (await self._recall.GetRecallReceipt(receipt_request)).receipt
+        if not receipt.HasField("context"):
+            raise ReceiptWithoutContext(receipt_id=request.receipt_id)
+        replay_request = recall_pb2.ReplayRecallRequest(
+            receipt_id=request.receipt_id, query=request.query, embedding=request.embedding
+        )
+        return receipt, await self._recall.ReplayRecall(replay_request)
+
     async def _pack(
         self,
         response: pb.ReplayContextResponse,
@@ -108,9 +111,11 @@ class ContextReplayHandler:
         query: str,
     ) -> None:
         """Pack the text into the response, and add the gaps of what it was packed from beside the search."""
-        blocks = await _read(inputs.blocks, self._read_block)
-        profiles = await _read([inputs.profile] if inputs.HasField("profile") else [], self._read_profile)
-        messages = await _read(convert.message_pins(inputs), self._read_message)
+        blocks = await _read(inputs.blocks, self._read_block, service="memory")
+        profiles = await _read(
+            [inputs.profile] if inputs.HasField("profile") else [], self._read_profile, service="tenancy"
+        )
+        messages = await _read(convert.message_pins(inputs), self._read_message, service="session")
         for ids, reason in (
             (
                 [*blocks.purged_ids, *profiles.purged_ids, *messages.purged_ids],
@@ -146,18 +151,24 @@ class ContextReplayHandler:
 
 
 async def _read(
-    pins: Sequence[recall_pb2.ItemPin], read: Callable[[recall_pb2.ItemPin], Awaitable[T | None]]
+    pins: Sequence[recall_pb2.ItemPin],
+    read: Callable[[recall_pb2.ItemPin], Awaitable[T | None]],
+    *,
+    service: str,
 ) -> _Items[T]:
-    """Read pinned items; `read` returns None for another item with the same id."""
+    """Read pinned items of a service; `read` returns None for another item with the same id."""
     items = _Items[T]()
     for start in range(0, len(pins), _CONCURRENT_READS):
         batch = pins[start : start + _CONCURRENT_READS]
         results = await asyncio.gather(*map(read, batch), return_exceptions=True)
         for pin, result in zip(batch, results, strict=True):
-            if isinstance(result, aio.AioRpcError) and result.code() is grpc.StatusCode.FAILED_PRECONDITION:
-                items.archived_ids.append(pin.item_id)
-            elif result is None or (isinstance(result, aio.AioRpcError) and result.code() is grpc.StatusCode.NOT_FOUND):
+            code = result.code() if isinstance(result, aio.AioRpcError) else None
+            if result is None or code is grpc.StatusCode.NOT_FOUND:
                 items.purged_ids.append(pin.item_id)
+            elif service == "session" and code is grpc.StatusCode.FAILED_PRECONDITION:
+                items.archived_ids.append(pin.item_id)
+            elif isinstance(result, aio.AioRpcError):
+                raise translate_upstream(result, service=service) from None
             elif isinstance(result, BaseException):
                 raise result
             else:
