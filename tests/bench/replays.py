@@ -105,9 +105,25 @@ async def _recall(tenant: Tenant, request: gateway_pb2.BuildContextRequest) -> C
         replayed = await tenant.recall.ReplayRecall(recall_pb2.ReplayRecallRequest(receipt_id=response.receipt_id))
         if replayed.identical and _shown(replayed.response) == _shown(response):
             return ""
-        return f"recall {response.receipt_id}: gaps {replayed.gaps}, differing {replayed.differing_ids}"
+        differences = [_difference(response, replayed.response, item_id) for item_id in replayed.differing_ids]
+        return f"recall {response.receipt_id} in mode {recall.mode}: gaps {replayed.gaps}, differing {differences}"
 
     return check
+
+
+def _difference(response: recall_pb2.RecallResponse, replayed: recall_pb2.RecallResponse, item_id: str) -> str:
+    """Describe an item in both answers: rank, revision, score and measured signals."""
+    texts = []
+    for answer in (response, replayed):
+        for rank, hit in enumerate(answer.hits, start=1):
+            if hit.item_id == item_id:
+                signals = " ".join(f"{each.signal} {each.raw:.6f}" for each in hit.components)
+                revision = hit.memory.revision or hit.message.revision
+                texts.append(f"rank {rank} revision {revision} score {hit.score:.6f} {signals}")
+                break
+        else:
+            texts.append("no hit")
+    return f"{item_id}: {'; replayed '.join(texts)}"
 
 
 def _shown(response: recall_pb2.RecallResponse) -> list[tuple[str, float, str, str]]:
