@@ -473,7 +473,7 @@ def _rules() -> dict[str, AccessRule]:
             # Memory and session call it for the caller that wrote the items.
             "IndexItems": AccessRule(),
             # The gateway calls it for a caller whose context gets a receipt.
-            "RecordContexts": AccessRule(),
+            "RecordContexts": AccessRule("recall.read"),
             "IndexBacklog": worker,
             "ListDueTenants": worker_without_tenant,
             "ListDueReindexes": worker_without_tenant,
