@@ -111,10 +111,11 @@ bench-peers: .venv/ready ## Compare Recall with plain pgvector, Chroma and LangG
 	@$(PYTHON) tests/bench/peers.py
 
 .PHONY: soak
-soak: .venv/ready .edge/schemathesis/ready ## Load every port for ten minutes and fail when something grows (SECONDS=60: shorter), kill each process in turn, repeat histories, forget a person, then attack it (LOCOMO=FILE: with falsehoods from its questions too)
+soak: .venv/ready .edge/schemathesis/ready ## Load every port for ten minutes and fail when something grows (SECONDS=60: shorter), kill each process in turn, repeat histories, replay 10,000 answers, forget a person, then attack it (LOCOMO=FILE: with falsehoods from its questions too)
 	@$(PYTHON) tests/bench/soak.py
 	@$(PYTHON) tests/bench/outages.py
 	@$(PYTHON) tests/bench/histories.py
+	@$(PYTHON) tests/bench/replays.py
 	@$(PYTHON) tests/bench/canaries.py
 	@SKEIN_ATTACKS=full $(PYTHON) -m pytest -n 1 --timeout 1800 tests/attacks tests/edge/test_openapi_fuzzed.py
 	@$(if $(LOCOMO),$(PYTHON) tests/bench/falsehoods.py $(LOCOMO))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from fix_recipe import service
 from fix_recipes_blocks import AGENT
-from fix_world import World
+from fix_world import MAKERS, World
 
 from skein.gateway.v1 import gateway_pb2 as pb
+from skein.tenancy.v1 import subjects_pb2
 
 _gateway = service("skein.gateway.v1.GatewayService", pb)
 _NEEDS = ("memory_id", "message_id", "block_id", "subject_id")
@@ -23,5 +25,18 @@ def _context(things: dict[str, Any], world: World) -> dict[str, Any]:
     return {"recall": pb.RecallRequest(**_recall(things, world)), "session_id": things["session_id"]}
 
 
+async def _context_receipt(world: World) -> str:
+    """The receipt of a context, as soon as the tenant's policy gives one and it is stored."""
+    policy = subjects_pb2.Policy(recall_receipts="all", audit_query_text=True)
+    mask = {"paths": ["recall_receipts", "audit_query_text"]}
+    await world.tenant.tenancy.UpdatePolicy(subjects_pb2.UpdatePolicyRequest(policy=policy, update_mask=mask))
+    request = pb.BuildContextRequest(recall=pb.RecallRequest(query="the red kettle"))
+    while not (response := await world.tenant.gateway.BuildContext(request)).receipt_id:
+        await asyncio.sleep(0.05)
+    return response.receipt_id
+
+
+MAKERS["context_receipt_id"] = _context_receipt
 _gateway("Recall", *_NEEDS, build=_recall)
 _gateway("BuildContext", *_NEEDS, "session_id", build=_context)
+_gateway("ReplayContext", "context_receipt_id", build=lambda t, _w: {"receipt_id": t["context_receipt_id"]})

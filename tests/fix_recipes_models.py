@@ -59,6 +59,14 @@ async def _receipt(world: World) -> str:
     return response.receipt_id
 
 
+def _context_record(things: dict[str, Any], _world: World) -> dict[str, Any]:
+    statement = pb.ContextStatement(packer="context-0", text_digest=bytes(32))
+    record = pb.ContextRecord(
+        receipt_id=things["receipt_id"], statement=statement, salt=bytes(16), inputs=pb.ContextInputs(token_budget=100)
+    )
+    return {"records": [record]}
+
+
 MAKERS["receipt_id"] = _receipt
 _recall("GetRecallReceipt", "receipt_id")
 _recall("ListRecallReceipts", "receipt_id", build=lambda _t, _w: {})
@@ -69,6 +77,7 @@ _recall(
     build=lambda t, _w: {"receipt_id": t["receipt_id"], "other_receipt_id": t["receipt_id"]},
 )
 _auth_internal("SignRecallReceipts", build=lambda _t, _w: {"receipt_ids": [uuid.uuid4().bytes], "digests": [bytes(32)]})
+_index("RecordContexts", "receipt_id", build=_context_record)
 _recall("BatchGetIndexStates", "memory_id", build=lambda t, _w: {"item_ids": [t["memory_id"]]})
 _recall("PutEmbedding", "memory_id", "model", build=_vector)
 _recall("StartReindex", "model", build=lambda t, w: {"model": t["model"], "tenant_id": str(w.tenant.tenant_id)})

@@ -75,13 +75,13 @@ async def test_receipts_are_found_by_time_and_principal_and_replayed(
         environment=environment,
     )
     shown = await skein("receipts", "list", "--since", between.isoformat(), environment=environment)
-    replayed = await skein("receipts", "replay", first.receipt_id, environment=environment)
+    replayed = await skein("replay", first.receipt_id, environment=environment)
 
     assert [one["receipt_id"] for one in listed.json["receipts"]] == [first.receipt_id]
     assert second.receipt_id in shown.out
     assert first.receipt_id not in shown.out
     assert "kettle?" in shown.out
-    assert (replayed.code, "The search found the same." in replayed.out) == (ExitCode.OK, True)
+    assert (replayed.code, "The answer is the same." in replayed.err) == (ExitCode.OK, True)
 
 
 async def test_an_unknown_receipt_is_refused(tenant: Tenant, environment: dict[str, str], tmp_path: Path) -> None:

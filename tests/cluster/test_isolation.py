@@ -77,7 +77,8 @@ READS = re.compile("(Get|List|BatchGet|Search|Export|Explain|Find|Traverse|Sugge
 OK = grpc.StatusCode.OK
 # Receipts are shown to the caller whose answer they are of, and to auditors.
 OF_THEIR_CALLER = {
-    f"/skein.recall.v1.RecallService/{name}" for name in ("GetRecallReceipt", "ReplayRecall", "DiffRecall")
+    "/skein.gateway.v1.GatewayService/ReplayContext",
+    *(f"/skein.recall.v1.RecallService/{name}" for name in ("GetRecallReceipt", "ReplayRecall", "DiffRecall")),
 }
 
 

@@ -146,6 +146,7 @@ CROSSINGS = {
     ("skein_memory", "recall.reindexes", "SELECT"),
     # The erasure of a person clears receipts; the difference of two answers names events.
     ("skein_memory", "recall.receipts", "SELECT"),
+    ("skein_session", "recall.receipts", "SELECT"),
     ("skein_recall", "memory.changes", "SELECT"),
     # Who made a vector that came with a memory.
     ("skein_memory", "recall.vector_origins", "INSERT"),
@@ -246,7 +247,11 @@ CROSSINGS = {
 # What a role may do to single columns of another's table, all of it.
 COLUMN_CROSSINGS = {
     # The erasure of a person clears the requests of receipts.
-    *(("skein_memory", "recall.receipts", column, "UPDATE") for column in ("request_id", "request", "query")),
+    *(
+        (role, "recall.receipts", column, "UPDATE")
+        for role in ("skein_memory", "skein_session")
+        for column in ("request_id", "request", "query")
+    ),
     # A replay of an answer tells archived items from purged ones.
     *(("skein_recall", "memory.archived_memories", column, "SELECT") for column in ("tenant_id", "memory_id")),
     *(("skein_recall", "session.archived_messages", column, "SELECT") for column in ("tenant_id", "message_id")),

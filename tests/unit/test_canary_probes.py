@@ -55,7 +55,7 @@ def test_only_what_tells_of_no_tenant_or_lets_no_key_in_goes_without_a_probe() -
     with_tenant = {path for path in EXEMPT if str(ACCESS_RULES[path].permission).endswith(".read")}
 
     # The canary's answers have no receipts: tests/service/test_recall_receipts.py asks for those of another tenant.
-    receipts = {"GetRecallReceipt", "ListRecallReceipts", "ReplayRecall", "DiffRecall"}
+    receipts = {"GetRecallReceipt", "ListRecallReceipts", "ReplayRecall", "DiffRecall", "ReplayContext"}
     assert {path.rpartition("/")[2] for path in with_tenant} == {"EmbedText", "ListEmbeddingModels"} | receipts
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from skein_gateway.context.model import ContextFormat, Item, ItemKind, pack
+from skein_gateway.context.model import ContextFormat, Item, ItemKind, PackOptions, pack
 
 TRUTH = "Anna drinks green tea in the morning."
 
 
 def packed(*items: Item) -> list[tuple[str, tuple[str, ...]]]:
-    context = pack(items, token_budget=500, terms=frozenset(), context_format=ContextFormat())
+    context = pack(items, PackOptions(token_budget=500, terms=frozenset(), context_format=ContextFormat()))
     return [(citation.item.item_id, citation.duplicate_ids) for citation in context.citations]
 
 

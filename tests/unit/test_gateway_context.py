@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from skein_gateway.context.model import ContextFormat, Item, ItemKind, PackedContext, pack
+from skein_gateway.context.model import ContextFormat, Item, ItemKind, PackedContext, PackOptions, pack
 from skein_gateway.recall.text_match import ELLIPSIS, normalize, terms_of
 from skein_kit.text.token_estimate import estimate_tokens
 
@@ -28,7 +28,9 @@ def message(item_id: str, text: str, **fields: Any) -> Item:
 
 
 def packed(*items: Item, budget: int = 500, query: str = "", **context_format: Any) -> PackedContext:
-    return pack(items, token_budget=budget, terms=terms_of(query), context_format=ContextFormat(**context_format))
+    return pack(
+        items, PackOptions(token_budget=budget, terms=terms_of(query), context_format=ContextFormat(**context_format))
+    )
 
 
 def ids(context: PackedContext) -> list[str]:
@@ -218,7 +220,7 @@ STYLES = st.builds(
 def test_a_context_keeps_its_promises(
     items: list[Item], budget: int, query: str, context_format: ContextFormat
 ) -> None:
-    context = pack(items, token_budget=budget, terms=terms_of(query), context_format=context_format)
+    context = pack(items, PackOptions(token_budget=budget, terms=terms_of(query), context_format=context_format))
 
     # Never above the budget, and counted right.
     assert context.token_count == estimate_tokens(context.text) <= budget
@@ -232,7 +234,9 @@ def test_a_context_keeps_its_promises(
     assert len(set(shown + duplicate_ids)) == len(shown + duplicate_ids)
     assert len(shown) + len(duplicate_ids) + context.omitted_count == sum(bool(item.text.strip()) for item in items)
     # The same again.
-    assert pack(items, token_budget=budget, terms=terms_of(query), context_format=context_format) == context
+    assert (
+        pack(items, PackOptions(token_budget=budget, terms=terms_of(query), context_format=context_format)) == context
+    )
 
 
 @settings(max_examples=200)
@@ -241,9 +245,9 @@ def test_the_best_hit_is_in_if_it_fits(items: list[Item], budget: int, context_f
     items = [item for item in items if item.text.strip()]
     assume(items)
     # Beside others a thing has its share of the budget.
-    alone = pack(items[:1] * 2, token_budget=budget, terms=frozenset(), context_format=context_format)
+    alone = pack(items[:1] * 2, PackOptions(token_budget=budget, terms=frozenset(), context_format=context_format))
 
-    context = pack(items, token_budget=budget, terms=frozenset(), context_format=context_format)
+    context = pack(items, PackOptions(token_budget=budget, terms=frozenset(), context_format=context_format))
 
     results = {one for citation in context.citations for one in (citation.item.item_id, *citation.duplicate_ids)}
     assert not alone.citations or items[0].item_id in results or len(items) > 9
@@ -253,7 +257,7 @@ def test_the_best_hit_is_in_if_it_fits(items: list[Item], budget: int, context_f
 def test_no_hit_that_is_shown_whole_says_what_another_one_says(
     items: list[Item], budget: int, context_format: ContextFormat
 ) -> None:
-    context = pack(items, token_budget=budget, terms=frozenset(), context_format=context_format)
+    context = pack(items, PackOptions(token_budget=budget, terms=frozenset(), context_format=context_format))
 
     whole = [
         normalize(re.sub(r"\[(\d+)\]", r"(\1)", citation.item.text))

@@ -12,7 +12,7 @@ from skein.gateway.v1 import gateway_pb2 as pb
 from skein.memory.v1 import blocks_pb2
 from skein.recall.v1 import recall_pb2
 from skein.tenancy.v1 import subjects_pb2
-from skein_gateway.context.rpc import items_of
+from skein_gateway.context.convert import items_of
 from skein_gateway.errors import RecallIncomplete, RecallTimedOut
 from skein_gateway.recall.rpc import (
     ARMS,

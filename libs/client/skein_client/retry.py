@@ -25,7 +25,7 @@ _READS = frozenset(
     {
         "Recall", "CompareEmbeddingModels", "BuildContext", "EmbedText", "Introspect", "TraverseLinks", "FindPaths",
         "FindSimilar", "SuggestLinks", "SpreadActivation", "ExplainScore", "ExportMemories", "ExportSubject",
-        "ExportData", "CompileBlocks", "DiffSnapshots", "ReplayRecall", "DiffRecall",
+        "ExportData", "CompileBlocks", "DiffSnapshots", "ReplayRecall", "DiffRecall", "ReplayContext",
     }
 )  # fmt: skip
 

@@ -17,7 +17,7 @@ const READ_VERBS = /^(Get|List|BatchGet|Search|Stream)/;
 const READS: ReadonlySet<string> = new Set([
   ...["Recall", "CompareEmbeddingModels", "BuildContext", "EmbedText", "Introspect", "TraverseLinks", "FindPaths"],
   ...["FindSimilar", "SuggestLinks", "SpreadActivation", "ExplainScore", "ExportMemories", "ExportSubject"],
-  ...["ExportData", "CompileBlocks", "DiffSnapshots", "ReplayRecall", "DiffRecall"],
+  ...["ExportData", "CompileBlocks", "DiffSnapshots", "ReplayRecall", "DiffRecall", "ReplayContext"],
 ]);
 
 /** How often and how long to try: exponential back-off with jitter, within the call's own deadline. */

@@ -37,6 +37,7 @@ COMMANDS: Mapping[str, str] = {
     "memories": "memories",
     "lineage": "lineage",
     "receipts": "receipts",
+    "replay": "replay",
     "approvals": "approvals",
     "archive": "archive",
     "backup": "backup",

@@ -13,6 +13,12 @@ class RecallIncomplete(errors.Unavailable):
     reason = "RECALL_INCOMPLETE"
 
 
+class ReceiptWithoutContext(errors.FailedPrecondition):
+    """The receipt is of an answer of Recall, or the context is not stored yet, which takes a second."""
+
+    reason = "RECEIPT_WITHOUT_CONTEXT"
+
+
 class StreamNotSupported(errors.RpcError):
     """The method answers with a stream, which this port does not support in this form; call it over gRPC."""
 

@@ -15,6 +15,8 @@ from skein.session.v1 import session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
 from skein_gateway.cluster_status.rpc import ClusterStatusHandler
 from skein_gateway.console.routes import Console
+from skein_gateway.context.recorder import ContextRecorder
+from skein_gateway.context.replay import ContextReplayHandler
 from skein_gateway.context.rpc import ContextHandler
 from skein_gateway.forget.certified_purges import CertifiedPurges
 from skein_gateway.forget.rpc import ForgetHandler
@@ -77,9 +79,12 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     sessions = session_pb2_grpc.SessionServiceStub(host.channel("session"))
     memories = memory_pb2_grpc.MemoryServiceStub(host.channel("memory"))
     tenancy = tenancy_pb2_grpc.TenancyServiceStub(host.channel("tenancy"))
+    index = recall_pb2_grpc.RecallServiceStub(host.channel("recall"))
+    blocks = blocks_pb2_grpc.BlockServiceStub(host.channel("memory"))
+    recorder = ContextRecorder(recall_pb2_grpc.RecallInternalServiceStub(host.channel("recall")))
     recall = RecallHandler(
-        recall_pb2_grpc.RecallServiceStub(host.channel("recall")),
-        blocks_pb2_grpc.BlockServiceStub(host.channel("memory")),
+        index,
+        blocks,
         tenancy,
         arm_seconds=settings.gateway_recall_arm_seconds,
     )
@@ -90,8 +95,10 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             recall,
             sessions,
             curation_pb2_grpc.CurationServiceStub(host.channel("memory")),
+            recorder,
             lineage_seconds=settings.gateway_recall_arm_seconds,
         ),
+        context_replay=ContextReplayHandler(index, blocks, sessions, tenancy, recorder),
         forget=ForgetHandler(sessions, memories, tenancy, identities),
         cluster_status=ClusterStatusHandler(host, servicers),
     )
@@ -127,7 +134,12 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         tls=tls,
         console_port=settings.console_port,
     )
-    async with limiter, running_manager(mcp), serve_http_api(host, settings.http_port, servicers, config):
+    async with (
+        limiter,
+        recorder.open(),
+        running_manager(mcp),
+        serve_http_api(host, settings.http_port, servicers, config),
+    ):
         yield servicers
 
 

@@ -10,6 +10,7 @@ from skein.gateway.v1 import gateway_pb2_grpc as rpc
 if TYPE_CHECKING:
     from skein.gateway.v1 import gateway_pb2 as pb
     from skein_gateway.cluster_status.rpc import ClusterStatusHandler
+    from skein_gateway.context.replay import ContextReplayHandler
     from skein_gateway.context.rpc import ContextHandler
     from skein_gateway.forget.rpc import ForgetHandler
     from skein_gateway.recall.rpc import RecallHandler
@@ -24,6 +25,7 @@ class GatewayServicer(rpc.GatewayServiceServicer):
     remember: RememberHandler
     recall: RecallHandler
     context: ContextHandler
+    context_replay: ContextReplayHandler
     forget: ForgetHandler
     cluster_status: ClusterStatusHandler
 
@@ -35,6 +37,9 @@ class GatewayServicer(rpc.GatewayServiceServicer):
 
     async def BuildContext(self, request: pb.BuildContextRequest, context: Context) -> pb.BuildContextResponse:
         return await self.context.BuildContext(request, context)
+
+    async def ReplayContext(self, request: pb.ReplayContextRequest, context: Context) -> pb.ReplayContextResponse:
+        return await self.context_replay.ReplayContext(request, context)
 
     async def Forget(self, request: pb.ForgetRequest, context: Context) -> pb.ForgetResponse:
         return await self.forget.Forget(request, context)

@@ -156,13 +156,15 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             ReceiptWriter(receipts, auth_pb2_grpc.AuthInternalServiceStub(host.channel("auth")), database).open()
         )
         receipt_reader = ReceiptReader(receipts, receipt_writer, auth_pb2_grpc.AuthServiceStub(host.channel("auth")))
+        receipt_handlers = ReceiptHandlers(
+            receipt_reader,
+            RecallReplayer(receipt_reader, receipts, searcher, queries, registry, AccessLogKeys(database)),
+            receipts,
+            receipt_writer,
+        )
         servicer = RecallServicer(
             search=SearchHandlers(searcher, recent, ReceiptRecorder(database, receipt_writer)),
-            receipts=ReceiptHandlers(
-                receipt_reader,
-                RecallReplayer(receipt_reader, receipts, searcher, queries, registry, AccessLogKeys(database)),
-                receipts,
-            ),
+            receipts=receipt_handlers,
             embed=EmbedHandlers(registry, embedder),
             index=index_handlers,
             models=ModelHandlers(models, registry, outbound, idempotency, settle_seconds=settings.settle_seconds),
@@ -173,6 +175,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             index=index_handlers,
             reindexes=reindex_handlers,
             maintenance=MaintenanceHandlers(PurgeStore(database, models)),
+            receipts=receipt_handlers,
         )
         gate = ApprovalGate(database, shared_policy_cache(database))
         servicers.add(

@@ -50,12 +50,20 @@ class RecallServicer:
 
 
 class RecallInternalServicer:
-    """RecallInternalService: what memory, session and the worker call."""
+    """RecallInternalService: what memory, session, the gateway and the worker call."""
 
-    def __init__(self, *, index: IndexHandlers, reindexes: ReindexHandlers, maintenance: MaintenanceHandlers) -> None:
+    def __init__(
+        self,
+        *,
+        index: IndexHandlers,
+        reindexes: ReindexHandlers,
+        maintenance: MaintenanceHandlers,
+        receipts: ReceiptHandlers,
+    ) -> None:
         self.IndexItems = index.IndexItems
         self.ListDueTenants = index.ListDueTenants
         self.IndexBacklog = index.IndexBacklog
         self.ListDueReindexes = reindexes.ListDueReindexes
         self.ContinueReindex = reindexes.ContinueReindex
         self.PurgeTenant = maintenance.PurgeTenant
+        self.RecordContexts = receipts.RecordContexts

@@ -473,6 +473,8 @@ def _rules() -> dict[str, AccessRule]:
         "skein.recall.v1.RecallInternalService": {
             # Memory and session call it for the caller that wrote the items.
             "IndexItems": AccessRule(),
+            # The gateway calls it for a caller whose context gets a receipt.
+            "RecordContexts": AccessRule("recall.read"),
             "IndexBacklog": worker,
             "ListDueTenants": worker_without_tenant,
             "ListDueReindexes": worker_without_tenant,
@@ -484,6 +486,8 @@ def _rules() -> dict[str, AccessRule]:
             "Remember": AccessRule(),
             "Recall": AccessRule("recall.read"),
             "BuildContext": AccessRule("recall.read"),
+            # Of the caller's own contexts; with audit.read, of all.
+            "ReplayContext": AccessRule("recall.read"),
             "Forget": AccessRule(),
             "GetClusterStatus": AccessRule(needs_tenant=False),
         },

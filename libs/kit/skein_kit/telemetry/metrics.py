@@ -69,6 +69,9 @@ EMBEDDER_WAIT = Histogram(
 EMBEDDER_TEXTS = Counter("skein_embedder_texts_total", "Texts that were embedded.")
 EMBEDDER_FAILURES = Counter("skein_embedder_failed_documents_total", "Failed attempts to embed a document.")
 EMBEDDER_QUEUE = Gauge("skein_embedder_queue_texts", "Texts that wait for the model.")
+RECEIPTS_LOST = Counter(
+    "skein_recall_receipts_lost_total", "Receipts of recalls and contexts that could not be signed or stored."
+)
 RECALL_SEARCHES = Counter("skein_recall_searches_total", "Searches, by the way their vectors were searched.", ["path"])
 VECTOR_CACHE_BYTES = Gauge(
     "skein_vector_cache_bytes", "Size of the vector cache, which holds the tenants that search most."

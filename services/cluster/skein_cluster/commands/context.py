@@ -19,6 +19,7 @@ from skein_cluster.commands.recall import (
     show_as_of,
     show_incomplete,
     show_pending,
+    show_receipt,
 )
 from skein_kit.rpc.well_known_types import to_timestamp
 
@@ -74,6 +75,7 @@ def context_command(  # noqa: PLR0913 - one argument for each option.
         output.stderr_console().print(Text(counts if response.text or response.omitted_count else "Nothing was found."))
     show_as_of(as_of_time, response.purged_count)
     show_pending(response.pending_embedding_count)
+    show_receipt(response.receipt_id)
     show_incomplete(response.incomplete)
 
 

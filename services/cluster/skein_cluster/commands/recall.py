@@ -107,6 +107,12 @@ def show_expansions(expansions: Iterable[recall_pb2.QueryExpansion]) -> None:
         output.stderr_console().print(Text(f"read '{expansion.written}' as '{expansion.read_as}'"))
 
 
+def show_receipt(receipt_id: str) -> None:
+    """Print the id of the answer's receipt, if it has one, on stderr."""
+    if receipt_id:
+        output.echo(f"Receipt {receipt_id}.", err=True)
+
+
 def show_pending(count: int) -> None:
     """Tell on stderr how many items have no vector yet, if any."""
     if count:
@@ -185,6 +191,7 @@ def recall_command(  # noqa: PLR0913 - one argument for each option.
         )
     show_as_of(as_of_time, response.purged_count)
     show_pending(response.pending_embedding_count)
+    show_receipt(response.receipt_id)
     show_incomplete(response.incomplete)
 
 

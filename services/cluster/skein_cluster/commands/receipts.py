@@ -1,4 +1,4 @@
-"""`skein receipts`: receipts of answers, their verification, their replay and their differences."""
+"""`skein receipts`: receipts of answers, their verification and their differences."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MAX_PAGE_SIZE = 200
 
 @click.group()
 def receipts_command() -> None:
-    """List, save, verify, replay and compare receipts of answers.
+    """List, save, verify and compare receipts of answers; `skein replay` makes an answer again.
 
     The policy recall_receipts says which answers get one. `verify` needs the file and the published keys alone, which
     `skein certificates keys` saves.
@@ -107,42 +107,19 @@ def verify(file: Path, keys_file: Path, *, as_json: bool) -> None:
     except ReceiptInvalid as error:
         raise CommandError(f"The receipt is not valid: {error}.", ExitCode.REFUSED) from None
     if as_json:
-        output.print_json({"valid": True, "key_id": receipt.key_id, "receipt": output.message_to_dict(content)})
+        fields = {"valid": True, "key_id": receipt.key_id, "receipt": output.message_to_dict(content)}
+        if receipt.context is not None:
+            fields["context"] = output.message_to_dict(receipt.context.statement)
+        output.print_json(fields)
         return
     output.echo(f"The signature is valid (key {receipt.key_id}).")
     output.echo(f"tenant   {receipt.tenant_id}")
     output.echo(f"receipt  {receipt.receipt_id}")
     output.echo(f"formula  {content.formula}, model {content.model or 'none'}")
     output.echo(f"hits     {len(content.revisions)}")
-
-
-@receipts_command.command("replay")
-@click.argument("receipt_id")
-@click.option("--query", default="", help="The text of the query, where the receipt has a digest of it.")
-@options.cluster_options
-@options.json_option
-def replay(receipt_id: str, query: str, environment: dict[str, str], *, as_json: bool) -> None:
-    """Answer the request of a receipt again, from what was known then. Ends with 1 if the answer is not the same."""
-    response = asyncio.run(_replay(environment, receipt_id, query))
-    if as_json:
-        output.print_json(output.message_to_dict(response))
-    else:
-        output.print_table(
-            output.table("item", "score", "content", ids=("item",), numbers=("score",)),
-            [
-                (hit.item_id, f"{hit.score:.4f}", hit.memory.content or hit.message.content)
-                for hit in response.response.hits
-            ],
-            empty="The answer had no hits.",
-        )
-        for gap in response.gaps:
-            reason = recall_pb2.ReplayGapReason.Name(gap.reason).removeprefix("REPLAY_GAP_REASON_").lower()
-            output.echo(f"missing: {reason} {' '.join([gap.name, *gap.item_ids]).strip()}")
-    if not response.identical:
-        message = "The answer of then cannot be had in full." if response.gaps else "The search found something else."
-        raise CommandError(message, ExitCode.REFUSED)
-    if not as_json:
-        output.echo("The search found the same.")
+    if receipt.context is not None:
+        statement = receipt.context.statement
+        output.echo(f"context  {statement.token_count} tokens, packed by {statement.packer}")
 
 
 @receipts_command.command("diff")
@@ -188,11 +165,6 @@ async def _get(environment: Mapping[str, str], receipt_id: str) -> recall_pb2.Re
     async with as_tenant(environment) as api:
         request = recall_pb2.GetRecallReceiptRequest(receipt_id=receipt_id)
         return (await api.index.GetRecallReceipt(request)).receipt
-
-
-async def _replay(environment: Mapping[str, str], receipt_id: str, query: str) -> recall_pb2.ReplayRecallResponse:
-    async with as_tenant(environment) as api:
-        return await api.index.ReplayRecall(recall_pb2.ReplayRecallRequest(receipt_id=receipt_id, query=query))
 
 
 async def _diff(

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
+# What makes a text from its inputs: this module, skein_gateway.recall.text_match and items_of of convert.py. Raise the
+# number with every change of a text, so that receipts of earlier texts name the version that made them.
+VERSION = "context-1"
 # Trust of a memory without rated sources.
 NEUTRAL_TRUST = 0.5
 # Shorter runs of words occur in another text by chance.
@@ -78,6 +81,16 @@ class ContextFormat:
     newest_first: bool = False
     # The current conversation; it sorts as the newest group whatever its times.
     session_id: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PackOptions:
+    """How items are packed."""
+
+    token_budget: int
+    # Stems of the query's words: a long text is cut to the part with most of them.
+    terms: frozenset[str]
+    context_format: ContextFormat
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -174,23 +187,22 @@ class _Packer:
         return 0 if any(_group(other.item) == name for other in others) else _heading_cost(item, self.context_format)
 
 
-def pack(
-    items: Sequence[Item], *, token_budget: int, terms: frozenset[str], context_format: ContextFormat
-) -> PackedContext:
-    """Pack the items that fit into `token_budget`, in the given order. Long texts are cut to the part with most terms.
+def pack(items: Sequence[Item], options: PackOptions) -> PackedContext:
+    """Pack the items that fit into the token budget, in the given order.
 
-    Of two items of which one contains the other's words, only the longer is shown.
+    Long texts are cut to the part with most terms. Of two items of which one contains the other's words, only the
+    longer is shown.
     """
     packer = _Packer(
-        space=token_budget * CHARACTERS_PER_TOKEN,
+        space=options.token_budget * CHARACTERS_PER_TOKEN,
         digits=len(str(len(items))),
         is_only=len(items) == 1,
-        context_format=context_format,
-        terms=terms,
+        context_format=options.context_format,
+        terms=options.terms,
     )
     for item in items:
         packer.add(item)
-    text, citations = _render(packer.packed, context_format)
+    text, citations = _render(packer.packed, options.context_format)
     return PackedContext(
         text=text,
         citations=citations,

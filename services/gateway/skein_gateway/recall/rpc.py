@@ -164,7 +164,7 @@ class RecallResult:
         # Hits of the recall service alone are sorted and fit.
         hits: Sequence[recall_pb2.Hit] = hits_by_call[0] if hits_by_call else ()
         if len(hits_by_call) > 1:
-            hits = list(merge(*hits_by_call, key=lambda hit: (-hit.score, hit.item_id)))
+            hits = list(merge(*hits_by_call, key=hit_order))
         if len(hits_by_call) > 1 or profile is not None:
             hits = fit_items(hits[:limit], used_bytes=0 if profile is None else profile.ByteSize())
         index = next((result.response for result in self.results if result.response is not None), None)
@@ -344,6 +344,11 @@ def index_result(arms: Sequence[pb.Arm], timed: TimedResponse[recall_pb2.RecallR
         )
 
     return ArmResult(outcomes=tuple(outcome(arm) for arm in arms), hits=hits, response=response)
+
+
+def hit_order(hit: recall_pb2.Hit) -> tuple[float, str]:
+    """Return the key by which hits of several arms are merged, best first."""
+    return -hit.score, hit.item_id
 
 
 def block_hits(blocks: Sequence[blocks_pb2.Block], query: str, limit: int) -> list[recall_pb2.Hit]:

@@ -84,6 +84,9 @@ class BlockHandlers:
 
     async def GetBlock(self, request: pb.GetBlockRequest, context: Context) -> pb.GetBlockResponse:
         at, tenant_id = now(), caller_of(context).require_tenant()
+        if request.revision:
+            revision = await self._store.get_block_revision(tenant_id, request.block_id, request.revision)
+            return pb.GetBlockResponse(block=convert.block(revision))
         block = await self._store.get_block(
             tenant_id, request.block_id, at=at, as_of_time=read_as_of_time(request, at=at)
         )

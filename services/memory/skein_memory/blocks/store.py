@@ -7,7 +7,7 @@ from dataclasses import replace as but
 from typing import TYPE_CHECKING
 
 from skein_kit.database.transactions import translate_constraint_errors
-from skein_kit.database.tx_options import READ_ONLY
+from skein_kit.database.tx_options import READ_ONLY, TxOptions
 from skein_kit.errors import AgentNotActive, MessageTooLarge
 from skein_kit.json_values import exact
 from skein_kit.rpc.pagination import PAGE_BYTES
@@ -73,6 +73,17 @@ class BlockStore:
         async with TenantReader.open(self._database, tenant_id, at=at, as_of_time=as_of_time) as reader:
             row = await reader.row("get_block", block_id=block_id)
         return None if row is None else block_of(row)
+
+    async def get_block_revision(self, tenant_id: UUID, block_id: str, revision: int) -> Block:
+        """Read one revision of a block. Raises BlockNotFound and BlockRevisionNotFound."""
+        async with self._database.transaction(tenant_id, TxOptions(read_only=True, skip_replica=True)) as tx:
+            row = await tx.row(QUERIES["get_block"], tenant_id=tenant_id, block_id=block_id)
+            if row is None:
+                raise BlockNotFound
+            if row["revision"] == revision:
+                return block_of(row)
+            # Revisions are only added, so one that is not the present one is an earlier one.
+            return await self.read_revision(tx, tenant_id, block_id, revision)
 
     async def list_blocks(
         self, tenant_id: UUID, *, after: str, count: int, at: datetime, as_of_time: datetime | None = None,

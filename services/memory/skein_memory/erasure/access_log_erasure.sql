@@ -44,12 +44,14 @@ WHERE tenant_id = :tenant_id AND access_event_id = ANY (ARRAY(
     LIMIT :count));
 
 -- erase_receipts_of_subject --
--- Erase the requests of the receipts of calls that are about a person.
+-- Erase the requests of the receipts of calls that are about a person. BuildContext calls other methods beside Recall,
+-- under one request id.
 UPDATE recall.receipts
 SET request = NULL, query = NULL, request_id = ''
 WHERE tenant_id = :tenant_id AND request IS NOT NULL AND request_id IN (
     SELECT about.request_id FROM memory.access_log AS about
-    WHERE about.tenant_id = :tenant_id AND about.subject_id = :subject_id::text AND about.method = 'Recall');
+    WHERE about.tenant_id = :tenant_id AND about.subject_id = :subject_id::text
+        AND about.method IN ('Recall', 'ListAgentBlocks'));
 
 -- erase_receipts_of_sessions --
 -- Erase the requests of the receipts of calls for a person's sessions, except of those about others.
@@ -57,11 +59,13 @@ UPDATE recall.receipts
 SET request = NULL, query = NULL, request_id = ''
 WHERE tenant_id = :tenant_id AND request IS NOT NULL AND request_id IN (
     SELECT about.request_id FROM memory.access_log AS about
-    WHERE about.tenant_id = :tenant_id AND about.session_id = ANY (:names::text[]) AND about.method = 'Recall'
+    WHERE about.tenant_id = :tenant_id AND about.session_id = ANY (:names::text[])
+        AND about.method IN ('Recall', 'GetRecentWindow')
         AND (about.subject_id IS NULL OR about.subject_id = :subject_id::text)
     UNION
     SELECT claimed.request_id FROM memory.access_log AS claimed
-    WHERE claimed.tenant_id = :tenant_id AND claimed.claimed_session_id = ANY (:names) AND claimed.method = 'Recall'
+    WHERE claimed.tenant_id = :tenant_id AND claimed.claimed_session_id = ANY (:names)
+        AND claimed.method IN ('Recall', 'GetRecentWindow', 'ListAgentBlocks')
         AND (claimed.subject_id IS NULL OR claimed.subject_id = :subject_id));
 
 -- erase_receipts_of_memories --

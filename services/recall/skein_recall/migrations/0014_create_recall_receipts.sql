@@ -1,23 +1,25 @@
 -- Signed receipts of answers of Recall.
 
--- One row for each receipt. Its content, which is signed, has ids and numbers, and digests of the request. The request
--- and the text of the query are stored beside it, because the erasure of a person removes them.
+-- One row for each receipt, and one more where BuildContext packed a text from the answer. Its content, which is signed,
+-- has ids and numbers, and digests of the request. The request and the text of the query are stored beside it, because
+-- the erasure of a person removes them.
 CREATE TABLE recall.receipts (
     tenant_id uuid NOT NULL
         CONSTRAINT receipts_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
     receipt_id uuid NOT NULL,
-    -- As in the content: lists of one principal's receipts read it.
+    is_context boolean NOT NULL,
+    -- Who asked. Lists of one principal's receipts read it.
     principal text NOT NULL,
     -- Of the call. The access log knows by it which memories the answer had.
     request_id text NOT NULL,
     content bytea NOT NULL,
     key_id text NOT NULL,
     signature bytea NOT NULL,
-    -- A salt and the request without its text. NULL after an erasure.
+    -- A salt and the request without its text; of a context, its inputs. NULL after an erasure.
     request bytea,
-    -- NULL: the content has a digest of it, or it was erased.
+    -- NULL: the content has a digest of it, or it was erased. Of a context always.
     query text,
-    CONSTRAINT receipts_pkey PRIMARY KEY (tenant_id, receipt_id)
+    CONSTRAINT receipts_pkey PRIMARY KEY (tenant_id, receipt_id, is_context)
 ) PARTITION BY RANGE (receipt_id);
 CREATE INDEX receipts_principal ON recall.receipts (tenant_id, principal, receipt_id);
 CREATE INDEX receipts_request ON recall.receipts (tenant_id, request_id) WHERE request IS NOT NULL;
@@ -27,8 +29,8 @@ CREATE POLICY tenant ON recall.receipts
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 GRANT SELECT, INSERT, DELETE ON recall.receipts TO skein_recall;
 
--- Memory erases what may name a person.
-GRANT SELECT, UPDATE (request_id, request, query) ON recall.receipts TO skein_memory;
+-- Memory and session erase what may name a person.
+GRANT SELECT, UPDATE (request_id, request, query) ON recall.receipts TO skein_memory, skein_session;
 
 -- The differences of two answers are explained by events.
 GRANT SELECT ON memory.changes TO skein_recall;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from datetime import UTC
 from typing import TYPE_CHECKING
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from skein_kit.recall_receipts.document import SignedReceipt
+    from skein_kit.calls.call import Call
+    from skein_kit.recall_receipts.document import SignedContext, SignedReceipt
     from skein_recall.search.model import ItemRow, SearchHit
 
 ID_BYTES = 16
@@ -65,6 +67,26 @@ def unsigned_receipt(answer: RecordedAnswer, query_secret: bytes, *, seconds: fl
         request=salted,
         query=kept_query,
         create_seconds=seconds,
+    )
+
+
+def unsigned_context(record: pb.ContextRecord, call: Call, tenant_id: UUID, *, seconds: float) -> UnsignedReceipt:
+    """Make the receipt of a context, in the name of the caller of the call that recorded it."""
+    salted_inputs = record.salt + record.inputs.SerializeToString(deterministic=True)
+    statement = pb.ContextStatement()
+    statement.CopyFrom(record.statement)
+    statement.inputs_digest = hashlib.sha256(salted_inputs).digest()
+    return UnsignedReceipt(
+        tenant_id=tenant_id,
+        receipt_id=UUID(record.receipt_id),
+        identity_token=call.identity_token,
+        principal="" if call.caller is None else call.caller.principal,
+        request_id=record.request_id,
+        content=statement.SerializeToString(deterministic=True),
+        request=salted_inputs,
+        query=None,
+        create_seconds=seconds,
+        is_context=True,
     )
 
 
@@ -190,6 +212,18 @@ def receipt(signed: SignedReceipt, content: pb.ReceiptContent) -> pb.RecallRecei
         document=signed.file(),
         principal=principal(content),
         hits=_hits(content),
+        context=None if signed.context is None else _context(signed.context),
+    )
+
+
+def _context(signed: SignedContext) -> pb.ContextReceipt:
+    return pb.ContextReceipt(
+        statement=signed.statement,
+        content=signed.content,
+        signature=signed.signature,
+        key_id=signed.key_id,
+        inputs=signed.inputs,
+        inputs_erased=signed.salted_inputs is None,
     )
 
 

@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skein_kit.recall_receipts.document import SignedReceipt
+from skein_kit.recall_receipts import document
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -66,24 +66,29 @@ class UnsignedReceipt:
     # Of the call, by which the access log knows what it returned.
     request_id: str
     content: bytes
+    # With its salt.
     request: bytes
     query: str | None
     # Seconds of the event loop's clock.
     create_seconds: float
+    # Of the text that was packed from the answer; `request` has its inputs.
+    is_context: bool = False
 
     @property
     def content_digest(self) -> bytes:
-        """The SHA-256 of the content, which is signed."""
-        return hashlib.sha256(self.content).digest()
+        """The digest of the content, which is signed."""
+        return document.context_digest(self.content) if self.is_context else hashlib.sha256(self.content).digest()
 
-    def signed(self, key_id: str, signature: bytes) -> SignedReceipt:
-        """Return the receipt with its signature."""
-        return SignedReceipt(
-            tenant_id=self.tenant_id,
-            receipt_id=self.receipt_id,
-            content=self.content,
-            key_id=key_id,
-            signature=signature,
-            request=self.request,
-            query=self.query,
-        )
+    def columns(self, key_id: str, signature: bytes) -> dict[str, object]:
+        """Return the row of the receipt with its signature."""
+        return {
+            "receipt_id": self.receipt_id,
+            "is_context": self.is_context,
+            "principal": self.principal,
+            "request_id": self.request_id,
+            "content": self.content,
+            "key_id": key_id,
+            "signature": signature,
+            "request": self.request,
+            "query": self.query,
+        }

@@ -1,21 +1,25 @@
 -- insert_receipt --
--- Insert receipts of answers.
+-- Insert receipts of answers and of contexts. A repeated one changes nothing.
 INSERT INTO recall.receipts (
-    tenant_id, receipt_id, principal, request_id, content, key_id, signature, request, query
+    tenant_id, receipt_id, is_context, principal, request_id, content, key_id, signature, request, query
 )
-VALUES (:tenant_id, :receipt_id, :principal, :request_id, :content, :key_id, :signature, :request, :query);
+VALUES (
+    :tenant_id, :receipt_id, :is_context, :principal, :request_id, :content, :key_id, :signature, :request, :query
+)
+ON CONFLICT DO NOTHING;
 
 -- get_receipt --
--- Read a receipt.
-SELECT tenant_id, receipt_id, content, key_id, signature, request, query
+-- Read a receipt, and after it that of its context, if it has one.
+SELECT is_context, content, key_id, signature, request, query
 FROM recall.receipts
-WHERE tenant_id = :tenant_id AND receipt_id = :receipt_id;
+WHERE tenant_id = :tenant_id AND receipt_id = :receipt_id
+ORDER BY is_context;
 
 -- list_receipts --
 -- List receipts of all principals, newest first, of a range of ids, which are in the order of time.
 SELECT tenant_id, receipt_id, content, key_id, signature, request, query
 FROM recall.receipts
-WHERE tenant_id = :tenant_id AND receipt_id >= :from_id AND receipt_id < :before_id
+WHERE tenant_id = :tenant_id AND NOT is_context AND receipt_id >= :from_id AND receipt_id < :before_id
 ORDER BY receipt_id DESC
 LIMIT :count;
 
@@ -23,7 +27,7 @@ LIMIT :count;
 -- List receipts of one principal, newest first, of a range of ids, which are in the order of time.
 SELECT tenant_id, receipt_id, content, key_id, signature, request, query
 FROM recall.receipts
-WHERE tenant_id = :tenant_id AND principal = :principal AND receipt_id >= :from_id AND receipt_id < :before_id
+WHERE tenant_id = :tenant_id AND NOT is_context AND principal = :principal AND receipt_id >= :from_id AND receipt_id < :before_id
 ORDER BY receipt_id DESC
 LIMIT :count;
 

@@ -37,10 +37,13 @@ class ReceiptReader:
         self._keys: dict[str, Ed25519PublicKey] = {}
 
     async def read(self, caller: Caller, receipt_id: UUID) -> tuple[SignedReceipt, pb.ReceiptContent]:
-        """Return a receipt and what it signs. Raises ReceiptNotFound, also for another caller's, and ReceiptAltered."""
+        """Return a receipt, with that of its context, and what it signs.
+
+        Raises ReceiptNotFound, also for another caller's, and ReceiptAltered.
+        """
         tenant_id = caller.require_tenant()
         signed = await self._store.get(tenant_id, receipt_id)
-        if signed is None:
+        if signed is None or signed.context is None:
             if self._writer.is_pending(tenant_id, receipt_id):
                 await self._writer.flush()
             # One that is not pending may have been stored since the first read.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.recall.v1 import recall_pb2 as pb
-from skein_kit.calls.call import Context
+from skein_kit.calls.call import Context, current_call
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.ids import min_id_at
 from skein_kit.rpc import pagination
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from skein_recall.receipts.reader import ReceiptReader
     from skein_recall.receipts.replay import RecallReplayer
     from skein_recall.receipts.store import ReceiptStore
+    from skein_recall.receipts.writer import ReceiptWriter
 
 # Events that explain a difference.
 _MAX_CHANGES = 1000
@@ -27,10 +29,23 @@ _FIRST_ID, _LAST_ID = UUID(int=0), UUID(int=2**128 - 1)
 class ReceiptHandlers:
     """Receipts of the caller's tenant."""
 
-    def __init__(self, reader: ReceiptReader, replayer: RecallReplayer, store: ReceiptStore) -> None:
+    def __init__(
+        self, reader: ReceiptReader, replayer: RecallReplayer, store: ReceiptStore, writer: ReceiptWriter
+    ) -> None:
         self._reader = reader
         self._replayer = replayer
         self._store = store
+        self._writer = writer
+
+    async def RecordContexts(self, request: pb.RecordContextsRequest, context: Context) -> pb.RecordContextsResponse:
+        tenant_id, call = caller_of(context).require_tenant(), current_call()
+        if call is not None:
+            seconds = asyncio.get_running_loop().time()
+            self._writer.add_contexts(
+                tenant_id,
+                (convert.unsigned_context(record, call, tenant_id, seconds=seconds) for record in request.records),
+            )
+        return pb.RecordContextsResponse()
 
     async def GetRecallReceipt(
         self, request: pb.GetRecallReceiptRequest, context: Context

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from skein_kit.database.monthly_partitions import MonthlyPartitions
 from skein_kit.database.tx_options import TxOptions
-from skein_kit.ids import add_months, id_time, min_id_at, month_start
-from skein_kit.recall_receipts.document import SignedReceipt
+from skein_kit.ids import add_months, min_id_at, month_start
+from skein_kit.recall_receipts.document import SignedContext, SignedReceipt
 from skein_kit.search_text.vector_columns import for_table
 from skein_recall.queries import QUERIES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
     from uuid import UUID
 
@@ -41,31 +41,30 @@ class ReceiptStore:
         self._months = months
         self._partitions = MonthlyPartitions(database, QUERIES["ensure_month"])
 
-    async def insert(self, tenant_id: UUID, receipts: Sequence[tuple[SignedReceipt, str, str]]) -> None:
-        """Insert receipts, each with the principal and the request id of its call."""
-        await self._partitions.ensure(id_time(receipt.receipt_id) for receipt, _, _ in receipts)
-        rows: list[Mapping[str, object]] = [
-            {
-                "receipt_id": receipt.receipt_id,
-                "principal": principal,
-                "request_id": request_id,
-                "content": receipt.content,
-                "key_id": receipt.key_id,
-                "signature": receipt.signature,
-                "request": receipt.request,
-                "query": receipt.query,
-            }
-            for receipt, principal, request_id in receipts
-        ]
+    async def insert(self, tenant_id: UUID, rows: Sequence[Mapping[str, object]], months: Iterable[datetime]) -> None:
+        """Insert the rows of receipts, which are of some months. A repeated receipt changes nothing."""
+        await self._partitions.ensure(months)
         # A lost receipt is noticed: its answer names it.
         async with self._database.transaction(tenant_id, TxOptions(durable=False, plan_once=True)) as tx:
             await tx.insert(QUERIES["insert_receipt"], tenant_id, rows)
 
     async def get(self, tenant_id: UUID, receipt_id: UUID) -> SignedReceipt | None:
-        """Read a receipt, which may have been altered; None for an unknown one."""
+        """Read a receipt, which may have been altered, with its context; None for an unknown one."""
         async with self._database.transaction(tenant_id, TxOptions(read_only=True, skip_replica=True)) as tx:
-            row = await tx.row(QUERIES["get_receipt"], tenant_id=tenant_id, receipt_id=receipt_id)
-        return None if row is None else SignedReceipt(**row)
+            rows = await tx.rows(QUERIES["get_receipt"], tenant_id=tenant_id, receipt_id=receipt_id)
+        if not rows or rows[0]["is_context"]:
+            return None
+        row, *contexts = rows
+        return SignedReceipt(
+            tenant_id=tenant_id,
+            receipt_id=receipt_id,
+            content=row["content"],
+            key_id=row["key_id"],
+            signature=row["signature"],
+            request=row["request"],
+            query=row["query"],
+            context=_context(contexts[0]) if contexts else None,
+        )
 
     async def list_receipts(
         self, tenant_id: UUID, principal: str, from_id: UUID, before_id: UUID, *, count: int
@@ -129,3 +128,9 @@ class ReceiptStore:
         if self._months:
             async with self._database.global_transaction() as tx:
                 await tx.value(QUERIES["drop_receipts"], before=add_months(month_start(at), -self._months))
+
+
+def _context(row: asyncpg.Record) -> SignedContext:
+    return SignedContext(
+        content=row["content"], key_id=row["key_id"], signature=row["signature"], salted_inputs=row["request"]
+    )

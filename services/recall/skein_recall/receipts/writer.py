@@ -19,12 +19,13 @@ from skein_kit.access_log.writer import AccessLogKeys
 from skein_kit.background import background_tasks
 from skein_kit.calls.call import AUTHORIZATION_KEY
 from skein_kit.errors import RpcError
-from skein_kit.ids import now
+from skein_kit.ids import id_time, now
 from skein_kit.telemetry import logs
+from skein_kit.telemetry.metrics import RECEIPTS_LOST
 from skein_recall.receipts import convert
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Iterable, Sequence
     from uuid import UUID
 
     from skein.auth.v1 import auth_pb2_grpc
@@ -45,8 +46,7 @@ _SIGN_SECONDS = 5.0
 _STOP_SECONDS = 5.0
 _MAINTENANCE_SECONDS = 6 * 3600.0
 
-STORED = Counter("skein_recall_receipts_total", "Receipts of recalls that were signed and stored.")
-LOST = Counter("skein_recall_receipts_lost_total", "Receipts of recalls that could not be signed or stored.")
+STORED = Counter("skein_recall_receipts_total", "Receipts of recalls and contexts that were signed and stored.")
 
 log = logs.get("recall")
 
@@ -86,8 +86,17 @@ class ReceiptWriter:
         if len(self._answers) >= _FLUSH_AT:
             self._has_full_batch.set()
 
+    def add_contexts(self, tenant_id: UUID, receipts: Iterable[UnsignedReceipt]) -> None:
+        """Have receipts of contexts signed and stored; they are lost if too many wait."""
+        waiting = self._receipts.setdefault(tenant_id, [])
+        added = list(receipts)
+        room = max(0, MAX_RECEIPTS - len(waiting))
+        waiting.extend(added[:room])
+        self._count_lost(len(added[room:]))
+        self._has_answers.set()
+
     def is_pending(self, tenant_id: UUID, receipt_id: UUID) -> bool:
-        """Return whether this process still has to store a receipt."""
+        """Return whether this process still has to store a receipt, or that of its context."""
         return any(answer.receipt_id == receipt_id for answer in self._answers) or any(
             receipt.receipt_id == receipt_id for receipt in self._receipts.get(tenant_id, ())
         )
@@ -171,12 +180,12 @@ class ReceiptWriter:
         response = await self._auth.SignRecallReceipts(
             request, timeout=_SIGN_SECONDS, metadata=((AUTHORIZATION_KEY, f"Bearer {token}"),)
         )
-        signed = [
-            (receipt.signed(response.key_id, signature), receipt.principal, receipt.request_id)
+        rows = [
+            receipt.columns(response.key_id, signature)
             for receipt, signature in zip(batch, response.signatures, strict=True)
         ]
-        await self._store.insert(tenant_id, signed)
+        await self._store.insert(tenant_id, rows, {id_time(receipt.receipt_id) for receipt in batch})
 
     def _count_lost(self, count: int) -> None:
         if count:
-            LOST.inc(count)
+            RECEIPTS_LOST.inc(count)

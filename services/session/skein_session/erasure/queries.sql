@@ -208,6 +208,16 @@ WHERE earlier.tenant_id = :tenant_id
 ORDER BY earlier.erasure_id
 LIMIT 1;
 
+-- erase_receipts_of_sessions --
+-- Erase the requests of the receipts of contexts that had the recent window of some sessions, before the access log
+-- forgets which these were. Receipts of contexts about other subjects lose theirs as well.
+UPDATE recall.receipts
+SET request = NULL, query = NULL, request_id = ''
+WHERE tenant_id = :tenant_id AND request IS NOT NULL AND request_id IN (
+    SELECT about.request_id FROM memory.access_log AS about
+    WHERE about.tenant_id = :tenant_id AND about.session_id = ANY (:session_ids::text[])
+        AND about.method = 'GetRecentWindow');
+
 -- purge_access_log_of_session --
 -- Clear a session's rows of the access log: names, subject, request data, client address and request id. Rows about
 -- other subjects stay, because callers choose the names of sessions.

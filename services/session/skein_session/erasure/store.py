@@ -154,7 +154,9 @@ class ErasureStore:
             after=None,
             limit=limit + 1,
         )
-        await purge.purge_messages({row["message_id"]: row["session_id"] for row in rows[:limit]})
+        sessions = {row["message_id"]: row["session_id"] for row in rows[:limit]}
+        await purge.purge_messages(sessions)
+        await purge.erase_receipts(sorted(set(sessions.values())))
         next_archived = next_archived or await next_archived_of_subject(tx, tenant_id, subject_id, "")
         return len(rows) > limit or next_archived is not None
 
@@ -205,6 +207,7 @@ class _PurgeTransaction:
         await self._execute("session.sessions", "purge_session", **session_key)
         await self._execute("session.sessions_history", "purge_session_history", **session_key)
         await tombstones.insert(self._tx, self._tenant_id, [tombstones.of_session(session_id)], self._at)
+        await self.erase_receipts([session_id])
         await self._tx.execute(_QUERIES["purge_access_log_of_session"], **session_key, subject_id=subject_id)
         names = [f"session:{session_id}"]
         if subject_id is not None:
@@ -244,6 +247,12 @@ class _PurgeTransaction:
         await postings.purge_history(self._tx, self._tenant_id, ids)
         await self._clear_responses(session_ids)
         self.charges["messages"] -= active_counts.total()
+
+    async def erase_receipts(self, session_ids: Sequence[str]) -> None:
+        """Erase the inputs of contexts that had the recent window of sessions."""
+        await self._tx.execute(
+            _QUERIES["erase_receipts_of_sessions"], tenant_id=self._tenant_id, session_ids=list(session_ids)
+        )
 
     async def _purge_archive(self, session_id: str) -> bool:
         """Purge archived messages of a session, and then its file; return False when messages remain."""

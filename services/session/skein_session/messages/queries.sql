@@ -58,6 +58,21 @@ SELECT message_id, session_id, sequence, external_id, role, content, name, subje
 FROM session.messages
 WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]) AND is_active;
 
+-- read_message_revision --
+-- Read one revision of a message, deleted or not: the present one or a former one.
+SELECT message_id, session_id, sequence, external_id, role, content, name, subject_id, agent_id, parts, tool_calls,
+    tool_call_id, tool_returns, model, step_id, group_id, sender_id, offline_thread_id, metadata, create_time,
+    created_by, revision, update_time, updated_by
+FROM session.messages
+WHERE tenant_id = :tenant_id AND message_id = :message_id::uuid AND revision = :revision::bigint
+UNION ALL
+SELECT message_id, session_id, sequence, external_id, role, content, name, subject_id, agent_id, parts, tool_calls,
+    tool_call_id, tool_returns, model, step_id, group_id, sender_id, offline_thread_id, metadata, create_time,
+    created_by, revision, update_time, updated_by
+FROM session.messages_history
+WHERE tenant_id = :tenant_id AND message_id = :message_id AND revision = :revision
+LIMIT 1;
+
 -- order_after --
 -- Read positions of a session after a sequence number.
 SELECT sequence, message_id

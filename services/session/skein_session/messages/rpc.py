@@ -81,7 +81,11 @@ class MessageHandlers:
     async def GetMessage(self, request: pb.GetMessageRequest, context: Context) -> pb.GetMessageResponse:
         at, tenant_id = now(), caller_of(context).require_tenant()
         row = await self._store.get_message(
-            tenant_id, request.message_id, at=at, as_of_time=read_as_of_time(request, at=at)
+            tenant_id,
+            request.message_id,
+            at=at,
+            as_of_time=read_as_of_time(request, at=at),
+            revision=request.revision,
         )
         return pb.GetMessageResponse(message=message_rows.message(row))
 

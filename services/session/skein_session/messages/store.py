@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from skein_kit.database.named_queries import Queries, as_of
 from skein_kit.database.transactions import translate_constraint_errors
+from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import ExternalIdTaken, RevisionStale
 from skein_kit.ids import parse_id
 from skein_kit.policies.history import read_as_of
@@ -115,13 +116,24 @@ class MessageStore:
             await self._require_unpurged(tx, tenant_id, batch)
         await self._quotas.charge(tx, tenant_id, {"sessions": new_sessions, "messages": len(batch.rows)})
 
-    async def get_message(self, tenant_id: UUID, name: str, *, at: datetime, as_of_time: datetime | None) -> Record:
-        """Read a message by its id or external id, as of a time, asked at `at`.
+    async def get_message(
+        self, tenant_id: UUID, name: str, *, at: datetime, as_of_time: datetime | None, revision: int
+    ) -> Record:
+        """Read a message by its id or external id, as of a time, asked at `at`; or one revision by its id, unless 0.
 
         Raises MessageNotFound, SessionArchived, NotKnownThen and HistoryNotKept.
         """
-        async with read_as_of(self._database, tenant_id, as_of_time, at=at) as tx:
-            return await self._find_message(tx, tenant_id, name, is_as_of=as_of_time is not None)
+        if not revision:
+            async with read_as_of(self._database, tenant_id, as_of_time, at=at) as tx:
+                return await self._find_message(tx, tenant_id, name, is_as_of=as_of_time is not None)
+        async with self._database.transaction(tenant_id, TxOptions(read_only=True, skip_replica=True)) as tx:
+            key = {"tenant_id": tenant_id, "message_id": parse_id(name)}
+            row = await tx.row(_QUERIES["read_message_revision"], **key, revision=revision)
+            if row is None:
+                row = await self._find_message(tx, tenant_id, name)
+                if row["revision"] != revision:
+                    raise MessageNotFound
+            return row
 
     async def update_message(
         self, tx: Transaction, tenant_id: UUID, change: MessageChange, *, at: datetime, updated_by: str

@@ -17,6 +17,19 @@ SELECT subject_id, display_name, status, timezone, profile, preferences, account
 FROM tenancy.subjects
 WHERE tenant_id = :tenant_id AND subject_id = :subject_id AND delete_time IS NULL;
 
+-- get_subject_revision --
+-- Read one revision of a subject, the present one or a former one.
+SELECT subject_id, display_name, status, timezone, profile, preferences, account_id, revision, create_time,
+    update_time, created_by, updated_by, delete_time
+FROM tenancy.subjects
+WHERE tenant_id = :tenant_id AND subject_id = :subject_id AND revision = :revision::bigint
+UNION ALL
+SELECT subject_id, display_name, status, timezone, profile, preferences, account_id, revision, create_time,
+    update_time, created_by, updated_by, delete_time
+FROM tenancy.subjects_history
+WHERE tenant_id = :tenant_id AND subject_id = :subject_id AND revision = :revision
+LIMIT 1;
+
 -- list_subjects --
 -- Read a page of the tenant's subjects in order of their ids, of any status or of one; `after` is the last one of the page
 -- before.

@@ -41,7 +41,9 @@ class SubjectHandlers:
     async def GetSubject(self, request: pb.GetSubjectRequest, context: Context) -> pb.GetSubjectResponse:
         at, tenant_id = now(), caller_of(context).require_tenant()
         as_of_time = read_as_of_time(request, at=at)
-        if as_of_time is None:
+        if request.revision:
+            subject = await self._store.get_subject_revision(tenant_id, request.subject_id, request.revision)
+        elif as_of_time is None:
             subject = await self._store.get_subject(tenant_id, request.subject_id)
         else:
             subject = await self._store.get_subject_as_of(tenant_id, request.subject_id, as_of_time, at=at)

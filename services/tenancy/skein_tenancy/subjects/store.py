@@ -63,6 +63,14 @@ class SubjectStore:
             row = await tx.row(QUERIES["get_subject"], tenant_id=tenant_id, subject_id=subject_id)
         return Subject(**require_row(row, SubjectNotFound))
 
+    async def get_subject_revision(self, tenant_id: UUID, subject_id: str, revision: int) -> Subject:
+        """Read one revision of a subject. Raises SubjectNotFound."""
+        async with self._database.transaction(tenant_id, TxOptions(read_only=True, skip_replica=True)) as tx:
+            row = await tx.row(
+                QUERIES["get_subject_revision"], tenant_id=tenant_id, subject_id=subject_id, revision=revision
+            )
+        return Subject(**require_row(row, SubjectNotFound))
+
     async def get_subject_as_of(
         self, tenant_id: UUID, subject_id: str, as_of_time: datetime, *, at: datetime
     ) -> Subject:

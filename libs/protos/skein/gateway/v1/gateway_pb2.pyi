@@ -274,6 +274,36 @@ class BuildContextResponse(_message.Message):
     receipt_id: str
     def __init__(self, text: _Optional[str] = ..., citations: _Optional[_Iterable[_Union[Citation, _Mapping]]] = ..., token_count: _Optional[int] = ..., omitted_count: _Optional[int] = ..., arms: _Optional[_Iterable[_Union[ArmStatus, _Mapping]]] = ..., incomplete: _Optional[_Iterable[_Union[Arm, str]]] = ..., model: _Optional[str] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ..., nothing_relevant: _Optional[bool] = ..., pending_embedding_count: _Optional[int] = ..., purged_count: _Optional[int] = ..., receipt_id: _Optional[str] = ...) -> None: ...
 
+class ReplayContextRequest(_message.Message):
+    __slots__ = ("receipt_id", "query", "embedding")
+    RECEIPT_ID_FIELD_NUMBER: _ClassVar[int]
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    EMBEDDING_FIELD_NUMBER: _ClassVar[int]
+    receipt_id: str
+    query: str
+    embedding: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, receipt_id: _Optional[str] = ..., query: _Optional[str] = ..., embedding: _Optional[_Iterable[float]] = ...) -> None: ...
+
+class ReplayContextResponse(_message.Message):
+    __slots__ = ("text", "citations", "token_count", "omitted_count", "identical", "gaps", "differing_ids", "query_unverified")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    CITATIONS_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_COUNT_FIELD_NUMBER: _ClassVar[int]
+    OMITTED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    IDENTICAL_FIELD_NUMBER: _ClassVar[int]
+    GAPS_FIELD_NUMBER: _ClassVar[int]
+    DIFFERING_IDS_FIELD_NUMBER: _ClassVar[int]
+    QUERY_UNVERIFIED_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    citations: _containers.RepeatedCompositeFieldContainer[Citation]
+    token_count: int
+    omitted_count: int
+    identical: bool
+    gaps: _containers.RepeatedCompositeFieldContainer[_recall_pb2.ReplayGap]
+    differing_ids: _containers.RepeatedScalarFieldContainer[str]
+    query_unverified: bool
+    def __init__(self, text: _Optional[str] = ..., citations: _Optional[_Iterable[_Union[Citation, _Mapping]]] = ..., token_count: _Optional[int] = ..., omitted_count: _Optional[int] = ..., identical: _Optional[bool] = ..., gaps: _Optional[_Iterable[_Union[_recall_pb2.ReplayGap, _Mapping]]] = ..., differing_ids: _Optional[_Iterable[str]] = ..., query_unverified: _Optional[bool] = ...) -> None: ...
+
 class ForgetRequest(_message.Message):
     __slots__ = ("subject_id", "dry_run", "request_id")
     SUBJECT_ID_FIELD_NUMBER: _ClassVar[int]

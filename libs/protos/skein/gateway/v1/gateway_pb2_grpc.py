@@ -52,6 +52,11 @@ class GatewayServiceStub:
                 request_serializer=skein_dot_gateway_dot_v1_dot_gateway__pb2.BuildContextRequest.SerializeToString,
                 response_deserializer=skein_dot_gateway_dot_v1_dot_gateway__pb2.BuildContextResponse.FromString,
                 _registered_method=True)
+        self.ReplayContext = channel.unary_unary(
+                '/skein.gateway.v1.GatewayService/ReplayContext',
+                request_serializer=skein_dot_gateway_dot_v1_dot_gateway__pb2.ReplayContextRequest.SerializeToString,
+                response_deserializer=skein_dot_gateway_dot_v1_dot_gateway__pb2.ReplayContextResponse.FromString,
+                _registered_method=True)
         self.Forget = channel.unary_unary(
                 '/skein.gateway.v1.GatewayService/Forget',
                 request_serializer=skein_dot_gateway_dot_v1_dot_gateway__pb2.ForgetRequest.SerializeToString,
@@ -144,6 +149,27 @@ class GatewayServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReplayContext(self, request, context):
+        """ReplayContext makes the text of a BuildContext again, from its receipt: it
+        replays the search (RecallService.ReplayRecall), reads the blocks, the
+        profile and the messages of the window in the revisions that the text had,
+        and packs them as then. `identical` says that the text is the same byte for
+        byte, which the receipt has a digest of. What cannot be had any more is in
+        `gaps`. A receipt belongs to its caller; audit.read allows to replay those
+        of others. Safe to retry.
+
+        Errors:
+        - as RecallService.ReplayRecall.
+        - FAILED_PRECONDITION, RECEIPT_WITHOUT_CONTEXT: the receipt is of an answer
+        of Recall, or the context is not stored yet, which takes a second.
+        - PERMISSION_DENIED, PERMISSION_MISSING: blocks need memory.read, a profile
+        subject.read and a window session.read.
+        - UNAVAILABLE: a service that has a part of the text did not respond.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Forget(self, request, context):
         """Forget purges one subject: sessions with their messages, then memories and
         blocks, then the profile. It covers every copy in indexes, caches, cold
@@ -196,6 +222,11 @@ def add_GatewayServiceServicer_to_server(servicer, server):
                     servicer.BuildContext,
                     request_deserializer=skein_dot_gateway_dot_v1_dot_gateway__pb2.BuildContextRequest.FromString,
                     response_serializer=skein_dot_gateway_dot_v1_dot_gateway__pb2.BuildContextResponse.SerializeToString,
+            ),
+            'ReplayContext': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReplayContext,
+                    request_deserializer=skein_dot_gateway_dot_v1_dot_gateway__pb2.ReplayContextRequest.FromString,
+                    response_serializer=skein_dot_gateway_dot_v1_dot_gateway__pb2.ReplayContextResponse.SerializeToString,
             ),
             'Forget': grpc.unary_unary_rpc_method_handler(
                     servicer.Forget,
@@ -292,6 +323,33 @@ class GatewayService:
             '/skein.gateway.v1.GatewayService/BuildContext',
             skein_dot_gateway_dot_v1_dot_gateway__pb2.BuildContextRequest.SerializeToString,
             skein_dot_gateway_dot_v1_dot_gateway__pb2.BuildContextResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReplayContext(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.gateway.v1.GatewayService/ReplayContext',
+            skein_dot_gateway_dot_v1_dot_gateway__pb2.ReplayContextRequest.SerializeToString,
+            skein_dot_gateway_dot_v1_dot_gateway__pb2.ReplayContextResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -98,6 +98,23 @@ class GatewayServiceStub:
     - FAILED_PRECONDITION, SESSION_ARCHIVED.
     - PERMISSION_DENIED, PERMISSION_MISSING: session_id needs session.read.
     """
+    ReplayContext: _grpc.UnaryUnaryMultiCallable[_gateway_pb2.ReplayContextRequest, _gateway_pb2.ReplayContextResponse]
+    """ReplayContext makes the text of a BuildContext again, from its receipt: it
+    replays the search (RecallService.ReplayRecall), reads the blocks, the
+    profile and the messages of the window in the revisions that the text had,
+    and packs them as then. `identical` says that the text is the same byte for
+    byte, which the receipt has a digest of. What cannot be had any more is in
+    `gaps`. A receipt belongs to its caller; audit.read allows to replay those
+    of others. Safe to retry.
+
+    Errors:
+    - as RecallService.ReplayRecall.
+    - FAILED_PRECONDITION, RECEIPT_WITHOUT_CONTEXT: the receipt is of an answer
+      of Recall, or the context is not stored yet, which takes a second.
+    - PERMISSION_DENIED, PERMISSION_MISSING: blocks need memory.read, a profile
+      subject.read and a window session.read.
+    - UNAVAILABLE: a service that has a part of the text did not respond.
+    """
     Forget: _grpc.UnaryUnaryMultiCallable[_gateway_pb2.ForgetRequest, _gateway_pb2.ForgetResponse]
     """Forget purges one subject: sessions with their messages, then memories and
     blocks, then the profile. It covers every copy in indexes, caches, cold
@@ -195,6 +212,23 @@ class GatewayServiceAsyncStub(GatewayServiceStub):
     - NOT_FOUND, SESSION_NOT_FOUND: the session of session_id does not exist.
     - FAILED_PRECONDITION, SESSION_ARCHIVED.
     - PERMISSION_DENIED, PERMISSION_MISSING: session_id needs session.read.
+    """
+    ReplayContext: _aio.UnaryUnaryMultiCallable[_gateway_pb2.ReplayContextRequest, _gateway_pb2.ReplayContextResponse]  # type: ignore[assignment]
+    """ReplayContext makes the text of a BuildContext again, from its receipt: it
+    replays the search (RecallService.ReplayRecall), reads the blocks, the
+    profile and the messages of the window in the revisions that the text had,
+    and packs them as then. `identical` says that the text is the same byte for
+    byte, which the receipt has a digest of. What cannot be had any more is in
+    `gaps`. A receipt belongs to its caller; audit.read allows to replay those
+    of others. Safe to retry.
+
+    Errors:
+    - as RecallService.ReplayRecall.
+    - FAILED_PRECONDITION, RECEIPT_WITHOUT_CONTEXT: the receipt is of an answer
+      of Recall, or the context is not stored yet, which takes a second.
+    - PERMISSION_DENIED, PERMISSION_MISSING: blocks need memory.read, a profile
+      subject.read and a window session.read.
+    - UNAVAILABLE: a service that has a part of the text did not respond.
     """
     Forget: _aio.UnaryUnaryMultiCallable[_gateway_pb2.ForgetRequest, _gateway_pb2.ForgetResponse]  # type: ignore[assignment]
     """Forget purges one subject: sessions with their messages, then memories and
@@ -308,6 +342,29 @@ class GatewayServiceServicer(metaclass=_abc_1.ABCMeta):
         - NOT_FOUND, SESSION_NOT_FOUND: the session of session_id does not exist.
         - FAILED_PRECONDITION, SESSION_ARCHIVED.
         - PERMISSION_DENIED, PERMISSION_MISSING: session_id needs session.read.
+        """
+
+    @_abc_1.abstractmethod
+    def ReplayContext(
+        self,
+        request: _gateway_pb2.ReplayContextRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_gateway_pb2.ReplayContextResponse, _abc.Awaitable[_gateway_pb2.ReplayContextResponse]]:
+        """ReplayContext makes the text of a BuildContext again, from its receipt: it
+        replays the search (RecallService.ReplayRecall), reads the blocks, the
+        profile and the messages of the window in the revisions that the text had,
+        and packs them as then. `identical` says that the text is the same byte for
+        byte, which the receipt has a digest of. What cannot be had any more is in
+        `gaps`. A receipt belongs to its caller; audit.read allows to replay those
+        of others. Safe to retry.
+
+        Errors:
+        - as RecallService.ReplayRecall.
+        - FAILED_PRECONDITION, RECEIPT_WITHOUT_CONTEXT: the receipt is of an answer
+          of Recall, or the context is not stored yet, which takes a second.
+        - PERMISSION_DENIED, PERMISSION_MISSING: blocks need memory.read, a profile
+          subject.read and a window session.read.
+        - UNAVAILABLE: a service that has a part of the text did not respond.
         """
 
     @_abc_1.abstractmethod

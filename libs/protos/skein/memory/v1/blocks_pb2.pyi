@@ -113,14 +113,16 @@ class CreateBlockFromTemplateResponse(_message.Message):
     def __init__(self, block: _Optional[_Union[Block, _Mapping]] = ...) -> None: ...
 
 class GetBlockRequest(_message.Message):
-    __slots__ = ("block_id", "show_deleted", "as_of_time")
+    __slots__ = ("block_id", "show_deleted", "as_of_time", "revision")
     BLOCK_ID_FIELD_NUMBER: _ClassVar[int]
     SHOW_DELETED_FIELD_NUMBER: _ClassVar[int]
     AS_OF_TIME_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
     block_id: str
     show_deleted: bool
     as_of_time: _timestamp_pb2.Timestamp
-    def __init__(self, block_id: _Optional[str] = ..., show_deleted: _Optional[bool] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    revision: int
+    def __init__(self, block_id: _Optional[str] = ..., show_deleted: _Optional[bool] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., revision: _Optional[int] = ...) -> None: ...
 
 class GetBlockResponse(_message.Message):
     __slots__ = ("block",)

@@ -170,12 +170,13 @@ class BlockServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetBlock(self, request, context):
-        """GetBlock reads one block, as it is now or as it was at as_of_time. Safe to
-        retry.
+        """GetBlock reads one block, as it is now, as it was at as_of_time, or in one
+        revision. Safe to retry.
 
         Errors:
         - NOT_FOUND, BLOCK_NOT_FOUND: also for a deleted block, unless show_deleted
         is set, and for one that was recorded after as_of_time.
+        - NOT_FOUND, BLOCK_REVISION_NOT_FOUND.
         - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
         - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
         created, or before its retention begins.

@@ -61,12 +61,13 @@ class BlockServiceStub:
     - as CreateBlock.
     """
     GetBlock: _grpc.UnaryUnaryMultiCallable[_blocks_pb2.GetBlockRequest, _blocks_pb2.GetBlockResponse]
-    """GetBlock reads one block, as it is now or as it was at as_of_time. Safe to
-    retry.
+    """GetBlock reads one block, as it is now, as it was at as_of_time, or in one
+    revision. Safe to retry.
 
     Errors:
     - NOT_FOUND, BLOCK_NOT_FOUND: also for a deleted block, unless show_deleted
       is set, and for one that was recorded after as_of_time.
+    - NOT_FOUND, BLOCK_REVISION_NOT_FOUND.
     - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
     - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
       created, or before its retention begins.
@@ -275,12 +276,13 @@ class BlockServiceAsyncStub(BlockServiceStub):
     - as CreateBlock.
     """
     GetBlock: _aio.UnaryUnaryMultiCallable[_blocks_pb2.GetBlockRequest, _blocks_pb2.GetBlockResponse]  # type: ignore[assignment]
-    """GetBlock reads one block, as it is now or as it was at as_of_time. Safe to
-    retry.
+    """GetBlock reads one block, as it is now, as it was at as_of_time, or in one
+    revision. Safe to retry.
 
     Errors:
     - NOT_FOUND, BLOCK_NOT_FOUND: also for a deleted block, unless show_deleted
       is set, and for one that was recorded after as_of_time.
+    - NOT_FOUND, BLOCK_REVISION_NOT_FOUND.
     - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
     - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
       created, or before its retention begins.
@@ -504,12 +506,13 @@ class BlockServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _blocks_pb2.GetBlockRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_blocks_pb2.GetBlockResponse, _abc.Awaitable[_blocks_pb2.GetBlockResponse]]:
-        """GetBlock reads one block, as it is now or as it was at as_of_time. Safe to
-        retry.
+        """GetBlock reads one block, as it is now, as it was at as_of_time, or in one
+        revision. Safe to retry.
 
         Errors:
         - NOT_FOUND, BLOCK_NOT_FOUND: also for a deleted block, unless show_deleted
           is set, and for one that was recorded after as_of_time.
+        - NOT_FOUND, BLOCK_REVISION_NOT_FOUND.
         - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
         - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
           created, or before its retention begins.

@@ -38,6 +38,7 @@ class ReplayGapReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REPLAY_GAP_REASON_FORMULA_CHANGED: _ClassVar[ReplayGapReason]
     REPLAY_GAP_REASON_HISTORY_ENDED: _ClassVar[ReplayGapReason]
     REPLAY_GAP_REASON_ITEMS_ARCHIVED: _ClassVar[ReplayGapReason]
+    REPLAY_GAP_REASON_PACKER_CHANGED: _ClassVar[ReplayGapReason]
 
 class QueryExpansionReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -73,6 +74,7 @@ REPLAY_GAP_REASON_REQUEST_ERASED: ReplayGapReason
 REPLAY_GAP_REASON_FORMULA_CHANGED: ReplayGapReason
 REPLAY_GAP_REASON_HISTORY_ENDED: ReplayGapReason
 REPLAY_GAP_REASON_ITEMS_ARCHIVED: ReplayGapReason
+REPLAY_GAP_REASON_PACKER_CHANGED: ReplayGapReason
 QUERY_EXPANSION_REASON_UNSPECIFIED: QueryExpansionReason
 QUERY_EXPANSION_REASON_ALIAS: QueryExpansionReason
 QUERY_EXPANSION_REASON_TYPO: QueryExpansionReason
@@ -204,6 +206,30 @@ class RecallResponse(_message.Message):
     purged_count: int
     receipt_id: str
     def __init__(self, hits: _Optional[_Iterable[_Union[Hit, _Mapping]]] = ..., model: _Optional[str] = ..., dense_path: _Optional[str] = ..., dense_unavailable: _Optional[bool] = ..., filter_emptied: _Optional[bool] = ..., filter_truncated: _Optional[bool] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ..., nothing_relevant: _Optional[bool] = ..., query_expansions: _Optional[_Iterable[_Union[QueryExpansion, _Mapping]]] = ..., pending_embedding_count: _Optional[int] = ..., purged_count: _Optional[int] = ..., receipt_id: _Optional[str] = ...) -> None: ...
+
+class RecordContextsRequest(_message.Message):
+    __slots__ = ("records",)
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    records: _containers.RepeatedCompositeFieldContainer[ContextRecord]
+    def __init__(self, records: _Optional[_Iterable[_Union[ContextRecord, _Mapping]]] = ...) -> None: ...
+
+class ContextRecord(_message.Message):
+    __slots__ = ("receipt_id", "request_id", "statement", "salt", "inputs")
+    RECEIPT_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    STATEMENT_FIELD_NUMBER: _ClassVar[int]
+    SALT_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    receipt_id: str
+    request_id: str
+    statement: ContextStatement
+    salt: bytes
+    inputs: ContextInputs
+    def __init__(self, receipt_id: _Optional[str] = ..., request_id: _Optional[str] = ..., statement: _Optional[_Union[ContextStatement, _Mapping]] = ..., salt: _Optional[bytes] = ..., inputs: _Optional[_Union[ContextInputs, _Mapping]] = ...) -> None: ...
+
+class RecordContextsResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class GetRecallReceiptRequest(_message.Message):
     __slots__ = ("receipt_id",)
@@ -364,7 +390,7 @@ class ItemChange(_message.Message):
     def __init__(self, event_id: _Optional[int] = ..., event_type: _Optional[str] = ..., principal: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class RecallReceipt(_message.Message):
-    __slots__ = ("receipt_id", "tenant_id", "create_time", "statement", "content", "signature", "key_id", "query", "request", "request_erased", "document", "principal", "hits")
+    __slots__ = ("receipt_id", "tenant_id", "create_time", "statement", "content", "signature", "key_id", "query", "request", "request_erased", "document", "principal", "hits", "context")
     RECEIPT_ID_FIELD_NUMBER: _ClassVar[int]
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
@@ -378,6 +404,7 @@ class RecallReceipt(_message.Message):
     DOCUMENT_FIELD_NUMBER: _ClassVar[int]
     PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
     HITS_FIELD_NUMBER: _ClassVar[int]
+    CONTEXT_FIELD_NUMBER: _ClassVar[int]
     receipt_id: str
     tenant_id: str
     create_time: _timestamp_pb2.Timestamp
@@ -391,7 +418,8 @@ class RecallReceipt(_message.Message):
     document: str
     principal: str
     hits: _containers.RepeatedCompositeFieldContainer[ReceiptHit]
-    def __init__(self, receipt_id: _Optional[str] = ..., tenant_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., statement: _Optional[_Union[ReceiptContent, _Mapping]] = ..., content: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., key_id: _Optional[str] = ..., query: _Optional[str] = ..., request: _Optional[_Union[RecallRequest, _Mapping]] = ..., request_erased: _Optional[bool] = ..., document: _Optional[str] = ..., principal: _Optional[str] = ..., hits: _Optional[_Iterable[_Union[ReceiptHit, _Mapping]]] = ...) -> None: ...
+    context: ContextReceipt
+    def __init__(self, receipt_id: _Optional[str] = ..., tenant_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., statement: _Optional[_Union[ReceiptContent, _Mapping]] = ..., content: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., key_id: _Optional[str] = ..., query: _Optional[str] = ..., request: _Optional[_Union[RecallRequest, _Mapping]] = ..., request_erased: _Optional[bool] = ..., document: _Optional[str] = ..., principal: _Optional[str] = ..., hits: _Optional[_Iterable[_Union[ReceiptHit, _Mapping]]] = ..., context: _Optional[_Union[ContextReceipt, _Mapping]] = ...) -> None: ...
 
 class ReceiptHit(_message.Message):
     __slots__ = ("kind", "item_id", "revision", "score", "signals")
@@ -414,6 +442,68 @@ class ReceiptSignal(_message.Message):
     signal: str
     raw: float
     def __init__(self, signal: _Optional[str] = ..., raw: _Optional[float] = ...) -> None: ...
+
+class ContextReceipt(_message.Message):
+    __slots__ = ("statement", "content", "signature", "key_id", "inputs", "inputs_erased")
+    STATEMENT_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    KEY_ID_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_ERASED_FIELD_NUMBER: _ClassVar[int]
+    statement: ContextStatement
+    content: bytes
+    signature: bytes
+    key_id: str
+    inputs: ContextInputs
+    inputs_erased: bool
+    def __init__(self, statement: _Optional[_Union[ContextStatement, _Mapping]] = ..., content: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., key_id: _Optional[str] = ..., inputs: _Optional[_Union[ContextInputs, _Mapping]] = ..., inputs_erased: _Optional[bool] = ...) -> None: ...
+
+class ContextStatement(_message.Message):
+    __slots__ = ("packer", "text_digest", "inputs_digest", "token_count")
+    PACKER_FIELD_NUMBER: _ClassVar[int]
+    TEXT_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_COUNT_FIELD_NUMBER: _ClassVar[int]
+    packer: str
+    text_digest: bytes
+    inputs_digest: bytes
+    token_count: int
+    def __init__(self, packer: _Optional[str] = ..., text_digest: _Optional[bytes] = ..., inputs_digest: _Optional[bytes] = ..., token_count: _Optional[int] = ...) -> None: ...
+
+class ContextInputs(_message.Message):
+    __slots__ = ("token_budget", "plain_text", "newest_first", "session_id", "subject_id", "hit_count", "blocks", "profile", "message_ids", "message_revisions")
+    TOKEN_BUDGET_FIELD_NUMBER: _ClassVar[int]
+    PLAIN_TEXT_FIELD_NUMBER: _ClassVar[int]
+    NEWEST_FIRST_FIELD_NUMBER: _ClassVar[int]
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_ID_FIELD_NUMBER: _ClassVar[int]
+    HIT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    PROFILE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_IDS_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_REVISIONS_FIELD_NUMBER: _ClassVar[int]
+    token_budget: int
+    plain_text: bool
+    newest_first: bool
+    session_id: str
+    subject_id: str
+    hit_count: int
+    blocks: _containers.RepeatedCompositeFieldContainer[ItemPin]
+    profile: ItemPin
+    message_ids: bytes
+    message_revisions: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, token_budget: _Optional[int] = ..., plain_text: _Optional[bool] = ..., newest_first: _Optional[bool] = ..., session_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., hit_count: _Optional[int] = ..., blocks: _Optional[_Iterable[_Union[ItemPin, _Mapping]]] = ..., profile: _Optional[_Union[ItemPin, _Mapping]] = ..., message_ids: _Optional[bytes] = ..., message_revisions: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class ItemPin(_message.Message):
+    __slots__ = ("item_id", "revision", "create_time")
+    ITEM_ID_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    item_id: str
+    revision: int
+    create_time: _timestamp_pb2.Timestamp
+    def __init__(self, item_id: _Optional[str] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ReceiptContent(_message.Message):
     __slots__ = ("principal_kind", "principal_id", "time_microseconds", "duration_microseconds", "snapshot_start", "snapshot_size", "snapshot_gaps", "request_digest", "query_digest", "query_key_check", "model", "formula", "dense_path", "weights", "similarity_floor", "similarity_ceiling", "search_language", "min_relevance", "min_best_relevance", "dense_unavailable", "pending_embedding_count", "corpus_documents", "corpus_length", "term_documents", "entity_ids", "item_ids", "revisions", "flags", "scores", "dense", "context", "lexical", "reply", "length", "date", "trust", "filter_truncated", "nothing_relevant", "calibrated")

@@ -1061,6 +1061,11 @@ class RecallInternalServiceStub:
                 request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.PurgeTenantRequest.SerializeToString,
                 response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.PurgeTenantResponse.FromString,
                 _registered_method=True)
+        self.RecordContexts = channel.unary_unary(
+                '/skein.recall.v1.RecallInternalService/RecordContexts',
+                request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.RecordContextsRequest.SerializeToString,
+                response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.RecordContextsResponse.FromString,
+                _registered_method=True)
 
 
 class RecallInternalServiceServicer:
@@ -1122,6 +1127,14 @@ class RecallInternalServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RecordContexts(self, request, context):
+        """RecordContexts has the receipts of texts of BuildContext signed and stored,
+        within a second. Idempotent: the first record of a receipt is kept.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RecallInternalServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -1154,6 +1167,11 @@ def add_RecallInternalServiceServicer_to_server(servicer, server):
                     servicer.PurgeTenant,
                     request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.PurgeTenantRequest.FromString,
                     response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.PurgeTenantResponse.SerializeToString,
+            ),
+            'RecordContexts': grpc.unary_unary_rpc_method_handler(
+                    servicer.RecordContexts,
+                    request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.RecordContextsRequest.FromString,
+                    response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.RecordContextsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1320,6 +1338,33 @@ class RecallInternalService:
             '/skein.recall.v1.RecallInternalService/PurgeTenant',
             skein_dot_recall_dot_v1_dot_recall__pb2.PurgeTenantRequest.SerializeToString,
             skein_dot_recall_dot_v1_dot_recall__pb2.PurgeTenantResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RecordContexts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.recall.v1.RecallInternalService/RecordContexts',
+            skein_dot_recall_dot_v1_dot_recall__pb2.RecordContextsRequest.SerializeToString,
+            skein_dot_recall_dot_v1_dot_recall__pb2.RecordContextsResponse.FromString,
             options,
             channel_credentials,
             insecure,

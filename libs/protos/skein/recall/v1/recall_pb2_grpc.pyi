@@ -855,6 +855,10 @@ class RecallInternalServiceStub:
     Errors:
     - FAILED_PRECONDITION, TENANT_NOT_DELETED.
     """
+    RecordContexts: _grpc.UnaryUnaryMultiCallable[_recall_pb2.RecordContextsRequest, _recall_pb2.RecordContextsResponse]
+    """RecordContexts has the receipts of texts of BuildContext signed and stored,
+    within a second. Idempotent: the first record of a receipt is kept.
+    """
 
 @_typing.type_check_only
 class RecallInternalServiceAsyncStub(RecallInternalServiceStub):
@@ -892,6 +896,10 @@ class RecallInternalServiceAsyncStub(RecallInternalServiceStub):
 
     Errors:
     - FAILED_PRECONDITION, TENANT_NOT_DELETED.
+    """
+    RecordContexts: _aio.UnaryUnaryMultiCallable[_recall_pb2.RecordContextsRequest, _recall_pb2.RecordContextsResponse]  # type: ignore[assignment]
+    """RecordContexts has the receipts of texts of BuildContext signed and stored,
+    within a second. Idempotent: the first record of a receipt is kept.
     """
 
 class RecallInternalServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -963,6 +971,16 @@ class RecallInternalServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - FAILED_PRECONDITION, TENANT_NOT_DELETED.
+        """
+
+    @_abc_1.abstractmethod
+    def RecordContexts(
+        self,
+        request: _recall_pb2.RecordContextsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_recall_pb2.RecordContextsResponse, _abc.Awaitable[_recall_pb2.RecordContextsResponse]]:
+        """RecordContexts has the receipts of texts of BuildContext signed and stored,
+        within a second. Idempotent: the first record of a receipt is kept.
         """
 
 def add_RecallInternalServiceServicer_to_server(servicer: RecallInternalServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -347,7 +347,7 @@ class SessionServiceServicer:
 
         Errors:
         - NOT_FOUND, MESSAGE_NOT_FOUND: also if the message was recorded after
-        as_of_time.
+        as_of_time, and without the requested revision.
         - FAILED_PRECONDITION, SESSION_ARCHIVED.
         - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
         - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was

@@ -137,7 +137,7 @@ class SessionServiceStub:
 
     Errors:
     - NOT_FOUND, MESSAGE_NOT_FOUND: also if the message was recorded after
-      as_of_time.
+      as_of_time, and without the requested revision.
     - FAILED_PRECONDITION, SESSION_ARCHIVED.
     - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
     - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
@@ -543,7 +543,7 @@ class SessionServiceAsyncStub(SessionServiceStub):
 
     Errors:
     - NOT_FOUND, MESSAGE_NOT_FOUND: also if the message was recorded after
-      as_of_time.
+      as_of_time, and without the requested revision.
     - FAILED_PRECONDITION, SESSION_ARCHIVED.
     - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
     - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
@@ -1006,7 +1006,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, MESSAGE_NOT_FOUND: also if the message was recorded after
-          as_of_time.
+          as_of_time, and without the requested revision.
         - FAILED_PRECONDITION, SESSION_ARCHIVED.
         - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
         - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was

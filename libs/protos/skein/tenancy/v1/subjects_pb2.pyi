@@ -207,12 +207,14 @@ class CreateSubjectResponse(_message.Message):
     def __init__(self, subject: _Optional[_Union[Subject, _Mapping]] = ...) -> None: ...
 
 class GetSubjectRequest(_message.Message):
-    __slots__ = ("subject_id", "as_of_time")
+    __slots__ = ("subject_id", "as_of_time", "revision")
     SUBJECT_ID_FIELD_NUMBER: _ClassVar[int]
     AS_OF_TIME_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
     subject_id: str
     as_of_time: _timestamp_pb2.Timestamp
-    def __init__(self, subject_id: _Optional[str] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    revision: int
+    def __init__(self, subject_id: _Optional[str] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., revision: _Optional[int] = ...) -> None: ...
 
 class GetSubjectResponse(_message.Message):
     __slots__ = ("subject",)

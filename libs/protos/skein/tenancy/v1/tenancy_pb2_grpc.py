@@ -644,11 +644,11 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetSubject(self, request, context):
-        """GetSubject returns one subject, with as_of_time as it was at that time. Safe
-        to retry.
+        """GetSubject returns one subject, with as_of_time as it was at that time, or in
+        one revision. Safe to retry.
 
         Errors:
-        - NOT_FOUND, SUBJECT_NOT_FOUND.
+        - NOT_FOUND, SUBJECT_NOT_FOUND: also without the requested revision.
         - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
         - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
         created, or before its retention begins.

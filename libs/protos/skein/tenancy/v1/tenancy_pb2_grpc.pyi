@@ -247,11 +247,11 @@ class TenancyServiceStub:
     - ALREADY_EXISTS, SUBJECT_DELETED: a deleted subject has the id.
     """
     GetSubject: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.GetSubjectRequest, _subjects_pb2.GetSubjectResponse]
-    """GetSubject returns one subject, with as_of_time as it was at that time. Safe
-    to retry.
+    """GetSubject returns one subject, with as_of_time as it was at that time, or in
+    one revision. Safe to retry.
 
     Errors:
-    - NOT_FOUND, SUBJECT_NOT_FOUND.
+    - NOT_FOUND, SUBJECT_NOT_FOUND: also without the requested revision.
     - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
     - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
       created, or before its retention begins.
@@ -701,11 +701,11 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     - ALREADY_EXISTS, SUBJECT_DELETED: a deleted subject has the id.
     """
     GetSubject: _aio.UnaryUnaryMultiCallable[_subjects_pb2.GetSubjectRequest, _subjects_pb2.GetSubjectResponse]  # type: ignore[assignment]
-    """GetSubject returns one subject, with as_of_time as it was at that time. Safe
-    to retry.
+    """GetSubject returns one subject, with as_of_time as it was at that time, or in
+    one revision. Safe to retry.
 
     Errors:
-    - NOT_FOUND, SUBJECT_NOT_FOUND.
+    - NOT_FOUND, SUBJECT_NOT_FOUND: also without the requested revision.
     - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
     - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
       created, or before its retention begins.
@@ -1308,11 +1308,11 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _subjects_pb2.GetSubjectRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_subjects_pb2.GetSubjectResponse, _abc.Awaitable[_subjects_pb2.GetSubjectResponse]]:
-        """GetSubject returns one subject, with as_of_time as it was at that time. Safe
-        to retry.
+        """GetSubject returns one subject, with as_of_time as it was at that time, or in
+        one revision. Safe to retry.
 
         Errors:
-        - NOT_FOUND, SUBJECT_NOT_FOUND.
+        - NOT_FOUND, SUBJECT_NOT_FOUND: also without the requested revision.
         - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
         - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
           created, or before its retention begins.

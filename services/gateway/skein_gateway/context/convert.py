@@ -1,0 +1,216 @@
+"""Protobuf to the items of a context, and packed contexts to protobuf."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from skein.gateway.v1 import gateway_pb2 as pb
+from skein.recall.v1 import recall_pb2
+from skein.session.v1 import session_pb2
+from skein_gateway.context.lineage import Origins
+from skein_gateway.context.model import ContextFormat, Item, ItemKind, PackOptions
+from skein_gateway.recall.rpc import subject_of
+from skein_gateway.recall.text_match import terms_of
+from skein_kit.json_values import exact, fields
+from skein_kit.rpc.well_known_types import to_timestamp
+from skein_kit.text.token_estimate import DEFAULT_BUDGET
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from google.protobuf.message import Message
+    from google.protobuf.timestamp_pb2 import Timestamp
+
+    from skein.tenancy.v1 import subjects_pb2
+    from skein_gateway.context.model import PackedContext
+
+ID_BYTES = 16
+_VAULT = "knowledge_vault"
+_ROLES = {
+    number: name.removeprefix("MESSAGE_ROLE_").lower() for name, number in session_pb2.MessageRole.items() if number
+}
+_KINDS = {
+    ItemKind.BLOCK: recall_pb2.ITEM_KIND_BLOCK,
+    ItemKind.PROFILE: recall_pb2.ITEM_KIND_PROFILE,
+    ItemKind.MEMORY: recall_pb2.ITEM_KIND_MEMORY,
+    ItemKind.MESSAGE: recall_pb2.ITEM_KIND_MESSAGE,
+}
+_NO_ORIGINS = Origins()
+
+
+def pack_options(request: pb.BuildContextRequest) -> PackOptions:
+    """Return how a request wants its text packed."""
+    return PackOptions(
+        token_budget=request.token_budget or DEFAULT_BUDGET,
+        terms=terms_of(request.recall.query),
+        context_format=ContextFormat(
+            markdown=request.format != pb.CONTEXT_FORMAT_TEXT,
+            newest_first=request.order == pb.CONTEXT_ORDER_NEWEST_FIRST,
+            session_id=request.session_id,
+        ),
+    )
+
+
+def recorded_pack_options(inputs: recall_pb2.ContextInputs, query: str) -> PackOptions:
+    """Return how a recorded text was packed."""
+    return PackOptions(
+        token_budget=inputs.token_budget,
+        terms=terms_of(query),
+        context_format=ContextFormat(
+            markdown=not inputs.plain_text, newest_first=inputs.newest_first, session_id=inputs.session_id
+        ),
+    )
+
+
+def context_inputs(
+    request: pb.BuildContextRequest,
+    options: PackOptions,
+    response: pb.RecallResponse,
+    recent: Sequence[session_pb2.Message],
+) -> recall_pb2.ContextInputs:
+    """Return what a text is packed from, beside the answer of its search."""
+    inputs = recall_pb2.ContextInputs(
+        token_budget=options.token_budget,
+        plain_text=not options.context_format.markdown,
+        newest_first=options.context_format.newest_first,
+        session_id=request.session_id,
+        subject_id=subject_of(request.recall.filter),
+        hit_count=len(response.hits),
+        blocks=[
+            recall_pb2.ItemPin(item_id=hit.item_id, revision=hit.block.revision, create_time=hit.block.create_time)
+            for hit in response.hits
+            if hit.kind == recall_pb2.ITEM_KIND_BLOCK
+        ],
+        message_ids=b"".join(UUID(message.message_id).bytes for message in recent),
+        message_revisions=[message.revision for message in recent],
+    )
+    if response.HasField("profile"):
+        profile = response.profile
+        inputs.profile.CopyFrom(
+            recall_pb2.ItemPin(item_id=profile.subject_id, revision=profile.revision, create_time=profile.create_time)
+        )
+    return inputs
+
+
+def message_pins(inputs: recall_pb2.ContextInputs) -> list[recall_pb2.ItemPin]:
+    """Return the messages of the window, oldest first, without their times: their ids are used once."""
+    joined = inputs.message_ids
+    ids = [str(UUID(bytes=joined[start : start + ID_BYTES])) for start in range(0, len(joined), ID_BYTES)]
+    return [
+        recall_pb2.ItemPin(item_id=id_, revision=revision)
+        for id_, revision in zip(ids, inputs.message_revisions, strict=True)
+    ]
+
+
+def citations(packed: PackedContext, origins: Mapping[str, Origins]) -> list[pb.Citation]:
+    """Convert the citations of a text; `origins` are those of memories by their ids."""
+    return [
+        pb.Citation(
+            number=citation.number,
+            kind=_KINDS[citation.item.kind],
+            item_id=citation.item.item_id,
+            session_id=citation.item.session_id,
+            create_time=None if citation.item.at is None else to_timestamp(citation.item.at),
+            score=citation.item.score,
+            truncated=citation.is_cut,
+            duplicate_ids=citation.duplicate_ids,
+            trust=citation.item.trust,
+            origins=origins.get(citation.item.item_id, _NO_ORIGINS).nodes,
+            origins_truncated=origins.get(citation.item.item_id, _NO_ORIGINS).is_truncated,
+        )
+        for citation in packed.citations
+    ]
+
+
+def items_of(response: pb.RecallResponse, recent: Sequence[session_pb2.Message]) -> Iterator[Item]:
+    """Return the items in order of preference.
+
+    The best hit, the profile, the recent window from its last message backwards, the other hits. A message in both the
+    window and the hits is one item with the score of the hit.
+    """
+    found = {hit.item_id: hit for hit in response.hits if hit.kind == recall_pb2.ITEM_KIND_MESSAGE}
+    latest = [_of_message(message, found.get(message.message_id), is_part=True) for message in reversed(recent)]
+    latest_ids = {item.item_id for item in latest}
+    hits = [_of_hit(hit) for hit in response.hits]
+    yield from hits[:1]
+    if response.HasField("profile"):
+        yield _of_profile(response.profile)
+    yield from (item for item in latest if not hits or item.item_id != hits[0].item_id)
+    yield from (item for item in hits[1:] if item.item_id not in latest_ids)
+
+
+def _of_hit(hit: recall_pb2.Hit) -> Item:
+    if hit.kind == recall_pb2.ITEM_KIND_MESSAGE:
+        return _of_message(hit.message, hit)
+    if hit.kind == recall_pb2.ITEM_KIND_BLOCK:
+        block = hit.block
+        return Item(
+            kind=ItemKind.BLOCK,
+            item_id=hit.item_id,
+            text=block.value,
+            by=block.label,
+            at=_moment(block.create_time),
+            score=hit.score,
+        )
+    memory = hit.memory
+    title = memory.title or memory.key
+    # Some memories keep everything in their data. That of the vault would reveal the length of a secret.
+    body = memory.content or ("" if memory.type == _VAULT else "\n".join(_properties(memory, "data")))
+    return Item(
+        kind=ItemKind.MEMORY,
+        item_id=hit.item_id,
+        text=f"{title}: {body}" if title and body else body or title,
+        type=memory.type or "note",
+        session_id=memory.session_id,
+        at=_moment(memory.create_time),
+        score=hit.score,
+        trust=_trust_of(hit),
+    )
+
+
+def _of_message(message: session_pb2.Message, hit: recall_pb2.Hit | None, *, is_part: bool = False) -> Item:
+    return Item(
+        kind=ItemKind.MESSAGE,
+        item_id=message.message_id,
+        text=message.content,
+        by=message.name or _ROLES.get(message.role, ""),
+        session_id=message.session_id,
+        sequence=message.sequence,
+        at=_moment(message.create_time),
+        score=0.0 if hit is None else hit.score,
+        is_part=is_part,
+        trust=_trust_of(hit),
+    )
+
+
+def _trust_of(hit: recall_pb2.Hit | None) -> float | None:
+    return None if hit is None or not hit.HasField("trust") else hit.trust
+
+
+def _of_profile(subject: subjects_pb2.Subject) -> Item:
+    facts = [("name", subject.display_name), ("time zone", subject.timezone)]
+    lines = [f"{name}: {value}" for name, value in facts if value]
+    lines = [*lines, *_properties(subject, "profile"), *_properties(subject, "preferences")]
+    return Item(
+        kind=ItemKind.PROFILE,
+        item_id=subject.subject_id,
+        text="\n".join(lines) or subject.subject_id,
+        is_part=True,
+    )
+
+
+def _properties(message: Message, field: str) -> list[str]:
+    """Return one line per property, sorted by name."""
+    values = fields.value_of(message, field) or {}
+    return [f"{name}: {value if isinstance(value, str) else _json(value)}" for name, value in sorted(values.items())]
+
+
+def _json(value: object) -> str:
+    return exact.dumps(value, sort_keys=True, separators=(", ", ": "))
+
+
+def _moment(at: Timestamp) -> datetime | None:
+    return at.ToDatetime(UTC) if at.seconds or at.nanos else None
