@@ -80,16 +80,17 @@ async def test_an_interrupted_erasure_says_that_data_may_remain(web: BrowserSess
 
 
 async def test_certificates_come_in_pages(web: BrowserSession, tenant: Tenant) -> None:
-    for number in range(27):
-        memory = memory_pb2.Memory(content="milk", subject_id=f"person {number}")
-        await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
-        await tenant.gateway.Forget(gateway_pb2.ForgetRequest(subject_id=f"person {number}"))
+    memories = [memory_pb2.Memory(content=f"milk {number}") for number in range(27)]
+    created = await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
+    for memory in created.memories:
+        selection = memory_pb2.MemorySelection(memory_ids=[memory.memory_id])
+        await tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=selection))
 
     first = await web.page("certificates")
     (link,) = re.findall(r'rel="next" href="([^"]+)"', first.text)
     second = await web.client.get(link.replace("&amp;", "&"))
 
-    assert (first.text.count("A person was forgotten"), second.text.count("A person was forgotten")) == (25, 2)
+    assert (first.text.count("Memories were purged"), second.text.count("Memories were purged")) == (25, 2)
 
 
 async def test_a_role_without_the_permission_sees_no_certificate(
