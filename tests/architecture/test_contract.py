@@ -71,10 +71,9 @@ METHODS: list[MethodDescriptor] = [method for service in SERVICES for method in 
 # What changes nothing, or is called by the cluster itself and safe to repeat as it is.
 READS = re.compile(
     "(Get|List|BatchGet|Search|Watch|Stream)[A-Z].*|TraverseLinks|FindPaths|FindSimilar|ReplayRecall|DiffRecall|ReplayContext|SpreadActivation|SuggestLinks|ExplainScore|Recall|CompareEmbeddingModels|BuildContext|EmbedText|CompileBlocks|DiffSnapshots|ExportData|"
-    "Introspect|Exchange|ExportSubject|ExportMemories|SignRecallReceipts"
+    "Introspect|Exchange|ExportSubject|ExportMemories|SignRecallReceipts|RecordContexts"
 )
 REPEATABLE = {
-    "RecordContexts",
     "ContinueSnapshots",
     "EnsurePartitions",
     "DecayMemories",
