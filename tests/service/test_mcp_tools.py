@@ -138,6 +138,20 @@ async def test_an_answer_is_explained_replayed_and_compared_by_its_receipt(mcp: 
     assert [one["receipt_id"] for one in listed] == [later_id, receipt_id]
 
 
+async def test_a_context_is_made_again_by_its_receipt(mcp: Mcp, tenant: Tenant) -> None:
+    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
+    memory_id = (await mcp.call("remember", content="The boiler was repaired in March"))["memory"]["memory_id"]
+    await recall_with_receipt(tenant, "boiler")
+    built = await mcp.call("build_context", query="when was the boiler repaired?")
+    await mcp.call("update_memory", memory_id=memory_id, content="The boiler was repaired in May")
+
+    again = await mcp.ask("tools/call", {"name": "replay_context", "arguments": {"receipt_id": built["receipt_id"]}})
+
+    assert "repaired in March" in built["text"]
+    assert again["content"][0]["text"] == f"The text is the same byte for byte.\n{built['text']}"
+    assert again["structuredContent"]["identical"] is True
+
+
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [

@@ -69,8 +69,18 @@ def recall_text(result: dict[str, Any]) -> str:
 
 def replay_text(result: dict[str, Any]) -> str:
     """Return whether a replayed answer is the same, what is missing of it, and its hits."""
-    lines = ["The search found the same." if result.get("identical") else "The search did not find the same in full."]
-    lines += [
+    verdict = "The search found the same." if result.get("identical") else "The search did not find the same in full."
+    return "\n".join([verdict, *_replay_lines(result), recall_text(result.get("response", {}))])
+
+
+def replayed_context_text(result: dict[str, Any]) -> str:
+    """Return whether a text that was made again is the same, what is missing of it, and the text."""
+    verdict = "The text is the same byte for byte." if result.get("identical") else "The text is not the same."
+    return "\n".join([verdict, *_replay_lines(result), str(result.get("text", ""))])
+
+
+def _replay_lines(result: dict[str, Any]) -> list[str]:
+    lines = [
         f"Missing: {' '.join([gap.get('reason', ''), gap.get('name', ''), *gap.get('item_ids', [])])}"
         for gap in result.get("gaps", [])
     ]
@@ -78,7 +88,7 @@ def replay_text(result: dict[str, Any]) -> str:
         lines.append(f"Not found again as they were: {', '.join(differing)}.")
     if result.get("query_unverified"):
         lines.append("The text could not be checked: the secret of its digest was destroyed with an erasure.")
-    return "\n".join([*lines, recall_text(result.get("response", {}))])
+    return lines
 
 
 def context_text(result: dict[str, Any]) -> str:

@@ -358,6 +358,29 @@ class SearchHit:
         )
 
 
+def best_hits(hits: Sequence[SearchHit], distrusted: Sequence[SearchHit], limit: int) -> list[SearchHit]:
+    """Return the best of both, best first. Without distrusted ones the hits stay in their order."""
+    if not distrusted:
+        return list(hits)
+    # The order of equal scores stays.
+    return sorted([*hits, *distrusted], key=lambda hit: -hit.item.score)[:limit]
+
+
+def merge_distrusted(hits: list[SearchHit], distrusted: Sequence[SearchHit]) -> list[SearchHit]:
+    """Return the distrusted hits of different texts. Those with the text of a hit become duplicates of it."""
+    positions = {key: place for place, hit in enumerate(hits) if (key := hit.text_key) is not None}
+    merged: dict[tuple[object, ...], SearchHit] = {}
+    for hit in distrusted:
+        key = hit.text_key
+        if key in positions and key is not None:
+            hits[positions[key]] = hits[positions[key]].with_duplicate(hit)
+        elif key is None:
+            merged["", hit.item.item_id] = hit
+        else:
+            merged[key] = merged[key].merge(hit) if key in merged else hit
+    return list(merged.values())
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SearchPins:
     """What a receipt says of its search, for a replay."""

@@ -29,6 +29,8 @@ from skein_recall.search.model import (
     SearchHit,
     SearchOptions,
     SignalMatches,
+    best_hits,
+    merge_distrusted,
 )
 from skein_recall.search.nearest import NearestSearch, shortlist_size
 from skein_recall.search.ranking import Candidates
@@ -448,7 +450,7 @@ class SearchTransaction:
                     positions[key] = len(hits)
                 hits.append(hit)
         if self._merges_duplicates and distrusted:
-            distrusted = _merge_distrusted(hits, distrusted)
+            distrusted = merge_distrusted(hits, distrusted)
         return hits[:limit], distrusted
 
     async def _collect_candidates(self, filter_: Filter, kinds: Sequence[str], depth: int) -> SignalMatches:
@@ -577,26 +579,3 @@ class SearchTransaction:
         """Return the items, of some kinds, that pass the conditions that the index cannot test."""
         tests = filter_.row_tests(kinds)
         return await self._tx.filter_items(item_ids, tests) if tests and item_ids else item_ids
-
-
-def best_hits(hits: Sequence[SearchHit], distrusted: Sequence[SearchHit], limit: int) -> list[SearchHit]:
-    """Return the best of both, best first. Without distrusted ones the hits stay in their order."""
-    if not distrusted:
-        return list(hits)
-    # The order of equal scores stays.
-    return sorted([*hits, *distrusted], key=lambda hit: -hit.item.score)[:limit]
-
-
-def _merge_distrusted(hits: list[SearchHit], distrusted: Sequence[SearchHit]) -> list[SearchHit]:
-    """Return the distrusted hits of different texts. Those with the text of a hit become duplicates of it."""
-    positions = {key: place for place, hit in enumerate(hits) if (key := hit.text_key) is not None}
-    merged: dict[tuple[object, ...], SearchHit] = {}
-    for hit in distrusted:
-        key = hit.text_key
-        if key in positions and key is not None:
-            hits[positions[key]] = hits[positions[key]].with_duplicate(hit)
-        elif key is None:
-            merged["", hit.item.item_id] = hit
-        else:
-            merged[key] = merged[key].merge(hit) if key in merged else hit
-    return list(merged.values())

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from skein_recall.search.model import Filter
 
 
+# Purged items are counted up to this.
+MAX_PURGED = 10_000
 # A join by ids of requested rows.
 _LOOKUP = re.compile(
     r"JOIN (?P<table>\w+\.\w+)(?: AS (?P<alias>\w+))? "
@@ -86,6 +88,21 @@ class SearchStatements:
             return await shared_policy_cache(self._tx.database).get(self._tx, self._tenant_id)
         await check_history(self._tx, self._tenant_id, self._as_of_time, at=now())
         return await read_policy_as_of(self._tx, self._tenant_id)
+
+    async def charge_history(self) -> None:
+        """Charge the tenant for a search as of a time, which reads the index and what it was before.
+
+        Raises ReadTooCostly while the tenant has no budget left.
+        """
+        buckets = self._tx.database.scan_buckets
+        buckets.begin(self._tenant_id)
+        count = await self._tx.value(QUERIES["count_documents_of_all_times"], tenant_id=self._tenant_id)
+        buckets.charge_rows(self._tenant_id, count)
+
+    async def count_purged(self, as_of_time: datetime) -> int:
+        """Return the number of the tenant's items that were known at a time and purged since, at most MAX_PURGED."""
+        (row,) = await self._rows(QUERIES["count_purged"], as_of_time=as_of_time, most=MAX_PURGED)
+        return min(int(row["item_count"]), MAX_PURGED)
 
     async def _rows(self, query: Query, **values: object) -> list[asyncpg.Record]:
         """Run a statement that has one good plan. Planning it takes longer than running it."""

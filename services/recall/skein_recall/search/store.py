@@ -70,8 +70,6 @@ _CHUNKS_PER_EXACT_ITEM = 8
 _MAX_TITLES = 1000
 # Items without a vector are counted up to this.
 MAX_PENDING = 1000
-# Purged items are counted up to this.
-MAX_PURGED = 10_000
 # Weight of a name in the memory that it means: a text of the name alone, the alias, must not make it irrelevant.
 _NAMED_WEIGHT = 3
 
@@ -447,21 +445,6 @@ class QueryTransaction(SearchStatements):
         (row,) = await self._rows(QUERIES["count_pending"], most_pending=MAX_PENDING)
         count: int = row["pending_count"]
         return count
-
-    async def charge_history(self) -> None:
-        """Charge the tenant for a search as of a time, which reads the index and what it was before.
-
-        Raises ReadTooCostly while the tenant has no budget left.
-        """
-        buckets = self._tx.database.scan_buckets
-        buckets.begin(self._tenant_id)
-        count = await self._tx.value(QUERIES["count_documents_of_all_times"], tenant_id=self._tenant_id)
-        buckets.charge_rows(self._tenant_id, count)
-
-    async def count_purged(self, as_of_time: datetime) -> int:
-        """Return the number of the tenant's items that were known at a time and purged since, at most MAX_PURGED."""
-        (row,) = await self._rows(QUERIES["count_purged"], as_of_time=as_of_time, most=MAX_PURGED)
-        return min(int(row["item_count"]), MAX_PURGED)
 
     async def read_search_state(
         self,

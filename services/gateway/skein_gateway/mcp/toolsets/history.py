@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skein_gateway.mcp.text_output import replay_text
+from skein_gateway.mcp.text_output import replay_text, replayed_context_text
 from skein_gateway.mcp.tool import Effect, optional, required, tool
 
 _SERVICE = "memory.v1.HistoryService/"
@@ -99,6 +99,18 @@ TOOLS = (
         "query",
         omit=frozenset(),
         render=replay_text,
+    ),
+    tool(
+        "replay_context",
+        "Replay a context",
+        "gateway.v1.GatewayService/ReplayContext",
+        Effect.READS,
+        "Make the text of a context again, byte for byte, from its receipt, and tell whether it is the same or what "
+        "cannot be had any more. Send the query when the receipt has no text.",
+        "receipt_id",
+        "query",
+        omit=frozenset(),
+        render=replayed_context_text,
     ),
     tool(
         "diff_recall",
