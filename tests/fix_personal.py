@@ -132,7 +132,7 @@ KEPT: dict[str, tuple[str, str]] = {
     "recall.removals": ("Counts.", "kind"),
     "recall.receipts": (
         "The signed content has ids, numbers and keyed digests; the request and the query that may name a person go.",
-        "principal request_id content key_id signature request query",
+        "principal request_id content key_id signature request query subject_ids",
     ),
     "recall.embedding_models": (
         "Of the cluster.",

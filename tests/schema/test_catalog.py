@@ -250,7 +250,7 @@ COLUMN_CROSSINGS = {
     *(
         (role, "recall.receipts", column, "UPDATE")
         for role in ("skein_memory", "skein_session")
-        for column in ("request_id", "request", "query")
+        for column in ("request_id", "request", "query", "subject_ids")
     ),
     # A replay of an answer tells archived items from purged ones.
     *(("skein_recall", "memory.archived_memories", column, "SELECT") for column in ("tenant_id", "memory_id")),

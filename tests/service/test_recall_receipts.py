@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import uuid
 from typing import Any
@@ -27,6 +28,7 @@ from skein.auth.v1 import auth_pb2
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
+from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_kit.recall_receipts import document
 
@@ -322,6 +324,45 @@ async def test_the_erasure_of_a_person_erases_the_queries_of_receipts_that_stay_
         receipt = await get_receipt(tenant, id_)
         assert (receipt.query, receipt.request_erased) == ("", True), name
         assert receipt.statement == receipts[name].statement
+
+
+async def test_the_erasure_of_a_person_reaches_answers_that_the_access_log_does_not_know(
+    cluster: Cluster, tenant: Tenant
+) -> None:
+    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
+    session = session_pb2.Session(session_id="choir", subject_id="anna-7", agent_id="kitchen")
+    await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=session))
+    message = session_pb2.Message(
+        role=session_pb2.MESSAGE_ROLE_USER, content="On Mondays the choir rehearses a requiem."
+    )
+    await tenant.sessions.AppendMessages(session_pb2.AppendMessagesRequest(session_id="choir", messages=[message]))
+    await remember(tenant, "The red kettle stands on the stove.", subject_id="anna-7")
+    await remember(tenant, "The violin is in the attic.")
+    queries = {"message": "when are the rehearsals?", "memory": "which kettle?", "other": "where is the violin?"}
+    kinds = {"message": pb.ITEM_KIND_MESSAGE, "memory": pb.ITEM_KIND_MEMORY, "other": pb.ITEM_KIND_MEMORY}
+    ids = {
+        name: (await recall_with_receipt(tenant, query, kinds=[kinds[name]], limit=1)).receipt_id
+        for name, query in queries.items()
+    }
+    search = gateway_pb2.RecallRequest(query=queries["message"], arms=[gateway_pb2.ARM_MESSAGES])
+    built = await tenant.gateway.BuildContext(gateway_pb2.BuildContextRequest(recall=search))
+    ids["context"] = built.receipt_id
+    while not (await get_receipt(tenant, built.receipt_id)).HasField("context"):
+        await asyncio.sleep(0.05)
+    await logged_recalls(tenant, len(ids))
+    async with cluster.superuser() as connection:
+        await connection.execute("DELETE FROM memory.access_log WHERE tenant_id = $1", tenant.tenant_id)
+
+    await tenant.gateway.Forget(gateway_pb2.ForgetRequest(subject_id="anna-7"))
+
+    receipts = {name: await get_receipt(tenant, id_) for name, id_ in ids.items()}
+    assert {name: (receipt.query, receipt.request_erased) for name, receipt in receipts.items()} == {
+        "message": ("", True),
+        "memory": ("", True),
+        "context": ("", True),
+        "other": (queries["other"], False),
+    }
+    assert receipts["context"].context.inputs_erased
 
 
 async def test_the_time_of_a_receipt_is_between_the_call_and_its_answer(tenant: Tenant) -> None:

@@ -95,6 +95,15 @@ def context_inputs(
     return inputs
 
 
+def subjects_of(
+    inputs: recall_pb2.ContextInputs, response: pb.RecallResponse, recent: Sequence[session_pb2.Message]
+) -> list[str]:
+    """Return the people whom the inputs of a text are about."""
+    blocks = (hit.block.subject_id for hit in response.hits if hit.kind == recall_pb2.ITEM_KIND_BLOCK)
+    messages = (message.subject_id for message in recent)
+    return sorted({inputs.subject_id, inputs.profile.item_id, *blocks, *messages} - {""})
+
+
 def message_pins(inputs: recall_pb2.ContextInputs) -> list[recall_pb2.ItemPin]:
     """Return the messages of the window, oldest first, without their times: their ids are used once."""
     joined = inputs.message_ids

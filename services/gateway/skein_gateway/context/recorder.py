@@ -23,7 +23,7 @@ from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import RECEIPTS_LOST
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterable
     from uuid import UUID
 
     from skein.recall.v1 import recall_pb2_grpc
@@ -70,8 +70,13 @@ class ContextRecorder:
                 await self.flush()
         self._count_lost(self._count)
 
-    def record(self, receipt_id: str, packed: PackedContext, inputs: recall_pb2.ContextInputs) -> None:
-        """Have the receipt of a text of the current call stored; it is lost if too many wait."""
+    def record(
+        self, receipt_id: str, packed: PackedContext, inputs: recall_pb2.ContextInputs, *, subject_ids: Iterable[str]
+    ) -> None:
+        """Have the receipt of a text of the current call stored; it is lost if too many wait.
+
+        The inputs are about the people `subject_ids`.
+        """
         call = current_call()
         if call is None or call.caller is None or call.caller.tenant_id is None:
             return
@@ -89,6 +94,7 @@ class ContextRecorder:
             ),
             salt=salt,
             inputs=inputs,
+            subject_ids=subject_ids,
         )
         self._waiting.setdefault(call.caller.tenant_id, []).append(
             _WaitingRecord(

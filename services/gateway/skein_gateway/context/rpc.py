@@ -85,8 +85,9 @@ class ContextHandler:
         options = convert.pack_options(request)
         packed = await pack_items(list(convert.items_of(response, recent)), options)
         if response.receipt_id:
+            inputs = convert.context_inputs(request, options, response, recent)
             self._recorder.record(
-                response.receipt_id, packed, convert.context_inputs(request, options, response, recent)
+                response.receipt_id, packed, inputs, subject_ids=convert.subjects_of(inputs, response, recent)
             )
         origins = await self._origins(request, packed, context) if request.cite_origins else {}
         return pb.BuildContextResponse(

@@ -103,7 +103,7 @@ class AccessLogErasure:
         async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(QUERIES["display_names"], tenant_id=tenant_id, subject_id=subject_id)
             names = sorted({subject_id.strip(), *(row["display_name"].strip() for row in rows)} - {""})
-            await tx.execute(QUERIES["erase_receipts_by_text"], tenant_id=tenant_id, names=names)
+            await tx.execute(QUERIES["erase_receipts_by_text"], tenant_id=tenant_id, subject_id=subject_id, names=names)
             cleared_count += await tx.execute(QUERIES["clear_queries_by_text"], tenant_id=tenant_id, names=names)
         return cleared_count
 

@@ -47,7 +47,7 @@ WHERE tenant_id = :tenant_id AND access_event_id = ANY (ARRAY(
 -- Erase the requests of the receipts of calls that are about a person. BuildContext calls other methods beside Recall,
 -- under one request id.
 UPDATE recall.receipts
-SET request = NULL, query = NULL, request_id = ''
+SET request = NULL, query = NULL, request_id = '', subject_ids = '{}'
 WHERE tenant_id = :tenant_id AND request IS NOT NULL AND request_id IN (
     SELECT about.request_id FROM memory.access_log AS about
     WHERE about.tenant_id = :tenant_id AND about.subject_id = :subject_id::text
@@ -56,7 +56,7 @@ WHERE tenant_id = :tenant_id AND request IS NOT NULL AND request_id IN (
 -- erase_receipts_of_sessions --
 -- Erase the requests of the receipts of calls for a person's sessions, except of those about others.
 UPDATE recall.receipts
-SET request = NULL, query = NULL, request_id = ''
+SET request = NULL, query = NULL, request_id = '', subject_ids = '{}'
 WHERE tenant_id = :tenant_id AND request IS NOT NULL AND request_id IN (
     SELECT about.request_id FROM memory.access_log AS about
     WHERE about.tenant_id = :tenant_id AND about.session_id = ANY (:names::text[])
@@ -71,37 +71,43 @@ WHERE tenant_id = :tenant_id AND request IS NOT NULL AND request_id IN (
 -- erase_receipts_of_memories --
 -- Erase the requests of the receipts of answers that have some memories.
 UPDATE recall.receipts
-SET request = NULL, query = NULL, request_id = ''
+SET request = NULL, query = NULL, request_id = '', subject_ids = '{}'
 WHERE tenant_id = :tenant_id AND request IS NOT NULL AND request_id IN (
     SELECT found.request_id FROM memory.access_log AS found
     WHERE found.tenant_id = :tenant_id AND found.memory_id = ANY (:memory_ids::uuid[]) AND found.method = 'Recall');
 
 -- erase_receipts_by_text --
--- Erase the requests of the receipts whose query has one of some names of a person as whole words, or whose other
--- fields have one anywhere, in any case.
-UPDATE recall.receipts AS receipt
-SET request = NULL, query = NULL, request_id = ''
-WHERE receipt.tenant_id = :tenant_id AND receipt.request IS NOT NULL
-    AND EXISTS (
-        SELECT FROM unnest(:names::text[]) AS name
-        WHERE receipt.query ~* ('(^|\W)' || regexp_replace(name, '(\W)', '\\\1', 'g') || '($|\W)')
-            OR strpos(lower(encode(receipt.request, 'escape')), lower(encode(convert_to(name, 'UTF8'), 'escape'))) > 0);
+-- Erase the requests of the receipts that have an item about a person, whose query has one of the person's names as whole
+-- words, or whose other fields have one anywhere, in any case; a receipt's context goes with it.
+UPDATE recall.receipts
+SET request = NULL, query = NULL, request_id = '', subject_ids = '{}'
+WHERE tenant_id = :tenant_id AND request IS NOT NULL AND receipt_id IN (
+    SELECT about.receipt_id FROM recall.receipts AS about
+    WHERE about.tenant_id = :tenant_id AND about.request IS NOT NULL
+        AND (:subject_id::text = ANY (about.subject_ids) OR EXISTS (
+            SELECT FROM unnest(:names::text[]) AS name
+            WHERE about.query ~* ('(^|\W)' || regexp_replace(name, '(\W)', '\\\1', 'g') || '($|\W)')
+                OR strpos(lower(encode(about.request, 'escape')),
+                          lower(encode(convert_to(name, 'UTF8'), 'escape'))) > 0)));
 
 -- erase_receipts_between --
 -- Erase the requests of all receipts between two times.
 UPDATE recall.receipts
-SET request = NULL, query = NULL, request_id = ''
+SET request = NULL, query = NULL, request_id = '', subject_ids = '{}'
 WHERE tenant_id = :tenant_id AND receipt_id >= :since_id AND receipt_id < :before_id AND request IS NOT NULL;
 
 -- erase_late_receipts --
--- Erase the requests of the receipts since a time whose answer has a memory that no longer exists, or whose call was
--- cleared from the access log meanwhile.
+-- Erase the requests of the receipts since a time whose answer has a memory that no longer exists, or an item about a
+-- person with a record of erasure, or whose call was cleared from the access log meanwhile.
 UPDATE recall.receipts AS receipt
-SET request = NULL, query = NULL, request_id = ''
+SET request = NULL, query = NULL, request_id = '', subject_ids = '{}'
 WHERE receipt.tenant_id = :tenant_id AND receipt.receipt_id >= :since_id AND receipt.request IS NOT NULL
     AND (NOT EXISTS (SELECT FROM memory.access_log AS call
                      WHERE call.tenant_id = :tenant_id AND call.access_event_id >= :since_id
                          AND call.request_id = receipt.request_id)
+        OR EXISTS (SELECT FROM memory.erasures AS erasure, unnest(receipt.subject_ids) AS about (subject_id)
+                   WHERE erasure.tenant_id = :tenant_id
+                       AND erasure.digest = sha256(erasure.secret || convert_to('subject:' || about.subject_id, 'UTF8')))
         OR EXISTS (SELECT FROM memory.access_log AS found
                    WHERE found.tenant_id = :tenant_id AND found.access_event_id >= :since_id
                        AND found.request_id = receipt.request_id AND found.memory_id IS NOT NULL

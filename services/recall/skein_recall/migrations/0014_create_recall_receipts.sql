@@ -19,6 +19,8 @@ CREATE TABLE recall.receipts (
     request bytea,
     -- NULL: the content has a digest of it, or it was erased. Of a context always.
     query text,
+    -- The people whom hits of the answer are about. Empty after an erasure.
+    subject_ids text[] NOT NULL,
     CONSTRAINT receipts_pkey PRIMARY KEY (tenant_id, receipt_id, is_context)
 ) PARTITION BY RANGE (receipt_id);
 CREATE INDEX receipts_principal ON recall.receipts (tenant_id, principal, receipt_id);
@@ -30,7 +32,7 @@ CREATE POLICY tenant ON recall.receipts
 GRANT SELECT, INSERT, DELETE ON recall.receipts TO skein_recall;
 
 -- Memory and session erase what may name a person.
-GRANT SELECT, UPDATE (request_id, request, query) ON recall.receipts TO skein_memory, skein_session;
+GRANT SELECT, UPDATE (request_id, request, query, subject_ids) ON recall.receipts TO skein_memory, skein_session;
 
 -- The differences of two answers are explained by events.
 GRANT SELECT ON memory.changes TO skein_recall;

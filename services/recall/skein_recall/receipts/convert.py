@@ -66,6 +66,7 @@ def unsigned_receipt(answer: RecordedAnswer, query_secret: bytes, *, seconds: fl
         content=content.SerializeToString(deterministic=True),
         request=salted,
         query=kept_query,
+        subject_ids=sorted({str(hit.row["subject_id"]) for hit in _shown_hits(answer) if hit.row["subject_id"]}),
         create_seconds=seconds,
     )
 
@@ -85,6 +86,7 @@ def unsigned_context(record: pb.ContextRecord, call: Call, tenant_id: UUID, *, s
         content=statement.SerializeToString(deterministic=True),
         request=salted_inputs,
         query=None,
+        subject_ids=sorted(set(record.subject_ids)),
         create_seconds=seconds,
         is_context=True,
     )
@@ -307,8 +309,12 @@ def _content(answer: RecordedAnswer) -> pb.ReceiptContent:
         content.corpus_documents = terms.corpus_documents
         content.corpus_length = round(terms.mean_length * terms.corpus_documents)
         content.term_documents.extend(terms.counts[term] for term in sorted(terms.counts))
-    _write_hits(content, result.hits[: answer.hit_count])
+    _write_hits(content, _shown_hits(answer))
     return content
+
+
+def _shown_hits(answer: RecordedAnswer) -> Sequence[SearchHit]:
+    return answer.result.hits[: answer.hit_count]
 
 
 def _write_hits(content: pb.ReceiptContent, hits: Sequence[SearchHit]) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from skein_kit.recall_receipts import document
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from uuid import UUID
 
     from skein.recall.v1 import recall_pb2 as pb
@@ -69,6 +70,8 @@ class UnsignedReceipt:
     # With its salt.
     request: bytes
     query: str | None
+    # The people whom items of the answer are about.
+    subject_ids: Sequence[str]
     # Seconds of the event loop's clock.
     create_seconds: float
     # Of the text that was packed from the answer; `request` has its inputs.
@@ -91,4 +94,5 @@ class UnsignedReceipt:
             "signature": signature,
             "request": self.request,
             "query": self.query,
+            "subject_ids": list(self.subject_ids),
         }

@@ -1,10 +1,11 @@
 -- insert_receipt --
 -- Insert receipts of answers and of contexts. A repeated one changes nothing.
 INSERT INTO recall.receipts (
-    tenant_id, receipt_id, is_context, principal, request_id, content, key_id, signature, request, query
+    tenant_id, receipt_id, is_context, principal, request_id, content, key_id, signature, request, query, subject_ids
 )
 VALUES (
-    :tenant_id, :receipt_id, :is_context, :principal, :request_id, :content, :key_id, :signature, :request, :query
+    :tenant_id, :receipt_id, :is_context, :principal, :request_id, :content, :key_id, :signature, :request, :query,
+    :subject_ids
 )
 ON CONFLICT DO NOTHING;
 
@@ -99,7 +100,7 @@ found (at, transaction) AS (
     SELECT v.record_time, v.transaction
     FROM recall.{table}_history AS v
     WHERE v.tenant_id = :tenant_id AND v.kind IN ('memory', 'message') AND v.until_time >= :since
-        AND v.record_time >= :since
+        AND v.record_time >= :since AND v.record_time <= :until
     UNION ALL
     SELECT v.until_time, v.until_transaction
     FROM recall.{table}_history AS v

@@ -212,11 +212,19 @@ LIMIT 1;
 -- Erase the requests of the receipts of contexts that had the recent window of some sessions, before the access log
 -- forgets which these were. Receipts of contexts about other subjects lose theirs as well.
 UPDATE recall.receipts
-SET request = NULL, query = NULL, request_id = ''
+SET request = NULL, query = NULL, request_id = '', subject_ids = '{}'
 WHERE tenant_id = :tenant_id AND request IS NOT NULL AND request_id IN (
     SELECT about.request_id FROM memory.access_log AS about
     WHERE about.tenant_id = :tenant_id AND about.session_id = ANY (:session_ids::text[])
         AND about.method = 'GetRecentWindow');
+
+-- erase_receipts_of_subject --
+-- Erase the requests of the receipts that have an item about a person; a receipt's context goes with it.
+UPDATE recall.receipts
+SET request = NULL, query = NULL, request_id = '', subject_ids = '{}'
+WHERE tenant_id = :tenant_id AND request IS NOT NULL AND receipt_id IN (
+    SELECT about.receipt_id FROM recall.receipts AS about
+    WHERE about.tenant_id = :tenant_id AND about.request IS NOT NULL AND :subject_id::text = ANY (about.subject_ids));
 
 -- purge_access_log_of_session --
 -- Clear a session's rows of the access log: names, subject, request data, client address and request id. Rows about

@@ -131,7 +131,9 @@ class ErasureStore:
         return purge.receipt
 
     async def purge_access_log(self, tenant_id: UUID, subject_id: str) -> None:
-        """Clear a subject's rows of the access log, a batch in each transaction."""
+        """Clear receipts of answers about a subject, and the subject's rows of the access log, in batches."""
+        async with self._database.transaction(tenant_id) as tx:
+            await tx.execute(_QUERIES["erase_receipts_of_subject"], tenant_id=tenant_id, subject_id=subject_id)
         count = _ACCESS_LOG_BATCH
         while count == _ACCESS_LOG_BATCH:
             async with self._database.transaction(tenant_id) as tx:

@@ -214,18 +214,20 @@ class RecordContextsRequest(_message.Message):
     def __init__(self, records: _Optional[_Iterable[_Union[ContextRecord, _Mapping]]] = ...) -> None: ...
 
 class ContextRecord(_message.Message):
-    __slots__ = ("receipt_id", "request_id", "statement", "salt", "inputs")
+    __slots__ = ("receipt_id", "request_id", "statement", "salt", "inputs", "subject_ids")
     RECEIPT_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     STATEMENT_FIELD_NUMBER: _ClassVar[int]
     SALT_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_IDS_FIELD_NUMBER: _ClassVar[int]
     receipt_id: str
     request_id: str
     statement: ContextStatement
     salt: bytes
     inputs: ContextInputs
-    def __init__(self, receipt_id: _Optional[str] = ..., request_id: _Optional[str] = ..., statement: _Optional[_Union[ContextStatement, _Mapping]] = ..., salt: _Optional[bytes] = ..., inputs: _Optional[_Union[ContextInputs, _Mapping]] = ...) -> None: ...
+    subject_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, receipt_id: _Optional[str] = ..., request_id: _Optional[str] = ..., statement: _Optional[_Union[ContextStatement, _Mapping]] = ..., salt: _Optional[bytes] = ..., inputs: _Optional[_Union[ContextInputs, _Mapping]] = ..., subject_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RecordContextsResponse(_message.Message):
     __slots__ = ()
