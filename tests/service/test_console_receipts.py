@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import uuid
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from fix_console import BrowserSession
 from fix_receipts import get_receipt, recall_with_receipt, remember, set_policy
 from fix_web import PASSWORD, new_person
 
+from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import members_pb2
 from skein_kit.recall_receipts import document
@@ -68,6 +70,28 @@ async def test_an_answer_of_the_search_page_leads_to_its_receipt(web: BrowserSes
     assert "&#34;limit&#34;: 25" in page.text
     raw = next(one.raw for one in receipt.hits[0].signals if one.signal == "dense")
     assert f'<td class="number">{raw:.3f}</td>' in page.text
+
+
+async def test_the_text_that_an_agent_got_is_made_again(web: BrowserSession, tenant: Tenant) -> None:
+    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
+    memory_id = await remember(tenant, "The kettle is red.")
+    await recall_with_receipt(tenant, QUERY)
+    build = gateway_pb2.BuildContextRequest(recall=gateway_pb2.RecallRequest(query=QUERY))
+    receipt_id = (await tenant.gateway.BuildContext(build)).receipt_id
+    while not (await get_receipt(tenant, receipt_id)).HasField("context"):
+        await asyncio.sleep(0.05)
+    await update(tenant, memory_id, "The kettle was painted blue.")
+
+    page = await web.page("receipt", id=receipt_id)
+    remade = await web.submit(page, "receipt", decision="text")
+    await purge(tenant, memory_id)
+    left = await web.submit(page, "receipt", decision="text")
+
+    assert "Make the text again" in page.text
+    assert of_role(remade, "status") == "Made again: the text is the same byte for byte."
+    assert "The kettle is red." in remade.text
+    assert of_role(left, "alert").startswith("Made again: the text is not the same.")
+    assert "The kettle is red." not in left.text
 
 
 async def test_a_replay_shows_the_answer_of_then(web: BrowserSession, tenant: Tenant) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from google.protobuf import json_format
 from starlette.responses import Response
 
+from skein.gateway.v1 import gateway_pb2
 from skein.recall.v1 import recall_pb2
 from skein_gateway.console.memories import names_of
 from skein_gateway.console.pages import HEADERS, http_status, page, page_links
@@ -46,6 +47,7 @@ GAPS: Mapping[int, str] = {
     recall_pb2.REPLAY_GAP_REASON_MODEL_DROPPED: "The model was deleted with its vectors",
     recall_pb2.REPLAY_GAP_REASON_REQUEST_ERASED: "The request was erased with a person whom it may name",
     recall_pb2.REPLAY_GAP_REASON_FORMULA_CHANGED: "This version of Skein scores by another formula",
+    recall_pb2.REPLAY_GAP_REASON_PACKER_CHANGED: "This version of Skein packs texts in another way",
     recall_pb2.REPLAY_GAP_REASON_HISTORY_ENDED: "The tenant's retention has removed the history of that time",
 }
 _MISSING: Mapping[int, str] = {
@@ -104,7 +106,7 @@ async def show_receipt(request: Request, context: PageContext, parameters: Param
 
 
 async def submit(request: Request, context: PageContext, parameters: Parameters, form: Parameters) -> Response:
-    """Replay the answer, or ask the same now and compare."""
+    """Replay the answer, make its text again, or ask the same now and compare."""
     receipt = await _receipt(context, parameters)
     decision, query = form.get("decision"), form.get("query")
     if decision == "replay":
@@ -113,17 +115,29 @@ async def submit(request: Request, context: PageContext, parameters: Parameters,
         if isinstance(response, PageError):
             return await _show(request, context, receipt, failure=response)
         return await _show(request, context, receipt, replay=_replay(receipt, response))
+    if decision == "text":
+        text_request = gateway_pb2.ReplayContextRequest(receipt_id=receipt.receipt_id, query=query)
+        remade = await or_page_error(context.api.gateway.ReplayContext(text_request))
+        if isinstance(remade, PageError):
+            return await _show(request, context, receipt, failure=remade)
+        return await _show(request, context, receipt, remade=remade)
     if decision == "now":
-        asked_now = recall_pb2.RecallRequest()
-        asked_now.CopyFrom(receipt.request)
-        asked_now.query = receipt.query or query
-        answer = await or_page_error(context.api.recall.Recall(asked_now))
-        if isinstance(answer, PageError):
-            return await _show(request, context, receipt, failure=answer)
-        if not answer.receipt_id:
-            return await _show(request, context, receipt, failure=_NO_RECEIPT)
-        return see_other(context.url("difference", id=receipt.receipt_id, other=answer.receipt_id))
+        return await _compare_with_now(request, context, receipt, query)
     raise FormInvalid("Choose what to do with the receipt, then send the form again.")
+
+
+async def _compare_with_now(
+    request: Request, context: PageContext, receipt: recall_pb2.RecallReceipt, query: str
+) -> Response:
+    asked_now = recall_pb2.RecallRequest()
+    asked_now.CopyFrom(receipt.request)
+    asked_now.query = receipt.query or query
+    answer = await or_page_error(context.api.recall.Recall(asked_now))
+    if isinstance(answer, PageError):
+        return await _show(request, context, receipt, failure=answer)
+    if not answer.receipt_id:
+        return await _show(request, context, receipt, failure=_NO_RECEIPT)
+    return see_other(context.url("difference", id=receipt.receipt_id, other=answer.receipt_id))
 
 
 async def download(_request: Request, context: PageContext, parameters: Parameters) -> Response:
@@ -144,6 +158,7 @@ async def _show(
     receipt: recall_pb2.RecallReceipt,
     *,
     replay: _Replay | None = None,
+    remade: gateway_pb2.ReplayContextResponse | None = None,
     failure: PageError | None = None,
 ) -> Response:
     memory_ids = [hit.item_id for hit in receipt.hits if hit.kind == recall_pb2.ITEM_KIND_MEMORY]
@@ -165,6 +180,7 @@ async def _show(
         needs_query=not receipt.query and not receipt.request_erased,
         names=await names_of(context, memory_ids),
         replay=replay,
+        remade=remade,
         gaps=GAPS,
         is_own=receipt.principal == context.caller.principal,
         form_token=context.browser.form_token(request.url.path),
