@@ -16,6 +16,7 @@ import httpx
 import pytest
 from fix_attacks import attack_size
 from fix_console import furnished
+from fix_receipts import get_receipt, recall_with_receipt, set_policy
 from fix_web import PASSWORD, Form, Person, Pkce, Web, authorize_url, form_of, forms_of, new_person, step_of
 from grpc import aio
 
@@ -116,7 +117,15 @@ async def every_form(web: Web, stranger: Web, tenant: Tenant) -> list[FilledForm
     webhook = webhooks_pb2.Webhook(display_name="w", event_types=["*"], webhook_url="https://127.0.0.1/hook")
     await wait_for_approval(tenant)
     created = await tenant.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=webhook))
-    of_one = (f"edit?id={memory_id}", f"block?id={block_id}", f"webhook?id={created.webhook.webhook_id}")
+    await set_policy(tenant, recall_receipts="all")
+    receipt_id = (await recall_with_receipt(tenant, "tea")).receipt_id
+    await get_receipt(tenant, receipt_id)
+    of_one = (
+        f"edit?id={memory_id}",
+        f"block?id={block_id}",
+        f"webhook?id={created.webhook.webhook_id}",
+        f"receipt?id={receipt_id}",
+    )
     pages = (f"{console}/{page}" for page in (*PAGES, *of_one))
     for url in (authorize, "/device", "/account/invitation?token=t", *pages):
         results += await forms_on(web, url)

@@ -134,6 +134,13 @@ def flip(path: Path) -> None:
     path.write_bytes(bytes(content))
 
 
+def flip_checksum(path: Path) -> None:
+    """Change a byte that no content depends on: the last checksum of the packed file."""
+    content = bytearray(path.read_bytes())
+    content[-8] ^= 1
+    path.write_bytes(bytes(content))
+
+
 def edit(path: Path) -> None:
     path.write_text(path.read_text("utf-8").replace("0", "1", 1), "utf-8")
 
@@ -267,8 +274,11 @@ def test_a_data_folder_with_a_database_is_left_alone(made: BackupFolders) -> Non
     assert failure.message.endswith("it contains a database already; restore to an empty folder")
 
 
-def test_a_damaged_backup_leaves_nothing_that_could_be_started(folders: BackupFolders, tmp_path: Path) -> None:
-    flip(folders.folder.of(folders.folder.backups()[-1]) / "base.tar.gz")
+@pytest.mark.parametrize("damage", [flip, flip_checksum])
+def test_a_damaged_backup_leaves_nothing_that_could_be_started(
+    folders: BackupFolders, tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    damage(folders.folder.of(folders.folder.backups()[-1]) / "base.tar.gz")
 
     result = folders.run("restore", "--latest", "--data-dir", str(tmp_path / "new"))
 

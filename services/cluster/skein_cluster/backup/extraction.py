@@ -117,6 +117,9 @@ def _members(path: Path) -> Iterator[tuple[tarfile.TarInfo, Content | None]]:
                 yield member, archive.extractfile(member)
             else:
                 raise BackupDamaged(f"{path.name}: {member.name} is neither a file nor a folder.")
+        # The end of the archive is before the last checksum, which gzip compares at the end of the file.
+        while packed.read(_CHUNK):
+            pass
 
 
 @contextlib.contextmanager
