@@ -129,7 +129,9 @@ def test_a_score_is_the_sum_of_its_components_and_lies_between_0_and_1(
     assert len(best) == min(limit, sum(one.eligible for one in candidates))
     for ranked in best:
         assert 0 <= ranked.score <= 1 + 1e-9
-        assert ranked.score == pytest.approx(sum(part.weight * part.value for part in ranked.components))
+        # Of scores that rounding made differ, the lower one counts.
+        total = sum(part.weight * part.value for part in ranked.components)
+        assert ranked.score == pytest.approx(total, abs=ROUNDING * len(best))
         assert all(0 <= part.value <= 1 for part in ranked.components)
         if dense or max_bm25 > 0:
             assert sum(part.weight for part in ranked.components) == pytest.approx(1)
