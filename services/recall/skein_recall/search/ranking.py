@@ -21,7 +21,6 @@ import numpy as np
 from skein_recall.models.similarity_scale import COSINE_SCALE
 from skein_recall.search.cues import QueryCues
 from skein_recall.search.query_terms import K1, B, rows_of_previous
-from skein_recall.search.ties import order_by_cosine, order_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -60,6 +59,8 @@ _RELEVANCE_OF_SHARE: Final = 3.31
 _RELEVANCE_OF_FIRST: Final = 3.78
 # Trust of a memory without rated sources. A lower one lowers the score; a higher one leaves it as it is.
 NEUTRAL_TRUST: Final = 0.5
+# Digits of values that are ranked: the cache and the database round cosines of equal texts differently.
+_RANKED_DIGITS: Final = 4
 # The constant of reciprocal-rank fusion (Cormack et al., "Reciprocal Rank Fusion", 2009).
 _RRF_K: Final = 60
 
@@ -257,8 +258,6 @@ def rank(  # noqa: PLR0913 - candidates, query and formula, all of it by name.
     for signal, share in shares.items():
         scores += share * measures[signal].values
     best = pool.order(rows, scores)[:limit]
-    # Equal scores that rounding made differ become the lower one.
-    scores[best] = np.minimum.accumulate(scores[best])
     table = _ComponentTable(measures, shares, best)
     return [
         RankedItem(
@@ -308,17 +307,17 @@ def rank_by_similarity(
     id.
     """
     threshold = min_similarity if min_similarity > 0 else -math.inf
-    ordered = order_by_cosine(match for match in matches.items() if match[1][1] >= threshold)
+    ordered = sorted((-cosine, item_id, kind) for item_id, (kind, cosine) in matches.items() if cosine >= threshold)
     return [
         RankedItem(
             item_id=item_id,
             kind=kind,
-            similarity=cosine,
-            score=(score := min(1.0, max(0.0, least))),
+            similarity=-distance,
+            score=(score := min(1.0, max(0.0, -distance))),
             has_words=None,
-            _components=(Component("dense", cosine, score, 1.0, rank_number),),
+            _components=(Component("dense", -distance, score, 1.0, rank_number),),
         )
-        for rank_number, (item_id, kind, cosine, least) in enumerate(ordered[:limit], start=1)
+        for rank_number, (distance, item_id, kind) in enumerate(ordered[:limit], start=1)
     ]
 
 
@@ -442,7 +441,7 @@ class _CandidatePool:
 
     def order(self, rows: _Rows, scores: _Numbers) -> _Rows:
         """Order rows by score, then by cosine, because scores do not distinguish negative cosines."""
-        return order_rows(rows, scores, self._cosines)
+        return rows[np.lexsort((-self._cosines[rows], -scores[rows]))]
 
     def measures(self, weights: Weights) -> dict[str, _SignalValues]:
         """Return the signals that the query can use."""
@@ -591,5 +590,6 @@ def _ranks(measure: _SignalValues, rows: _Rows) -> _Rows:
     """Return the ranks (n,) of some rows by one signal, from 1; 0 for all others. The rows are ascending."""
     ranks = np.zeros(len(measure.values), dtype=np.intp)
     measured_rows = rows[measure.measured[rows]]
-    ranks[order_rows(measured_rows, measure.values)] = np.arange(1, len(measured_rows) + 1)
+    values = np.round(measure.values[measured_rows], _RANKED_DIGITS)
+    ranks[measured_rows[np.argsort(-values, kind="stable")]] = np.arange(1, len(measured_rows) + 1)
     return ranks
