@@ -2,11 +2,13 @@
 
     .venv/bin/python tests/bench/layers.py                                  # 20 tenants with 20,000 entries together
     .venv/bin/python tests/bench/layers.py --folder FOLDER                  # keeps the data there, and uses it again
+    .venv/bin/python tests/bench/layers.py --tenants 1 --versions 5         # as of a former time
 
 Nothing here is asserted. The cluster runs in this process, and a process of its own calls it. What counts is processor
 time, of one query at a time. Each step of a coroutine counts for the innermost layer that it is in; a step that no
 layer knows is gRPC's, the event loop's or the driver's protocol. The embedder computes in threads of its own. The
-processor time of Postgres is that of the backend that runs a statement, as the kernel counts it.
+processor time of Postgres is that of the backend that runs a statement, as the kernel counts it. Former versions of
+entries are written past the services, which write one in a statement of its own.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import asyncio
 import functools
 import json
 import os
+import statistics
 import sys
 import threading
 import time
@@ -32,6 +35,7 @@ import asyncpg
 import click
 import uvloop
 from bench import dialogues, report
+from bench.former_versions import add_former_versions
 from bench.subject import data_folder
 from rich import box
 from rich.table import Table
@@ -63,6 +67,7 @@ from skein_recall.vector_cache.cache import VectorCache
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
+    from datetime import datetime
 
     from skein_cluster.processes.single_process import LocalCluster
 
@@ -246,8 +251,15 @@ def _on_core(path: str) -> int:
 )
 @click.option("--seed", default=1, show_default=True, help="Of the texts.")
 @click.option("--folder", type=click.Path(path_type=Path, file_okay=False), help="Keep the data here.")
+@click.option(
+    "--versions",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Of each memory; of more, ask for the middle one.",
+)
 @click.option("--brief", is_flag=True, help="Print the sums alone, without the clocks' own cost.")
-def main(
+def main(  # noqa: PLR0913 - click passes each option.
     *,
     tenants: int,
     entries: int,
@@ -256,6 +268,7 @@ def main(
     only: Sequence[str],
     seed: int,
     folder: Path | None,
+    versions: int,
     brief: bool,
 ) -> None:
     """Print the processor time of a recall by layer and by statement, in milliseconds."""
@@ -263,14 +276,20 @@ def main(
     if folder is None:
         with data_folder() as temporary:
             temporary.chmod(0o711)
-            uvloop.run(_bench(temporary, population, only, messages=messages, brief=brief))
+            uvloop.run(_bench(temporary, population, only, messages=messages, versions=versions, brief=brief))
     else:
         folder.mkdir(mode=0o711, exist_ok=True, parents=True)
-        uvloop.run(_bench(folder, population, only, messages=messages, brief=brief))
+        uvloop.run(_bench(folder, population, only, messages=messages, versions=versions, brief=brief))
 
 
 async def _bench(
-    folder: Path, population: dialogues.Population, kinds: Sequence[str], *, messages: bool, brief: bool
+    folder: Path,
+    population: dialogues.Population,
+    kinds: Sequence[str],
+    *,
+    messages: bool,
+    versions: int,
+    brief: bool,
 ) -> None:
     clock, statements = Clock(), StatementClock()
     if not brief:
@@ -278,6 +297,11 @@ async def _bench(
         statements.instrument()
     async with _cluster(folder) as cluster:
         keys = await _stored(cluster, folder, population, messages=messages)
+        known_time = (
+            await add_former_versions(cluster.postgres.url(user="postgres", database="skein"), versions)
+            if versions > 1
+            else None
+        )
         vectors: list[list[float]] = []
         if set(kinds) - {TEXT}:
             async with LocalEmbedder.load() as embedder:
@@ -287,7 +311,7 @@ async def _bench(
         async with _caller(cluster.addresses["gateway"], keys) as ask:
             for kind in kinds:
                 asked = [
-                    _request(kind, question, vectors[number] if vectors else [])
+                    _request(kind, question, vectors[number] if vectors else [], known_time)
                     for number, question in enumerate(population.questions)
                 ]
                 # The first queries load the caches.
@@ -295,12 +319,12 @@ async def _bench(
                 await asyncio.sleep(2.0)
                 await ask(asked[:count:3])
                 with _measured(clock, cluster.postgres.pid) as costs:
-                    await ask(asked[count : 2 * count])
+                    seconds = await ask(asked[count : 2 * count])
                 if not brief:
                     statements.is_on = True
                     await ask(asked[2 * count :])
                     statements.is_on = False
-                _print(kind, count, costs, statements)
+                _print(kind, seconds, costs, statements)
 
 
 @asynccontextmanager
@@ -366,8 +390,12 @@ async def _store(client: Client, texts: Sequence[str], session_id: str, *, messa
         )
 
 
-def _request(kind: str, question: dialogues.Question, vector: list[float]) -> tuple[int, bytes]:
+def _request(
+    kind: str, question: dialogues.Question, vector: list[float], as_of_time: datetime | None
+) -> tuple[int, bytes]:
     request = gateway_pb2.RecallRequest(query=question.text if kind != VECTOR else "")
+    if as_of_time is not None:
+        request.as_of_time.FromDatetime(as_of_time)
     if kind != TEXT:
         request.embedding.extend(vector)
     if kind == VECTOR:
@@ -389,11 +417,12 @@ async def _caller(endpoint: str, keys: Sequence[str]) -> AsyncIterator[Callable[
     assert process.stdout is not None
     process.stdin.write(json.dumps([endpoint, list(keys)]).encode() + b"\n")
 
-    async def ask(requests: Sequence[tuple[int, bytes]]) -> None:
+    async def ask(requests: Sequence[tuple[int, bytes]]) -> list[float]:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(json.dumps([(tenant, request.hex()) for tenant, request in requests]).encode() + b"\n")
-        await process.stdout.readline()
+        seconds: list[float] = json.loads(await process.stdout.readline())
+        return seconds
 
     try:
         yield ask
@@ -403,18 +432,21 @@ async def _caller(endpoint: str, keys: Sequence[str]) -> AsyncIterator[Callable[
 
 
 async def _ask_for_parent() -> None:
-    """Ask what each line of the standard input says, one query at a time, and print a line for each."""
+    """Ask what each line of the standard input says, one query at a time, and print the seconds of each line's."""
     endpoint, keys = json.loads(sys.stdin.readline())
     clients: dict[int, Client] = {}
     for line in sys.stdin:
+        seconds = []
         for tenant, text in json.loads(line):
             if tenant not in clients:
                 clients[tenant] = await Client(endpoint=endpoint, api_key=keys[tenant], timeout=_TIMEOUT).__aenter__()
             request = gateway_pb2.RecallRequest.FromString(bytes.fromhex(text))
+            start = time.perf_counter()
             response = await clients[tenant].gateway.Recall(request)
+            seconds.append(time.perf_counter() - start)
             if response.incomplete:
                 sys.exit("an arm did not answer")
-        sys.stdout.write("\n")
+        sys.stdout.write(json.dumps(seconds) + "\n")
         sys.stdout.flush()
 
 
@@ -453,16 +485,20 @@ def _parent(entry: Path) -> int:
         return 0
 
 
-def _print(kind: str, count: int, costs: _Costs, statements: StatementClock) -> None:
+def _print(kind: str, seconds: Sequence[float], costs: _Costs, statements: StatementClock) -> None:
+    count = len(seconds)
     services = sum(costs.layers.values())
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column(f"{kind}: layer", no_wrap=True)
     table.add_column("ms", justify="right")
+    quantiles = statistics.quantiles(seconds, n=20)
+    table.add_row("until the answer, p50", f"{quantiles[9] * 1e3:.2f}")
+    table.add_row("until the answer, p95", f"{quantiles[18] * 1e3:.2f}")
     table.add_row("all", f"{(services + costs.postgres) / count * 1e3:.2f}")
     table.add_row("services", f"{services / count * 1e3:.2f}")
-    for layer, seconds in sorted(costs.layers.items(), key=lambda item: -item[1]):
-        if seconds / count * 1e3 >= 0.005:
-            table.add_row(f"  {layer}", f"{seconds / count * 1e3:.2f}")
+    for layer, used in sorted(costs.layers.items(), key=lambda item: -item[1]):
+        if used / count * 1e3 >= 0.005:
+            table.add_row(f"  {layer}", f"{used / count * 1e3:.2f}")
     table.add_row("Postgres", f"{costs.postgres / count * 1e3:.2f}")
     for name, nanoseconds in statements.totals.most_common():
         table.add_row(f"  {name} ({statements.counts[name] / count:.2f} times)", f"{nanoseconds / count / 1e6:.2f}")
