@@ -47,6 +47,15 @@ async def get_receipt(tenant: Stubs, receipt_id: str) -> pb.RecallReceipt:
     return (await tenant.recall.GetRecallReceipt(pb.GetRecallReceiptRequest(receipt_id=receipt_id))).receipt
 
 
+async def get_context_receipt(tenant: Stubs, receipt_id: str) -> pb.RecallReceipt:
+    """Return the receipt of a context once its text is stored, which takes up to a second."""
+    while True:
+        receipt = await get_receipt(tenant, receipt_id)
+        if receipt.HasField("context"):
+            return receipt
+        await asyncio.sleep(0.05)
+
+
 async def list_receipts(tenant: Stubs, **fields: Any) -> pb.ListRecallReceiptsResponse:
     return await tenant.recall.ListRecallReceipts(pb.ListRecallReceiptsRequest(**fields))
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import uuid
 from typing import TYPE_CHECKING
 
 import pytest
 from fix_console import BrowserSession
-from fix_receipts import get_receipt, recall_with_receipt, remember, set_policy
+from fix_receipts import get_context_receipt, get_receipt, recall_with_receipt, remember, set_policy
 from fix_web import PASSWORD, new_person
 
 from skein.gateway.v1 import gateway_pb2
@@ -78,8 +77,7 @@ async def test_the_text_that_an_agent_got_is_made_again(web: BrowserSession, ten
     await recall_with_receipt(tenant, QUERY)
     build = gateway_pb2.BuildContextRequest(recall=gateway_pb2.RecallRequest(query=QUERY))
     receipt_id = (await tenant.gateway.BuildContext(build)).receipt_id
-    while not (await get_receipt(tenant, receipt_id)).HasField("context"):
-        await asyncio.sleep(0.05)
+    await get_context_receipt(tenant, receipt_id)
     await update(tenant, memory_id, "The kettle was painted blue.")
 
     page = await web.page("receipt", id=receipt_id)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import uuid
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 from fix_cluster import Cluster, Tenant, refused
 from fix_receipts import (
     TOPICS,
+    get_context_receipt,
     get_receipt,
     list_receipts,
     listed_ids,
@@ -347,8 +347,7 @@ async def test_the_erasure_of_a_person_reaches_answers_that_the_access_log_does_
     search = gateway_pb2.RecallRequest(query=queries["message"], arms=[gateway_pb2.ARM_MESSAGES])
     built = await tenant.gateway.BuildContext(gateway_pb2.BuildContextRequest(recall=search))
     ids["context"] = built.receipt_id
-    while not (await get_receipt(tenant, built.receipt_id)).HasField("context"):
-        await asyncio.sleep(0.05)
+    await get_context_receipt(tenant, built.receipt_id)
     await logged_recalls(tenant, len(ids))
     async with cluster.superuser() as connection:
         await connection.execute("DELETE FROM memory.access_log WHERE tenant_id = $1", tenant.tenant_id)

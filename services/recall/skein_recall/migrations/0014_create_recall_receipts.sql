@@ -8,7 +8,7 @@ CREATE TABLE recall.receipts (
         CONSTRAINT receipts_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
     receipt_id uuid NOT NULL,
     is_context boolean NOT NULL,
-    -- Who asked. Lists of one principal's receipts read it.
+    -- Who asked; empty for a context. Lists of one principal's receipts read it.
     principal text NOT NULL,
     -- Of the call. The access log knows by it which memories the answer had.
     request_id text NOT NULL,

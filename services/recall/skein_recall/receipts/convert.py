@@ -81,7 +81,8 @@ def unsigned_context(record: pb.ContextRecord, call: Call, tenant_id: UUID, *, s
         tenant_id=tenant_id,
         receipt_id=UUID(record.receipt_id),
         identity_token=call.identity_token,
-        principal="" if call.caller is None else call.caller.principal,
+        # A batch of records has the identity of one of their callers.
+        principal="",
         request_id=record.request_id,
         content=statement.SerializeToString(deterministic=True),
         request=salted_inputs,
