@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fix_cluster import Cluster, Stubs, Tenant
+from fix_models import until
 from fix_world import system_identity
 
 from skein.auth.v1 import auth_pb2
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 AGENT, PERSON, DOCUMENT = memory_pb2.SOURCE_KIND_AGENT, memory_pb2.SOURCE_KIND_PERSON, memory_pb2.SOURCE_KIND_DOCUMENT
 MEMORY, MESSAGE = memory_pb2.SOURCE_KIND_MEMORY, memory_pb2.SOURCE_KIND_MESSAGE
+_HAS_WORK = "SELECT EXISTS (SELECT FROM memory.trust_work WHERE tenant_id = $1)"
 QUESTION = "What does Anna drink in the morning?"
 
 
@@ -74,13 +76,17 @@ async def impacted(tenant: Stubs, source: SourceReference, *, page_size: int = 2
 
 
 async def rescore(cluster: Cluster, tenant: Tenant) -> None:
-    """Do the worker's work, whether a worker runs or not."""
+    """Do the worker's work, and wait for what the worker has begun itself: a call skips that, and has no more."""
     token = await system_identity(cluster, str(tenant.tenant_id))
-    async with cluster.direct("memory") as channel:
+    async with cluster.direct("memory") as channel, cluster.superuser() as connection:
         internal = memory_pb2_grpc.MemoryInternalServiceStub(Stubs.of(channel, token).channel)
-        more = True
-        while more:
-            more = (await internal.RescoreTrust(memory_pb2.RescoreTrustRequest())).more
+
+        async def is_done() -> bool:
+            while (await internal.RescoreTrust(memory_pb2.RescoreTrustRequest())).more:
+                pass
+            return not await connection.fetchval(_HAS_WORK, tenant.tenant_id)
+
+        await until(is_done)
 
 
 async def writer(cluster: Cluster, tenant: Tenant, name: str) -> tuple[Stubs, str]:
