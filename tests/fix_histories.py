@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 DIMENSIONS = 384
 # Memories, and messages, of a history's beginning.
 _FIRST_ITEMS = 12
-# Of scores of then, against those of the present's cache.
-_ROUNDING = 1e-4
 PEOPLE = ("Marta", "Anton", "Lena", "Juri")
 PLACES = ("Graz", "Linz", "Vienna", "Salzburg", "Bregenz")
 THINGS = ("green tea", "a red bicycle", "an old piano", "the garden", "two black cats")
@@ -251,17 +249,9 @@ class Moment:
             again = await recall(tenant, self.at, **query)
             if shown(again) != shown(answer):
                 found.append(f"as of {self.at.isoformat()} {query} shows\n{shown(again)}\nand not\n{shown(answer)}")
-            elif not are_close(scores(again), scores(answer)):
+            elif scores(again) != scores(answer):
                 found.append(f"as of {self.at.isoformat()} {query} scores\n{scores(again)}\nand not\n{scores(answer)}")
         return found
-
-
-def are_close(ones: list[list[float]], others: list[list[float]]) -> bool:
-    """Whether scores are equal but for the rounding of the cache, which the present is compared in."""
-    return [len(one) for one in ones] == [len(other) for other in others] and all(
-        abs(one - other) <= _ROUNDING
-        for one, other in zip(itertools.chain(*ones), itertools.chain(*others), strict=True)
-    )
 
 
 def distinct_share(moments: Sequence[Moment]) -> float:

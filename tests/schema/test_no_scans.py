@@ -33,7 +33,8 @@ MARKS = {
 }
 # Planned once for each connection, and so for a tenant of middling size, whichever it is.
 PLANNED_ONCE = (
-    *("nearest", "compare_shortlist", "similarities", "query_terms", "match_terms", "measure_items"),
+    *("nearest", "compare_shortlist", "similarities", "vectors_of_items"),
+    *("query_terms", "match_terms", "measure_items"),
     *("get_memories", "get_messages", "memory_texts", "message_texts"),
     *("filter_memories", "filter_messages", "scan_memories", "scan_messages"),
     *("count_vectors", "vectors_after", "vectors_since", "claim_documents", "items_with_vectors"),

@@ -186,7 +186,7 @@ COVERED_AS_OF: dict[str, set[str]] = {
     "get_memories": set(),
     "get_messages": set(),
     "read_ratings": set(),
-    "similarities": set(),
+    "vectors_of_items": set(),
 }
 # Statements that look up each item by itself, also among former rows; the column of its id, and tables.
 LOOKUPS = {

@@ -86,12 +86,11 @@ async def test_a_write_during_a_search_is_known_as_a_change(recall_tenant: Recal
     async with Database.open(
         recall_tenant.service.url, service="recall", size=2, timeout=30.0, init=prepare_connection
     ) as database:
-        (model,) = [model for model in await ModelStore(database).list_models() if model.active]
         horizon = (await VectorCacheStore(database).read_horizon()).transaction
 
         async def changed(reading: QueryTransaction) -> dict[UUID, bool]:
             terms = await reading.terms("kettle", ["memory"], "english")
-            result = await reading.measure(model, None, terms, ["memory"], items, items, reach=2, horizon=horizon)
+            result = await reading.measure(terms, ["memory"], items, items, reach=2, horizon=horizon)
             return dict(zip(result.item_ids, result.changed.tolist(), strict=True))
 
         async with QueryStore(database).transaction(recall_tenant.tenant_id, SearchOptions()) as reading:

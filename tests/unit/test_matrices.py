@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from skein_recall.vector_cache.codes import BitCodes, ExactCodes
 from skein_recall.vector_cache.item_ids import IdIndex, pack_ids, to_uuids
 from skein_recall.vector_cache.matrix import Shortlist, VectorMatrix
+from skein_recall.vector_cache.quantization import cosines
 from skein_recall.vector_cache.store import ChunkVectors, TransactionHorizon
 
 MOMENT = TransactionHorizon(transaction=1, log_position="0/0", server_start=datetime.now(UTC))
@@ -218,6 +219,24 @@ def test_missing_items_have_no_cosine() -> None:
 
     assert np.isnan(actual_similarities[:2]).all()
     assert actual_similarities[2] == 1.0
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1), rows=st.integers(1, 300), dimensions=st.integers(1, 400), asked=st.integers(1, 300)
+)
+def test_a_cosine_is_the_same_to_the_bit_whether_cached_or_read_whatever_is_computed_beside_it(
+    seed: int, rows: int, dimensions: int, asked: int
+) -> None:
+    random = np.random.default_rng(seed)
+    vectors, vector = unit(random.normal(size=(rows, dimensions))), random.normal(size=dimensions).astype(np.float32)
+    new = chunks(vectors)
+    shortlist = Shortlist.of_matrix(KEY, matrix_of(new), vector, ("memory",), rows)
+    assert shortlist is not None
+    places = random.choice(rows, min(asked, rows), replace=False)
+
+    read = cosines(vector, vectors[places])
+
+    assert read.tolist() == shortlist.similarities(to_uuids(new.ids[places])).tolist()
 
 
 def test_where_much_is_as_near_as_the_last_all_of_it_is_compared_unless_that_is_too_much() -> None:

@@ -29,7 +29,6 @@ def bm25_of(terms: QueryTerms, counts: list[list[float]]) -> list[float]:
         is_assistant=none,
         mentions_time=none,
         changed=none,
-        similarities=np.full(len(counts), np.nan),
         frequencies=frequencies,
         header_frequencies=np.zeros_like(frequencies),
         corrected={},

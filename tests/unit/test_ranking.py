@@ -371,15 +371,6 @@ def test_an_ineligible_turn_lends_context_and_is_no_hit() -> None:
     assert in_order(best) == [2, 3]
 
 
-def test_ranks_do_not_depend_on_how_cosines_of_equal_texts_are_rounded() -> None:
-    def ranked(first: float, second: float) -> dict[int, float]:
-        both = [candidate(1, first), candidate(2, second)]
-        return scores(rank(both, dense=True, max_bm25=0.0, limit=2, fusion="rrf"))
-
-    assert ranked(0.5162744522, 0.5162743926) == ranked(0.5162743926, 0.5162744522)
-    assert ranked(0.51, 0.52) != ranked(0.52, 0.51)
-
-
 def test_ranks_are_fused_as_shares_of_being_first() -> None:
     best = rank(
         [candidate(1, 0.9), candidate(2, 0.5, 9.0), candidate(3, bm25=4.0)],

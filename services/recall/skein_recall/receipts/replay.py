@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from skein_recall.search.searcher import RecallSearcher
     from skein_recall.search.store import QueryStore
 
-# Cosines of the vector cache differ from those of the database by up to 0.00001.
+# A query embedded again by another kind of processor has cosines that differ by up to 0.00001.
 TOLERANCE = 2e-5
 # BM25 has no upper bound, and receipts have 24 bits of it.
 _RELATIVE_TOLERANCE = 1e-5

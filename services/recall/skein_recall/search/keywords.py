@@ -9,14 +9,12 @@ from skein_recall.search.model import SignalMatches
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skein_recall.models.model import EmbeddingModel
     from skein_recall.search.model import Filter, Query
     from skein_recall.search.store import QueryTransaction
 
 
 async def match_keywords(
     tx: QueryTransaction,
-    model: EmbeddingModel,
     query: Query,
     language: str,
     *,
@@ -28,8 +26,7 @@ async def match_keywords(
     """Find up to `depth` items that have a word of the query, and measure each by all words.
 
     The first search of a call stops at the lists of the rarest words if they have as many items as the query's limit.
-    Deeper ones read more lists, because too few of those items may be shown. The statement needs a `model` for the name
-    of a table; it reads no vectors.
+    Deeper ones read more lists, because too few of those items may be shown.
     """
     terms = await tx.terms(query.text, kinds, language, query.mentions, is_typo=query.is_typo)
     if not terms.terms:
@@ -41,7 +38,7 @@ async def match_keywords(
         item_ids = await tx.filter_items(item_ids, tests)
     if not filter_.all_names:
         item_ids |= terms.entity_ids
-    items = await tx.measure(model, None, terms, kinds, item_ids, (), reach=0)
+    items = await tx.measure(terms, kinds, item_ids, (), reach=0)
     bm25s = terms.bm25(items).tolist()
     return SignalMatches(
         lexical_matches={

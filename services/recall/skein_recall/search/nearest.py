@@ -89,6 +89,8 @@ class NearestSearch:
         self.cached: CachedSimilarities | None = None
         # Rows of items that came with the statements.
         self.rows: Mapping[UUID, ItemRow] = {}
+        # Whether the cosines of the nearest items are those of the vector cache, whoever found them.
+        self.is_quantized = False
         # How the nearest items were found.
         self.path = "none"
 
@@ -103,7 +105,7 @@ class NearestSearch:
 
     async def find(self, filter_: Filter, kinds: Sequence[str], depth: int) -> tuple[Nearest, bool]:
         """Return the items nearest to the vector, and whether there may be more."""
-        self.cached = None
+        self.cached, self.is_quantized = None, False
         if self._vector is None:
             return {}, False
         nearest = await self._from_cache(self._vector, filter_, kinds, depth)
@@ -127,14 +129,14 @@ class NearestSearch:
         else:
             rows = await self._compare_shortlist(vector, shortlist)
         new_ids = {row["item_id"] for row in rows if row["is_new"] is True}
-        hidden_ids: AbstractSet[UUID] = set()
-        if new_ids and filter_.has_index_conditions:
-            hidden_ids = new_ids - set(to_uuids(await self._tx.filter_candidates(filter_, kinds, list(new_ids))))
+        hidden_ids = await self._excluded(filter_, kinds, new_ids)
         nearest: Nearest = {}
         for row in rows:
             if row["item_id"] is not None and row["item_id"] not in hidden_ids:
                 # The nearest chunk of an item comes first.
                 nearest.setdefault(row["item_id"], (row["kind"], -row["distance"]))
+        if self._uses_terms and shortlist.is_exact:
+            nearest = await self._quantize(vector, shortlist, nearest, new_ids, depth)
         cosines = [cosine for _, cosine in nearest.values()]
         if not (self._vector_cache.accept_rows(shortlist, rows) and shortlist.is_complete(cosines, depth)):
             return None
@@ -143,6 +145,31 @@ class NearestSearch:
             self.path = "cached"
             self.cached = CachedSimilarities(shortlist, new_ids)
         return dict(islice(nearest.items(), depth)), not shortlist.has_every_item or len(nearest) > depth
+
+    async def _excluded(self, filter_: Filter, kinds: Sequence[str], item_ids: AbstractSet[UUID]) -> AbstractSet[UUID]:
+        """Return the items that a filter excludes by the conditions that the index can test."""
+        if not item_ids or not filter_.has_index_conditions:
+            return set()
+        return item_ids - set(to_uuids(await self._tx.filter_candidates(filter_, kinds, list(item_ids))))
+
+    async def _quantize(
+        self,
+        vector: NDArray[np.float32],
+        shortlist: Shortlist,
+        nearest: Nearest,
+        new_ids: AbstractSet[UUID],
+        depth: int,
+    ) -> Nearest:
+        """Return the nearest items by the cosines of the vector cache, those of new vectors too as far as they count.
+
+        With other signals a last digit may decide, and it must be the same whatever is cached.
+        """
+        self.is_quantized = True
+        old = [item_id for item_id in nearest if item_id not in new_ids]
+        new = list(islice((item_id for item_id in nearest if item_id in new_ids), shortlist_size(depth)))
+        cosines = dict(zip(old, shortlist.similarities(old).tolist(), strict=True))
+        cosines |= await self._tx.quantized_similarities(self._model, vector, new)
+        return _ordered({item_id: (kind, cosines.get(item_id, cosine)) for item_id, (kind, cosine) in nearest.items()})
 
     async def _compare_with_words(
         self, words: CachedWords, vector: NDArray[np.float32], shortlist: Shortlist
@@ -155,7 +182,7 @@ class NearestSearch:
         candidates = [item_id for item_id in shortlist.item_ids if item_id not in new_item_ids]
         unchanged, changed = words.table.unchanged_and_changed(candidates, shortlist.horizon.transaction)
         cosines = dict(zip(unchanged, shortlist.similarities(unchanged).tolist(), strict=True))
-        cosines |= await self._tx.similarities(self._model, vector, changed)
+        cosines |= await self._tx.quantized_similarities(self._model, vector, changed)
         kinds = words.table.kinds_of(cosines)
         compared = [(*pair, kind, False) for pair, kind in zip(cosines.items(), kinds, strict=True)]
         compared += [(item_id, cosine, kind, True) for item_id, kind, cosine in words.new_vectors]
@@ -223,13 +250,13 @@ class NearestSearch:
             if len(rows) < chunks or len(similarities) >= count:
                 break
             chunks *= _CHUNKS_FACTOR
-        is_cut = len(rows) == chunks
-        if self.path == "rescored":
-            similarities = await self._tx.similarities(self._model, vector, list(similarities))
-            nearest = sorted(similarities, key=lambda item_id: (-similarities[item_id], item_id))[:depth]
-        else:
-            nearest = list(similarities)[:depth]
-        return {id_: (kind_of[id_], similarities[id_]) for id_ in nearest}, is_cut or len(similarities) > depth
+        if self._uses_terms:
+            self.is_quantized = True
+            similarities = await self._tx.quantized_similarities(self._model, vector, similarities)
+        elif self.path == "rescored":
+            similarities = await self._tx.similarities(self._model, vector, similarities)
+        nearest = _ordered({id_: (kind_of[id_], similarity) for id_, similarity in similarities.items()})
+        return dict(islice(nearest.items(), depth)), len(rows) == chunks or len(nearest) > depth
 
     async def _scan_index(
         self, vector: NDArray[np.float32], filter_: Filter, kinds: Sequence[str], chunks: int
@@ -248,3 +275,8 @@ class NearestSearch:
         )
         self.rows = {row["memory_id"]: row for row in rows if row["memory_id"] is not None}
         return rows
+
+
+def _ordered(nearest: Nearest) -> Nearest:
+    """Order items by their cosines, the greatest first, and equal ones by their ids."""
+    return dict(sorted(nearest.items(), key=lambda item: (-item[1][1], item[0])))

@@ -179,10 +179,9 @@ LIMIT :count;
 -- The order is that of the ids, which is that of time. The result is one row of arrays, several times as fast as
 -- hundreds of rows. It has the size of the backlog too, as `count_pending`. The first array has the items. Each posting
 -- has the item, the position of the term from 1 and its counts in text and header. Each item of a session whose title
--- has a term has its position and the term's; a term of more than :titles titles says nothing. Each item with a vector
--- has its position from 1 and its cosine. The last array has the previous item of each item around a centre. An item
--- has changed when the transaction :horizon or a later one wrote what a search measures of it. New vectors of an item
--- are no change of it: compare_shortlist finds those.
+-- has a term has its position and the term's; a term of more than :titles titles says nothing. The last array has the
+-- previous item of each item around a centre. An item has changed when the transaction :horizon or a later one wrote
+-- what a search measures of it. New vectors of an item are no change of it: compare_shortlist finds those.
 WITH centre AS MATERIALIZED (
     SELECT d.item_id,
            ARRAY(
@@ -219,7 +218,7 @@ WITH centre AS MATERIALIZED (
     JOIN recall.documents AS d ON d.tenant_id = :tenant_id AND d.item_id = requested.item_id
     WHERE d.kind = ANY (:kinds::text[])
 )
-SELECT items.*, term_counts.*, titled.*, compared.*, steps.*, (
+SELECT items.*, term_counts.*, titled.*, steps.*, (
            SELECT count(*)::integer
            FROM (SELECT FROM recall.documents AS d WHERE d.tenant_id = :tenant_id AND d.pending LIMIT :most_pending) AS waiting
        ) AS pending_count
@@ -272,19 +271,6 @@ CROSS JOIN LATERAL (
     JOIN unnest(items.session_ids) WITH ORDINALITY AS item (session_id, ordinal) ON item.session_id = title.session_id
     WHERE title.count <= :titles
 ) AS titled
-CROSS JOIN LATERAL (
-    SELECT array_agg(item.ordinal::integer) AS compared, array_agg(item.cosine) AS cosines
-    FROM (
-        -- The nearest chunk of an item counts.
-        SELECT item.ordinal,
-               max(-(v.embedding OPERATOR(public.<#>) :vector::public.halfvec)
-                   - coalesce(v.rest OPERATOR(public.<#>) :rest::public.halfvec, 0)) AS cosine
-        FROM unnest(items.item_ids) WITH ORDINALITY AS item (item_id, ordinal)
-        JOIN recall.{table} AS v ON v.tenant_id = :tenant_id AND v.item_id = item.item_id
-        WHERE :vector IS NOT NULL
-        GROUP BY item.ordinal
-    ) AS item
-) AS compared
 CROSS JOIN (
     SELECT array_agg(step.item_id) AS followers, array_agg(step.previous) AS previous
     FROM (

@@ -191,8 +191,6 @@ class ItemMeasurements:
     mentions_time: NDArray[np.bool_]
     # bool (n,): written since the horizon, if there is one.
     changed: NDArray[np.bool_]
-    # float64 (n,): cosine of the query and the item's best chunk, over all dimensions; NaN without a vector.
-    similarities: NDArray[np.float64]
     # float64 (n, terms): counts of the query's terms in the text, and in the header.
     frequencies: NDArray[np.float64]
     header_frequencies: NDArray[np.float64]

@@ -59,8 +59,6 @@ _RELEVANCE_OF_SHARE: Final = 3.31
 _RELEVANCE_OF_FIRST: Final = 3.78
 # Trust of a memory without rated sources. A lower one lowers the score; a higher one leaves it as it is.
 NEUTRAL_TRUST: Final = 0.5
-# Digits of values that are ranked: the cache and the database round cosines of equal texts differently.
-_RANKED_DIGITS: Final = 4
 # The constant of reciprocal-rank fusion (Cormack et al., "Reciprocal Rank Fusion", 2009).
 _RRF_K: Final = 60
 
@@ -590,6 +588,6 @@ def _ranks(measure: _SignalValues, rows: _Rows) -> _Rows:
     """Return the ranks (n,) of some rows by one signal, from 1; 0 for all others. The rows are ascending."""
     ranks = np.zeros(len(measure.values), dtype=np.intp)
     measured_rows = rows[measure.measured[rows]]
-    values = np.round(measure.values[measured_rows], _RANKED_DIGITS)
-    ranks[measured_rows[np.argsort(-values, kind="stable")]] = np.arange(1, len(measured_rows) + 1)
+    order = np.argsort(-measure.values[measured_rows], kind="stable")
+    ranks[measured_rows[order]] = np.arange(1, len(measured_rows) + 1)
     return ranks

@@ -460,7 +460,6 @@ class SearchTransaction:
         if self._query.mode is Mode.KEYWORD:
             return await match_keywords(
                 self._tx,
-                self._model,
                 self._query,
                 self._language,
                 filter_=filter_,
@@ -503,21 +502,12 @@ class SearchTransaction:
         if words is not None:
             items = words.measure(kinds, item_ids, centres, reach=CONTEXT_REACH, changed_since=horizon)
         else:
-            items = await self._tx.measure(
-                self._model,
-                self._vector if self._search.cached is None else None,
-                terms,
-                kinds,
-                item_ids,
-                centres,
-                reach=CONTEXT_REACH,
-                horizon=horizon,
-            )
+            items = await self._tx.measure(terms, kinds, item_ids, centres, reach=CONTEXT_REACH, horizon=horizon)
         self._pending_count = items.pending_count
         candidates = Candidates(
             item_ids=items.item_ids,
             kinds=items.kinds,
-            similarities=await self._similarities(items),
+            similarities=await self._similarities(items, similarities),
             bm25=terms.bm25(items),
             frequencies=items.frequencies,
             header_frequencies=items.header_frequencies,
@@ -543,27 +533,27 @@ class SearchTransaction:
             nearest=tuple(nearest),
         )
 
-    async def _similarities(self, items: ItemMeasurements) -> NDArray[np.float64]:
-        """Return the cosines (n,) of items. The vector cache has those of items that were not written since.
+    async def _similarities(self, items: ItemMeasurements, nearest: Mapping[UUID, float]) -> NDArray[np.float64]:
+        """Return the cosines (n,) of items, NaN without a vector; those of the nearest ones are known.
 
-        The document of an item with another text is written again; of one with other vectors, these are new.
+        The vector cache has those of items that were not written since. The document of an item with another text is
+        written again; of one with other vectors, these are new.
         """
         cached, vector = self._search.cached, self._vector
+        cosines = np.full(len(items.item_ids), np.nan)
         if vector is None:
-            return items.similarities
-        if cached is None:
-            if self._words is None:
-                return items.similarities
-            computed = await self._tx.similarities(self._model, vector, items.item_ids)
-            return np.array([computed.get(item_id, np.nan) for item_id in items.item_ids], dtype=np.float64)
-        cosines = cached.shortlist.similarities(items.item_ids)
-        missing = np.isnan(cosines) | items.changed
-        if cached.new_item_ids:
-            missing |= np.array([item_id in cached.new_item_ids for item_id in items.item_ids], dtype=np.bool_)
+            return cosines
+        missing = np.ones(len(items.item_ids), dtype=np.bool_)
+        if cached is not None:
+            cosines = cached.shortlist.similarities(items.item_ids)
+            missing = np.isnan(cosines) | items.changed
+            if cached.new_item_ids:
+                missing |= np.array([item_id in cached.new_item_ids for item_id in items.item_ids], dtype=np.bool_)
         rows = np.flatnonzero(missing).tolist()
-        item_ids = [items.item_ids[row] for row in rows]
-        computed = await self._tx.similarities(self._model, vector, item_ids)
-        cosines[rows] = [computed.get(item_id, np.nan) for item_id in item_ids]
+        known = {**nearest} if self._search.is_quantized else {}
+        unknown = [item_id for row in rows if (item_id := items.item_ids[row]) not in known]
+        known |= await self._tx.quantized_similarities(self._model, vector, unknown)
+        cosines[rows] = [known.get(items.item_ids[row], np.nan) for row in rows]
         return cosines
 
     def _has_more(self, nearest: Nearest, *, is_cut: bool, has_more_terms: bool = False) -> bool:

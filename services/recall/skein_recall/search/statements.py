@@ -13,6 +13,7 @@ from skein_kit.policies.history import check_history
 from skein_kit.policies.store import read_policy_as_of, shared_policy_cache
 from skein_recall.queries import QUERIES
 from skein_recall.search.conditions import condition_sql
+from skein_recall.search.model import LogPosition
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from skein_recall.search.model import Filter
 
 
-# Purged items are counted up to this.
-MAX_PURGED = 10_000
+# Purged items, and items without a vector, are counted up to these.
+MAX_PURGED, MAX_PENDING = 10_000, 1000
 # A join by ids of requested rows.
 _LOOKUP = re.compile(
     r"JOIN (?P<table>\w+\.\w+)(?: AS (?P<alias>\w+))? "
@@ -103,6 +104,17 @@ class SearchStatements:
         """Return the number of the tenant's items that were known at a time and purged since, at most MAX_PURGED."""
         (row,) = await self._rows(QUERIES["count_purged"], as_of_time=as_of_time, most=MAX_PURGED)
         return min(int(row["item_count"]), MAX_PURGED)
+
+    async def count_pending(self) -> int:
+        """Return the number of the tenant's items that have no vector yet, at most MAX_PENDING."""
+        (row,) = await self._rows(QUERIES["count_pending"], most_pending=MAX_PENDING)
+        count: int = row["pending_count"]
+        return count
+
+    async def log_position(self) -> LogPosition:
+        """Return what the transaction sees, if it is repeatable."""
+        (row,) = await self._rows(QUERIES["read_log_position"])
+        return LogPosition.of(**row)
 
     async def _rows(self, query: Query, **values: object) -> list[asyncpg.Record]:
         """Run a statement that has one good plan. Planning it takes longer than running it."""

@@ -23,7 +23,7 @@ from skein_recall.queries import QUERIES
 from skein_recall.search.conditions import ROW_TESTS
 from skein_recall.search.expansion import MAX_CORRECTED_TERMS, NearRange, max_distance, near_terms
 from skein_recall.search.joined_queries import COMPARE_AND_READ_SHORTLIST, NEAREST_AND_READ
-from skein_recall.search.model import LogPosition, ReferenceItem
+from skein_recall.search.model import ReferenceItem
 from skein_recall.search.query_terms import (
     K1,
     MAX_COUNTED,
@@ -37,11 +37,13 @@ from skein_recall.search.query_terms import (
     reading_parts,
     rows_of_previous,
 )
-from skein_recall.search.statements import SearchStatements
-from skein_recall.vector_cache.item_ids import unpack_ids
+from skein_recall.search.statements import MAX_PENDING, SearchStatements
+from skein_recall.vector_cache.item_ids import to_uuids, unpack_ids
+from skein_recall.vector_cache.quantization import cosines as quantized_cosines
+from skein_recall.vector_cache.store import ChunkVectors, row_type
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
     from datetime import datetime
     from uuid import UUID
 
@@ -66,10 +68,10 @@ _POSTINGS_PER_LOOKUP = 16
 _MAX_RANGE_TERMS = 1500
 # Chunks read for each item of an exact comparison by the index.
 _CHUNKS_PER_EXACT_ITEM = 8
+# Items whose vectors are read at once: half a megabyte to two.
+_VECTORS_PER_STATEMENT = 500
 # Titles of sessions that may have a term.
 _MAX_TITLES = 1000
-# Items without a vector are counted up to this.
-MAX_PENDING = 1000
 # Weight of a name in the memory that it means: a text of the name alone, the alias, must not make it irrelevant.
 _NAMED_WEIGHT = 3
 
@@ -260,9 +262,12 @@ class QueryTransaction(SearchStatements):
         return {row["item_id"]: row["similarity"] for row in rows}
 
     async def similarities(
-        self, model: EmbeddingModel, vector: NDArray[np.float32], item_ids: Sequence[UUID]
+        self, model: EmbeddingModel, vector: NDArray[np.float32], item_ids: Collection[UUID]
     ) -> dict[UUID, float]:
-        """Return the cosine of a vector (dimensions,) and each item's best chunk; some items have no vector."""
+        """Return the cosine of a vector (dimensions,) and each item's best chunk; some items have no vector.
+
+        The database computes it, as in the order of the index.
+        """
         if not item_ids:
             return {}
         columns = vector_columns(vector)
@@ -273,6 +278,24 @@ class QueryTransaction(SearchStatements):
             rest=columns["rest"],
         )
         return {row["item_id"]: row["similarity"] for row in rows}
+
+    async def quantized_similarities(
+        self, model: EmbeddingModel, vector: NDArray[np.float32], item_ids: Collection[UUID]
+    ) -> dict[UUID, float]:
+        """Return the cosine of a vector (dimensions,) and each item's best chunk, to the bit that of the vector cache.
+
+        Some items have no vector.
+        """
+        query = for_table(QUERIES["vectors_of_items"], model.table_name)
+        similarities: dict[UUID, float] = {}
+        remaining = iter(item_ids)
+        while batch := list(islice(remaining, _VECTORS_PER_STATEMENT)):
+            (row,) = await self._rows(query, item_ids=batch)
+            chunks = ChunkVectors.of(np.frombuffer(row["chunks"] or b"", dtype=row_type(model.dimensions)))
+            computed = quantized_cosines(vector, chunks.vectors).tolist()
+            for item_id, cosine in zip(to_uuids(chunks.ids), computed, strict=True):
+                similarities[item_id] = max(cosine, similarities.get(item_id, cosine))
+        return similarities
 
     async def terms(
         self,
@@ -374,8 +397,6 @@ class QueryTransaction(SearchStatements):
 
     async def measure(
         self,
-        model: EmbeddingModel,
-        vector: NDArray[np.float32] | None,
         terms: QueryTerms,
         kinds: Sequence[str],
         item_ids: Iterable[UUID],
@@ -390,16 +411,13 @@ class QueryTransaction(SearchStatements):
         do.
         """
         measured_ids = list(item_ids)
-        columns = {"embedding": None, "rest": None} if vector is None else vector_columns(vector)
         max_postings = min(MAX_COUNTED, _POSTINGS_PER_LOOKUP * len(measured_ids))
         (row,) = await self._rows(
-            for_table(QUERIES["measure_items"], model.table_name),
+            QUERIES["measure_items"],
             item_ids=measured_ids,
             centres=list(centres),
             kinds=list(kinds),
             terms=list(terms.counts),
-            vector=columns["embedding"],
-            rest=columns["rest"],
             reach=reach,
             titles=_MAX_TITLES,
             most_pending=MAX_PENDING,
@@ -420,9 +438,6 @@ class QueryTransaction(SearchStatements):
             rows = [row_of[item_id] for item_id in terms.entities.get(term, ()) if item_id in row_of]
             header_counts[rows, column] += _NAMED_WEIGHT
         frequencies = terms.frequencies(counts)
-        similarities = np.full(len(ids), np.nan)
-        if row["compared"]:
-            similarities[np.array(row["compared"]) - 1] = row["cosines"]
         return ItemMeasurements(
             item_ids=ids,
             kinds=row["kinds"] or [],
@@ -431,7 +446,6 @@ class QueryTransaction(SearchStatements):
             is_assistant=np.array(row["is_assistant"] or (), dtype=np.bool_),
             mentions_time=np.array(row["mentions_time"] or (), dtype=np.bool_),
             changed=np.array(row["changed"] or (), dtype=np.bool_),
-            similarities=similarities,
             frequencies=frequencies,
             # Of a name, some words may be in the text and the others in the header.
             header_frequencies=terms.frequencies(counts + header_counts) - frequencies,
@@ -439,12 +453,6 @@ class QueryTransaction(SearchStatements):
             previous=rows_of_previous(ids, dict(zip(row["followers"] or (), row["previous"] or (), strict=True))),
             pending_count=row["pending_count"],
         )
-
-    async def count_pending(self) -> int:
-        """Return the number of the tenant's items that have no vector yet, at most MAX_PENDING."""
-        (row,) = await self._rows(QUERIES["count_pending"], most_pending=MAX_PENDING)
-        count: int = row["pending_count"]
-        return count
 
     async def read_search_state(
         self,
@@ -549,11 +557,6 @@ class QueryTransaction(SearchStatements):
             for row, of_row in authors
             if not ratings.keys().isdisjoint(of_row.keys)
         }
-
-    async def log_position(self) -> LogPosition:
-        """Return what the transaction sees, if it is repeatable."""
-        (row,) = await self._rows(QUERIES["read_log_position"])
-        return LogPosition.of(**row)
 
     async def find_item_id(self, external_id: str, kind: str) -> UUID | None:
         """Return the id of the memory or message with an external id."""

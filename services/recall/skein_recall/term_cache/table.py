@@ -270,7 +270,7 @@ class TermTable:
         reach: int,
         changed_since: int | None,
     ) -> ItemMeasurements:
-        """Measure documents and their neighbours as `QueryTransaction.measure` does, without cosines and backlog.
+        """Measure documents and their neighbours as `QueryTransaction.measure` does, without the backlog.
 
         `titles` has the sessions whose title has a term. Documents of the transaction `changed_since` or a later one
         count as changed.
@@ -312,7 +312,6 @@ class TermTable:
             changed=columns.transactions[rows] >= changed_since
             if changed_since is not None
             else np.zeros(len(rows), dtype=np.bool_),
-            similarities=np.full(len(rows), np.nan),
             frequencies=frequencies,
             header_frequencies=terms.frequencies(counts + header_counts) - frequencies,
             corrected=corrected_items(terms, ids, counts + header_counts),

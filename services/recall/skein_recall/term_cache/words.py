@@ -60,7 +60,7 @@ class CachedWords:
         reach: int,
         changed_since: int | None,
     ) -> ItemMeasurements:
-        """Measure items and their neighbours as `QueryTransaction.measure` does, without cosines."""
+        """Measure items and their neighbours as `QueryTransaction.measure` does."""
         items = self.table.measure(
             self.query_terms, kinds, item_ids, centres, self.titles, reach=reach, changed_since=changed_since
         )

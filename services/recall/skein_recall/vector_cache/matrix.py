@@ -14,7 +14,7 @@ import numpy as np
 
 from skein_recall.vector_cache.codes import ExactCodes
 from skein_recall.vector_cache.item_ids import IdIndex, pack_ids, to_uuids
-from skein_recall.vector_cache.quantization import QuantizedQuery
+from skein_recall.vector_cache.quantization import QuantizedQuery, to_half_precision
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -196,7 +196,7 @@ class Shortlist:
 
         `among`, `max_values` and None are as in `VectorMatrix.nearest`.
         """
-        vector = vector.astype(np.float16).astype(np.float32)
+        vector = to_half_precision(vector)
         count = matrix.codes.listed_items(count)
         nearest = matrix.nearest(vector, kinds, count, among=among, max_values=max_values)
         if nearest is None:

@@ -129,6 +129,21 @@ class QuantizedQuery:
         return (max_norm + max_fine_residual) * self.fine_residual + max_fine_residual * self.norm + ROUNDING_ERROR
 
 
+def cosines(vector: NDArray[np.float32], vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the cosines (n,) of a vector (dimensions,) and others (n, dimensions), all of unit length.
+
+    To the bit those of the vector cache: the vector is rounded to half precision, and all are quantized.
+    """
+    quantized = QuantizedVectors.of(vectors)
+    query = QuantizedQuery.of(to_half_precision(vector))
+    return query.fine_products(quantized.codes, quantized.fine_codes, quantized.scales)
+
+
+def to_half_precision(vector: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Round a vector as the database does, whose vectors have half precision."""
+    return vector.astype(np.float16).astype(np.float32)
+
+
 def _integer_products(code: NDArray[np.int8], codes: NDArray[np.int8]) -> NDArray[np.float32]:
     """Return the products (n,) of a code (1, dimensions) and others (n, dimensions).
 

@@ -47,6 +47,15 @@ FROM (
     LIMIT :count
 ) AS page;
 
+-- vectors_of_items --
+-- Read the vectors of some items, in the form of vectors_after and in no order.
+SELECT string_agg(uuid_send(v.item_id) || int2send(v.chunk)
+                      || CASE v.kind WHEN 'message' THEN '\x01'::bytea ELSE '\x00'::bytea END
+                      || public.halfvec_send(v.embedding) || coalesce(public.halfvec_send(v.rest), ''::bytea),
+                  ''::bytea) AS chunks
+FROM recall.{table} AS v
+WHERE v.tenant_id = :tenant_id AND v.item_id = ANY (:item_ids::uuid[]);
+
 -- items_after --
 -- Read the ids of some of the items that have vectors, in their order, as one binary value; an id of several chunks
 -- comes several times.
