@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 from fix_catalogue import over
 from fix_mcp import Mcp
+from fix_models import until
 from fix_receipts import recall_with_receipt, set_policy
 from fix_recipes import RECIPES, request_for
 from fix_world import World
@@ -234,6 +235,10 @@ async def test_a_search_is_by_the_mode_that_is_named(mcp: Mcp) -> None:
     for content in ("We took the automobile", "My car is red"):
         await mcp.call("remember", content=content)
 
+    async def have_vectors() -> bool:
+        return len((await mcp.call("recall", query="automobiles", mode="semantic")).get("hits", [])) == 2
+
+    await until(have_vectors)
     by_words = await mcp.call("recall", query="automobiles", mode="keyword")
     by_meaning = await mcp.call("recall", query="automobiles", mode="semantic")
     by_both = await mcp.call("recall", query="automobiles", mode="hybrid", min_relevance=0)

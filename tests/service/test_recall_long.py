@@ -37,7 +37,7 @@ async def embedded(cluster: Cluster, tenant: Tenant) -> None:
     async with cluster.direct("recall") as channel:
         index = recall_pb2_grpc.RecallInternalServiceStub(channel)
         headers = (("authorization", f"Bearer {token}"),)
-        while (await index.IndexBacklog(recall_pb2.IndexBacklogRequest(limit=2), metadata=headers)).more:
+        while (await index.IndexBacklog(recall_pb2.IndexBacklogRequest(limit=1), metadata=headers)).more:
             pass
 
 
