@@ -57,7 +57,7 @@ async def test_an_answer_replays_after_writes(tenant: Tenant) -> None:
 async def test_random_answers_during_writes_replay(tenant: Tenant) -> None:
     await set_policy(tenant, recall_receipts="all", audit_query_text=True)
     chosen = random.Random(7)
-    ids = [await remember(tenant, f"The {chosen.choice(TOPICS)} of house {number}.") for number in range(120)]
+    ids = [await remember(tenant, f"The {chosen.choice(TOPICS)} of house {number}.") for number in range(60)]
     await recall_with_receipt(tenant, "kettle")
     stop = asyncio.Event()
 
@@ -76,7 +76,7 @@ async def test_random_answers_during_writes_replay(tenant: Tenant) -> None:
 
     writers = [asyncio.create_task(write(seed)) for seed in range(3)]
     responses = []
-    for _ in range(150):
+    for _ in range(50):
         query = f"the {chosen.choice(TOPICS)} of the {chosen.choice(TOPICS)}"
         responses.append(await tenant.recall.Recall(pb.RecallRequest(query=query, min_relevance=0)))
     stop.set()

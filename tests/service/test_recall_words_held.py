@@ -24,7 +24,7 @@ from skein_recall.term_cache.cache import TermCache
 from skein_recall.term_cache.store import TermCacheStore
 from skein_recall.vector_cache.store import VectorCacheStore
 
-POPULATION = dialogues.population(tenants=1, entries=90, questions=12, seed=3)
+POPULATION = dialogues.population(tenants=1, entries=60, questions=12, seed=3)
 TEXTS, QUESTIONS = POPULATION.tenants[0], [question.text for question in POPULATION.questions]
 OTHERS = ["Which hobbies are there?", "the a of", 'zebras, "quoted" and http://example.org/some/path', "pottery"]
 
@@ -207,7 +207,7 @@ async def test_many_changes_at_once_are_found(servers: TwoServers) -> None:
         postings.Document(
             item_id=new_id(now()),
             kind="message",
-            text=f"{TEXTS[number % 90]} {number}",
+            text=f"{TEXTS[number % len(TEXTS)]} {number}",
             session_id="s5",
         )
         for number in range(600)
