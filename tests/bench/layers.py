@@ -86,7 +86,7 @@ _UNLIMITED = dict.fromkeys(
         "SKEIN_CALLER_REQUEST_BURST",
     ),
     "1000000",
-)
+) | {"SKEIN_SCAN_MEBIBYTES_PER_SECOND": "0"}
 # Classes or modules, names of their functions, and the layer of these.
 _LAYERS: tuple[tuple[object, tuple[str, ...], str], ...] = (
     (TextEmbedder, ("embed_query",), "embedding of the query"),

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from skein_kit.admission.scan_budget import MAX_SHARE_OF_CALL, ScanBuckets, ScanBudget
+from skein_kit.admission.scan_budget import MAX_SHARE_OF_CALL, ROW_BYTES, ScanBuckets, ScanBudget
 from skein_kit.errors import ReadTooCostly
 
 if TYPE_CHECKING:
@@ -57,3 +57,31 @@ async def test_statements_that_are_cut_off_use_up_what_the_tenant_may_scan() -> 
 
     with pytest.raises(ReadTooCostly):
         scans.begin(TENANT)
+
+
+async def test_rows_of_all_times_are_counted_once_a_minute_and_charged_each_time() -> None:
+    clock, counts = [0.0], iter([100, 500])
+    rate = ROW_BYTES * 100.0
+    scans = ScanBuckets(rate, lambda: clock[0])
+
+    async def count() -> int:
+        return next(counts)
+
+    for _ in range(16):
+        await scans.charge_history(TENANT, count)
+    with pytest.raises(ReadTooCostly):
+        await scans.charge_history(TENANT, count)
+    clock[0] = 61.0
+    for _ in range(4):
+        await scans.charge_history(TENANT, count)
+
+    with pytest.raises(ReadTooCostly):
+        scans.begin(TENANT)
+    assert next(counts, None) is None
+
+
+async def test_without_a_limit_no_rows_are_counted() -> None:
+    async def count() -> int:
+        raise AssertionError
+
+    await ScanBuckets(0.0).charge_history(TENANT, count)

@@ -86,10 +86,12 @@ class TenantReader:
         """
         if self.as_of_time is None:
             return
-        buckets = self.tx.database.scan_buckets
-        buckets.begin(self.tenant_id)
-        count = await self.tx.value(QUERIES["count_memories_of_all_times"], tenant_id=self.tenant_id)
-        buckets.charge_rows(self.tenant_id, count)
+
+        async def count() -> int:
+            rows: int = await self.tx.value(QUERIES["count_memories_of_all_times"], tenant_id=self.tenant_id)
+            return rows
+
+        await self.tx.database.scan_buckets.charge_history(self.tenant_id, count)
 
     async def policy(self, policies: PolicyCache) -> Policy:
         """Return the tenant's policy, of then if the read is as of a time."""
