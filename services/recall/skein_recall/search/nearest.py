@@ -165,7 +165,8 @@ class NearestSearch:
         With other signals a last digit may decide, and it must be the same whatever is cached.
         """
         self.is_quantized = True
-        old = [item_id for item_id in nearest if item_id not in new_ids]
+        # With the words in memory, those of old vectors are there already.
+        old = [item_id for item_id in nearest if item_id not in new_ids] if self.words is None else []
         new = list(islice((item_id for item_id in nearest if item_id in new_ids), shortlist_size(depth)))
         cosines = dict(zip(old, shortlist.similarities(old).tolist(), strict=True))
         cosines |= await self._tx.quantized_similarities(self._model, vector, new)
