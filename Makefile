@@ -13,8 +13,8 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/bytecode
 PYTHON := .venv/bin/python
 SKEIN := .venv/bin/skein
 TESTS ?= tests
-# Five keep two cores busy: two thirds of a test are waiting.
-WORKERS ?= 4
+# Three keep two cores busy. More take as long, and on a slow machine deadlines pass that a test believes to be far off.
+WORKERS ?= 3
 # Each worker takes files that follow one another, so that what a file needs is started once, and helps the others at the end.
 SHARED := --dist worksteal
 # Each of these takes whole files: what a file of tests/edge builds is built once.

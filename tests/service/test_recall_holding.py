@@ -110,7 +110,7 @@ class CacheProcess:
 
     async def settle(self, sentinel: UUID) -> None:
         """Wait until all that was wanted was read: a tenant that asks last is held last."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(100):
             while await self.ask(sentinel) is None:
                 await asyncio.sleep(0.01)
 
