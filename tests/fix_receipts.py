@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from fix_models import until
+
 from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import access_log_pb2, memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
@@ -49,11 +51,12 @@ async def get_receipt(tenant: Stubs, receipt_id: str) -> pb.RecallReceipt:
 
 async def get_context_receipt(tenant: Stubs, receipt_id: str) -> pb.RecallReceipt:
     """Return the receipt of a context once its text is stored, which takes up to a second."""
-    while True:
-        receipt = await get_receipt(tenant, receipt_id)
-        if receipt.HasField("context"):
-            return receipt
-        await asyncio.sleep(0.05)
+
+    async def is_stored() -> bool:
+        return (await get_receipt(tenant, receipt_id)).HasField("context")
+
+    await until(is_stored)
+    return await get_receipt(tenant, receipt_id)
 
 
 async def list_receipts(tenant: Stubs, **fields: Any) -> pb.ListRecallReceiptsResponse:

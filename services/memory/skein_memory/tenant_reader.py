@@ -86,12 +86,10 @@ class TenantReader:
         """
         if self.as_of_time is None:
             return
-
-        async def count() -> int:
-            rows: int = await self.tx.value(QUERIES["count_memories_of_all_times"], tenant_id=self.tenant_id)
-            return rows
-
-        await self.tx.database.scan_buckets.charge_history(self.tenant_id, count)
+        query = QUERIES["count_memories_of_all_times"]
+        await self.tx.database.scan_buckets.charge_history(
+            self.tenant_id, lambda: self.tx.value(query, tenant_id=self.tenant_id)
+        )
 
     async def policy(self, policies: PolicyCache) -> Policy:
         """Return the tenant's policy, of then if the read is as of a time."""

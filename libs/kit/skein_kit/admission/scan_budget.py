@@ -32,7 +32,7 @@ MAX_SHARE_OF_CALL = 64 * MEBIBYTE
 ROW_BYTES = 64
 # The capacity of a budget, in seconds of its rate.
 _BURST_SECONDS = 16
-# Age of a count of rows.
+# A tenant's rows are counted again after this.
 _COUNT_SECONDS = 60.0
 # Tenants in memory; one that is dropped has a full budget again.
 _MAX_TENANTS = 10_000

@@ -89,7 +89,7 @@ class NearestSearch:
         self.cached: CachedSimilarities | None = None
         # Rows of items that came with the statements.
         self.rows: Mapping[UUID, ItemRow] = {}
-        # Whether the cosines of the nearest items are those of the vector cache, whoever found them.
+        # The nearest items have the cosines of the vector cache, also where the database found them.
         self.is_quantized = False
         # How the nearest items were found.
         self.path = "none"

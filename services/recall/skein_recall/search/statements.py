@@ -95,12 +95,10 @@ class SearchStatements:
 
         Raises ReadTooCostly while the tenant has no budget left.
         """
-
-        async def count() -> int:
-            rows: int = await self._tx.value(QUERIES["count_documents_of_all_times"], tenant_id=self._tenant_id)
-            return rows
-
-        await self._tx.database.scan_buckets.charge_history(self._tenant_id, count)
+        query = QUERIES["count_documents_of_all_times"]
+        await self._tx.database.scan_buckets.charge_history(
+            self._tenant_id, lambda: self._tx.value(query, tenant_id=self._tenant_id)
+        )
 
     async def count_purged(self, as_of_time: datetime) -> int:
         """Return the number of the tenant's items that were known at a time and purged since, at most MAX_PURGED."""
