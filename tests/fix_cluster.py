@@ -11,7 +11,7 @@ import itertools
 import os
 import tempfile
 import uuid
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
@@ -86,6 +86,8 @@ PATIENCE = {
     "SKEIN_RECALL_VECTORS_WAIT_SECONDS": "10",
     "SKEIN_RECALL_EMBED_TIMEOUT_SECONDS": "10",
     "SKEIN_GATEWAY_RECALL_ARM_SECONDS": "60",
+    # A test waits for vectors beside tests of other workers, which leave no core idle.
+    "SKEIN_RECALL_EMBEDDER_BULK_NICE": "0",
     # However few vectors a tenant has, they are held once it searched twice.
     "SKEIN_RECALL_HELD_LEAST_CHUNKS": "1",
 }
@@ -357,16 +359,43 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Clu
         yield cluster
 
 
+@pytest.fixture(scope="session")
+async def backlog_connection(cluster: Cluster) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    """A connection that changes documents as a superuser, without triggers."""
+    async with cluster.superuser() as connection:
+        await connection.execute("SET session_replication_role = replica")
+        yield connection
+
+
+@asynccontextmanager
+async def _tenant_for_a_test(
+    cluster: Cluster, backlog_connection: asyncpg.Connection[asyncpg.Record]
+) -> AsyncIterator[Tenant]:
+    """Yield a fresh tenant, whose texts are not embedded any more after the test.
+
+    The texts of tests of sizes would keep the model busy for half an hour, and later tests waiting.
+    """
+    tenant = await cluster.new_tenant()
+    yield tenant
+    drop_backlog = "UPDATE recall.documents SET pending = false WHERE tenant_id = $1 AND pending"
+    with suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+        await backlog_connection.execute(drop_backlog, tenant.tenant_id)
+
+
 @pytest.fixture
-async def tenant(cluster: Cluster) -> Tenant:
+async def tenant(cluster: Cluster, backlog_connection: asyncpg.Connection[asyncpg.Record]) -> AsyncIterator[Tenant]:
     """A fresh tenant."""
-    return await cluster.new_tenant()
+    async with _tenant_for_a_test(cluster, backlog_connection) as tenant:
+        yield tenant
 
 
 @pytest.fixture
-async def other_tenant(cluster: Cluster) -> Tenant:
+async def other_tenant(
+    cluster: Cluster, backlog_connection: asyncpg.Connection[asyncpg.Record]
+) -> AsyncIterator[Tenant]:
     """Another fresh tenant, whose data no other may see."""
-    return await cluster.new_tenant()
+    async with _tenant_for_a_test(cluster, backlog_connection) as tenant:
+        yield tenant
 
 
 async def until_all_serve(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import io
 from typing import Any
+from uuid import uuid4
 
 import grpc
 import pytest
 from fix_cluster import refused
 from fix_endpoint import DIMENSIONS, Answer, EmbeddingServer
-from fix_models import EMBEDDED, WORDS, Deployment, cosine, run_deployment
+from fix_models import EMBEDDED, WORDS, Deployment, cosine, run_deployment, until
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein.recall.v1 import recall_pb2_grpc as rpc
@@ -178,6 +179,25 @@ def sent(endpoint: EmbeddingServer) -> list[str]:
     texts = [text for batch in endpoint.batches for text in batch if text.partition(": ")[2] not in known]
     endpoint.batches.clear()
     return texts
+
+
+async def test_a_queued_text_that_was_deleted_or_changed_meanwhile_is_not_embedded(deployment: Deployment) -> None:
+    await deployment.change()
+    kept, changed = [await deployment.tenant.remember(text, index=False) for text in ("green tea", "black tea")]
+    queued = [
+        pb.IndexItem(item_id=str(uuid4()), revision=1, text="a deleted text"),
+        pb.IndexItem(item_id=changed, revision=7, text="another text"),
+        pb.IndexItem(item_id=kept, revision=1, text="green tea"),
+    ]
+    deployment.endpoint.batches.clear()
+
+    await deployment.tenant.index.IndexItems(pb.IndexItemsRequest(items=queued, defer_embedding=True))
+
+    async def is_embedded() -> bool:
+        return kept in await deployment.vectors(WORDS)
+
+    await until(is_embedded)
+    assert deployment.endpoint.batches == [["green tea"]]
 
 
 async def test_queries_and_stored_texts_are_embedded_behind_their_prefixes(deployment: Deployment) -> None:

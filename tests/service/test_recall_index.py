@@ -59,6 +59,21 @@ async def test_the_backlog_makes_the_vectors_of_both_kinds_oldest_first(recall_t
     assert len([hit for hit in hits if hit.HasField("similarity")]) == 4
 
 
+async def test_a_call_embeds_no_more_characters_than_it_may(recall_tenant: RecallTenant) -> None:
+    for text in ("green tea", "black tea" + " " * 200 + "with milk", "white tea"):
+        await recall_tenant.remember(text, index=False)
+
+    first = await recall_tenant.index.IndexBacklog(pb.IndexBacklogRequest(limit=8, max_characters=100))
+    second = await recall_tenant.index.IndexBacklog(pb.IndexBacklogRequest(limit=8, max_characters=100))
+    third = await recall_tenant.index.IndexBacklog(pb.IndexBacklogRequest(limit=8, max_characters=1000))
+
+    assert [(answer.indexed_count, answer.more) for answer in (first, second, third)] == [
+        (1, True),
+        (0, True),
+        (2, False),
+    ]
+
+
 async def test_a_paused_backlog_waits_and_a_ceiling_of_embeddings_holds(
     recall_server: RecallServer, recall_tenant: RecallTenant
 ) -> None:

@@ -55,17 +55,19 @@ async def connection(cluster: Cluster) -> AsyncIterator[asyncpg.Connection[async
         await connection.close()
 
 
-async def test_a_large_batch_of_memories_is_found_by_meaning_soon(busy_worker: Cluster) -> None:
+@pytest.mark.parametrize("spaces", [1, 17_000], ids=["short", "longer than one visit embeds"])
+async def test_a_large_batch_of_memories_is_found_by_meaning_soon(busy_worker: Cluster, spaces: int) -> None:
     tenant = await busy_worker.new_tenant()
     memories = [memory_pb2.Memory(content=f"Note number {number} about gardening") for number in range(LARGE_BATCH - 1)]
-    memories.insert(LARGE_BATCH // 2, memory_pb2.Memory(content="The cat sleeps on the warm windowsill"))
+    content = f"The cat sleeps on the warm{' ' * spaces}windowsill"
+    memories.insert(LARGE_BATCH // 2, memory_pb2.Memory(content=content))
     request = memory_pb2.BatchCreateMemoriesRequest(memories=memories)
 
     created = await tenant.memory.BatchCreateMemories(request)
 
     assert created.pending_embedding_count > 0
     hit = await found_by_meaning(tenant, "a pet naps in the sun", recall_pb2.ITEM_KIND_MEMORY)
-    assert hit.memory.content == "The cat sleeps on the warm windowsill"
+    assert hit.memory.content == content
 
 
 async def test_a_large_batch_of_messages_is_found_by_meaning_soon(busy_worker: Cluster) -> None:

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from skein_recall.embedded_model import weights
 from skein_recall.embedded_model.build_graph import graph_bytes
-from skein_recall.embedded_model.bulk_threads import available_cores
+from skein_recall.embedded_model.bulk_threads import BulkThreads, available_cores
 from skein_recall.embedded_model.descriptions import E5_SMALL, EMBEDDED_MODELS, MINILM, EncoderDescription
 from skein_recall.embedded_model.embedder import (
     BATCH_TOKENS,
@@ -185,7 +185,7 @@ async def test_the_hook_hears_once_of_each_request_how_long_it_waited() -> None:
     waited: list[float] = []
     small_waited: list[float] = []
     hooks = EmbedderHooks(on_begin=waited.append, on_small_begin=small_waited.append)
-    async with LocalEmbedder(MODEL, bulk_threads=2, hooks=hooks) as embedder:
+    async with LocalEmbedder(MODEL, bulk_threads=BulkThreads(count=2), hooks=hooks) as embedder:
         await asyncio.gather(embedder.embed(TEXTS * 2), embedder.embed(["tea"]))
         await embedder.embed(TEXTS * 2)
 
@@ -262,7 +262,7 @@ async def test_a_small_request_passes_a_backlog(count: int) -> None:
 
 async def test_the_batches_of_a_bulk_request_run_on_several_threads() -> None:
     model = Gated()
-    batcher = Batcher(model, bulk_threads=2)
+    batcher = Batcher(model, bulk_threads=BulkThreads(count=2))
     # Three batches in order of length; the gate is shut.
     texts = [letter * size for letter, size in (("a", 100), ("b", 60), ("c", 3)) for _ in range(SMALL_REQUEST_TEXTS)]
     request = asyncio.wrap_future(batcher.submit(texts))

@@ -18,7 +18,7 @@ from skein_kit.outbound.fetch import OutboundSettings, SafeHttpClient
 from skein_kit.policies.store import shared_policy_cache
 from skein_kit.search_text import vector_columns
 from skein_kit.telemetry.metrics import EMBEDDER_QUEUE, EMBEDDER_WAIT
-from skein_recall.embedded_model.bulk_threads import bulk_thread_count
+from skein_recall.embedded_model.bulk_threads import BulkThreads
 from skein_recall.embedded_model.embedder import EmbedderHooks
 from skein_recall.embedded_model.embedders import LocalEmbedders
 from skein_recall.erasure.watcher import ErasureStore, ErasureWatcher
@@ -92,7 +92,9 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     async with (
         LocalEmbedders(
             threads=settings.embedder_threads,
-            bulk_threads=bulk_thread_count(settings.embedder_bulk_threads),
+            bulk_threads=BulkThreads.for_this_process(
+                most=settings.embedder_bulk_threads, nice_step=settings.embedder_bulk_nice
+            ),
             hooks=_EMBEDDER_HOOKS,
         ) as local_embedders,
         host.database("recall", servicers, init=prepare_connection) as database,
@@ -111,7 +113,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         recent = RecentQueries()
         term_counts = TermCountStore(database)
         indexer = Indexer(documents, vectors, term_counts, registry, embedder)
-        queue = EmbeddingQueue(indexer.index)
+        queue = EmbeddingQueue(indexer.index_deferred)
         EMBEDDER_QUEUE.set_function(lambda: local_embedders.queue_depth + queue.depth)
         vector_store = VectorCacheStore(database)
         vector_cache = VectorCache(

@@ -19,6 +19,9 @@ class RecallSettings(Settings):
     # Most threads that embed bulk requests, one for each core that the process may use. Their priority is low, so they
     # take cores that are idle. Where threads have no priorities (macOS) there is one.
     embedder_bulk_threads: int = 4
+    # Added to the nice value of those threads: with 10 a call gets ten times their share of a busy core, with 0 the
+    # same.
+    embedder_bulk_nice: int = 10
     # Timeout of the embedding of a query, in seconds; after it the search uses words alone.
     embed_timeout_seconds: float = 1.0
     # Longest wait of a search for the vectors of documents that its tenant wrote just before, in seconds.

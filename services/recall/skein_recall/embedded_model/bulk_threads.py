@@ -6,25 +6,41 @@ import os
 import sys
 import threading
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-# Added to the nice value of the process. A thread that serves calls then gets ten times the share of a core, and what
-# is left on a busy machine still ends a batch within a second.
-_NICE_STEP: Final = 10
 _LOWEST_PRIORITY: Final = 19
 # Quota and period of a container, in microseconds; "max" instead of a quota where there is none.
 _CPU_QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")
 
 
-def bulk_thread_count(most: int) -> int:
-    """Return one thread for each core that the process may use, at most `most`.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BulkThreads:
+    """How many threads there are, and how far they yield to threads that serve calls."""
 
-    One where threads have no priorities of their own: more would take the cores from calls.
-    """
-    if sys.platform != "linux":
-        return 1
-    return max(1, min(most, available_cores(len(os.sched_getaffinity(0)))))
+    count: int = 1
+    # Added to the nice value of the process. With 10 a thread that serves calls gets ten times the share of a core, and
+    # what is left on a busy machine still ends a batch within a second.
+    nice_step: int = 10
+
+    @classmethod
+    def for_this_process(cls, *, most: int, nice_step: int) -> BulkThreads:
+        """Return one thread for each core that the process may use, at most `most`.
+
+        One where threads have no priorities of their own: more would take the cores from calls.
+        """
+        if sys.platform != "linux":
+            return cls(nice_step=nice_step)
+        return cls(count=max(1, min(most, available_cores(len(os.sched_getaffinity(0))))), nice_step=nice_step)
+
+    def lower_priority(self) -> None:
+        """Have the calling thread yield to threads that serve calls."""
+        if sys.platform == "linux":
+            # A sandbox may forbid it.
+            with suppress(OSError):
+                nice = os.getpriority(os.PRIO_PROCESS, 0) + self.nice_step
+                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), min(nice, _LOWEST_PRIORITY))
 
 
 def available_cores(cores: int, quota_file: Path = _CPU_QUOTA) -> int:
@@ -33,12 +49,3 @@ def available_cores(cores: int, quota_file: Path = _CPU_QUOTA) -> int:
         quota, period = map(int, quota_file.read_text("ascii").split())
         return max(1, min(cores, quota // period))
     return cores
-
-
-def lower_priority() -> None:
-    """Have the calling thread yield to threads that serve calls."""
-    if sys.platform == "linux":
-        # A sandbox may forbid it.
-        with suppress(OSError):
-            nice = os.getpriority(os.PRIO_PROCESS, 0) + _NICE_STEP
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), min(nice, _LOWEST_PRIORITY))

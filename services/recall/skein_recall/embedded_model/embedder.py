@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol, Self
 import numpy as np
 
 from skein_recall.embedded_model import chunks as chunking
-from skein_recall.embedded_model.bulk_threads import lower_priority
+from skein_recall.embedded_model.bulk_threads import BulkThreads
 from skein_recall.embedded_model.descriptions import DIMENSIONS, MINILM
 from skein_recall.embedded_model.encoder import SPECIAL_TOKENS, WINDOW, Encoder
 
@@ -86,7 +86,7 @@ class LocalEmbedder:
         self,
         loaded: Encoder,
         *,
-        bulk_threads: int = 1,
+        bulk_threads: BulkThreads = BulkThreads(),  # noqa: B008 - it is frozen.
         hooks: EmbedderHooks | None = None,
     ) -> None:
         """Use a loaded model; see `load`."""
@@ -99,12 +99,12 @@ class LocalEmbedder:
         description: EncoderDescription = MINILM,
         *,
         threads: int = 1,
-        bulk_threads: int = 1,
+        bulk_threads: BulkThreads = BulkThreads(),  # noqa: B008 - it is frozen.
         hooks: EmbedderHooks | None = None,
     ) -> Self:
         """Load the weights and prepare the graph; blocks for about 0.2 s. Raises WeightsUnavailable.
 
-        A batch may use `threads` cores. So many batches of bulk requests as `bulk_threads` run at a time.
+        A batch may use `threads` cores. Each of the bulk threads runs a batch of its own.
         """
         return cls(Encoder.load(description, threads=threads), bulk_threads=bulk_threads, hooks=hooks)
 
@@ -247,7 +247,13 @@ class Batcher:
     texts that arrive while a batch runs form the next one.
     """
 
-    def __init__(self, model: Model, hooks: EmbedderHooks | None = None, *, bulk_threads: int = 1) -> None:
+    def __init__(
+        self,
+        model: Model,
+        hooks: EmbedderHooks | None = None,
+        *,
+        bulk_threads: BulkThreads = BulkThreads(),  # noqa: B008 - it is frozen.
+    ) -> None:
         """The threads start with the first texts. See `LocalEmbedder.load`."""
         self._model = model
         self._hooks = hooks or EmbedderHooks()
@@ -257,9 +263,11 @@ class Batcher:
         self._small = _Queue(SMALL_QUEUE_TEXTS, 1, ThreadPoolExecutor(max_workers=1, thread_name_prefix="embedder"))
         self._bulk = _Queue(
             BULK_QUEUE_TEXTS,
-            bulk_threads,
+            bulk_threads.count,
             ThreadPoolExecutor(
-                max_workers=bulk_threads, thread_name_prefix="embedder-bulk", initializer=lower_priority
+                max_workers=bulk_threads.count,
+                thread_name_prefix="embedder-bulk",
+                initializer=bulk_threads.lower_priority,
             ),
         )
 

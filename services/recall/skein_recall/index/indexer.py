@@ -5,6 +5,7 @@ An item that cannot be embedded holds up no other: the backlog skips it for a wh
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -107,10 +108,17 @@ class Indexer:
         task = _IndexTask(tenant_id, models.active, pending=bool(models.followed_in(tenant_id)))
         return await self._index(task, latest.values())
 
-    async def index_backlog(self, tenant_id: UUID, limit: int, *, exclude: Iterable[UUID] = ()) -> Backlog:
+    async def index_deferred(self, tenant_id: UUID, items: Iterable[IndexItem]) -> int:
+        """Do as `index` for items that were queued: what was deleted, changed or embedded meanwhile is skipped."""
+        return await self.index(tenant_id, await self._store.filter_pending(tenant_id, list(items)))
+
+    async def index_backlog(
+        self, tenant_id: UUID, limit: int, *, max_characters: int, exclude: Iterable[UUID] = ()
+    ) -> Backlog:
         """Embed the oldest items of the backlog, except some, and add new documents to the counts of terms.
 
-        While the active model does not answer, and with a `limit` of 0, only the counts are updated.
+        The embedded texts have at most `max_characters` together. While the active model does not answer, and with a
+        `limit` of 0, only the counts are updated.
         """
         models = await self._registry.models()
         task = _IndexTask(tenant_id, models.active, followed=tuple(models.followed_in(tenant_id)))
@@ -122,7 +130,14 @@ class Indexer:
             try:
                 for start in range(0, min(limit, len(pending)), BATCH_ITEMS):
                     batch = pending[start : min(limit, start + BATCH_ITEMS)]
-                    indexed += await self._index(task, await self._store.read_texts(tenant_id, batch))
+                    texts = await self._store.read_texts(tenant_id, batch)
+                    ends = itertools.accumulate(len(item.text) for item in texts)
+                    fitting = [item for item, end in zip(texts, ends, strict=True) if end <= max_characters]
+                    indexed += await self._index(task, fitting)
+                    max_characters -= sum(len(item.text) for item in fitting)
+                    if len(fitting) < len(texts):
+                        has_more = True
+                        break
             except (ModelUnavailable, ModelResponseInvalid):
                 has_more = False
         counted, has_uncounted = await self._term_counts.count(tenant_id, _COUNTED_ITEMS)

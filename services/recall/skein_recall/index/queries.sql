@@ -6,6 +6,13 @@ WHERE d.tenant_id = :tenant_id AND d.pending AND d.item_id <> ALL (:excluded::uu
 ORDER BY d.item_id
 LIMIT :limit;
 
+-- filter_pending --
+-- Find those of some items that are in the backlog in the revisions that they are given with.
+SELECT d.item_id
+FROM unnest(:item_ids::uuid[], :revisions::bigint[]) AS requested (item_id, revision)
+JOIN recall.documents AS d
+    ON d.tenant_id = :tenant_id AND d.item_id = requested.item_id AND d.revision = requested.revision AND d.pending;
+
 -- pending_backlog --
 -- Count the items of the backlog, up to a number, and name the oldest.
 SELECT count(*)::integer AS count, (array_agg(waiting.item_id))[1] AS oldest_id

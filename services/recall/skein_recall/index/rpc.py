@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -75,7 +76,9 @@ class IndexHandlers:
         limit = request.limit or DEFAULT_BACKLOG_LIMIT
         queued = self._queue.item_ids(tenant_id)
         async with self._jobs.batch(tenant_id, JobKind.EMBEDDING, limit) as batch:
-            backlog = await self._indexer.index_backlog(tenant_id, batch.grant.count, exclude=queued)
+            backlog = await self._indexer.index_backlog(
+                tenant_id, batch.grant.count, max_characters=request.max_characters or sys.maxsize, exclude=queued
+            )
             if batch.grant.count:
                 batch.progress = Progress(
                     done_count=backlog.indexed_count,

@@ -35,6 +35,18 @@ class IndexStore:
         async with self._database.transaction(tenant_id, READ_ONLY) as tx:
             return await tx.rows(QUERIES["list_pending"], tenant_id=tenant_id, excluded=list(exclude), limit=limit)
 
+    async def filter_pending(self, tenant_id: UUID, items: Sequence[IndexItem]) -> list[IndexItem]:
+        """Return the items that are in the backlog in the revision that they have."""
+        async with self._database.transaction(tenant_id, READ_ONLY) as tx:
+            rows = await tx.rows(
+                QUERIES["filter_pending"],
+                tenant_id=tenant_id,
+                item_ids=[item.item_id for item in items],
+                revisions=[item.revision for item in items],
+            )
+        pending_ids = {row["item_id"] for row in rows}
+        return [item for item in items if item.item_id in pending_ids]
+
     async def pending_backlog(self, tenant_id: UUID, limit: int) -> tuple[int, UUID | None]:
         """Return the number of documents of the backlog, at most `limit`, and the oldest one's id."""
         async with self._database.transaction(tenant_id, READ_ONLY) as tx:

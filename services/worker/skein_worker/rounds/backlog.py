@@ -38,8 +38,10 @@ BACKLOG_SCAN_JOB = Job(name=_SCAN, dedupe_key=_SCAN, priority=2)
 INDEXED = Counter("skein_worker_indexed_documents_total", "Documents of the backlog that were embedded.")
 VISITED = Gauge("skein_worker_visited_tenants", "Tenants that the last round of this worker visited for their backlog.")
 
-# Items that one visit of the scan embeds; a tenant with more gets a job.
+# Items that one visit of the scan embeds, and their characters: a second's work, because other tenants wait for the
+# visit's end. A tenant with more gets a job.
 _ITEMS_PER_VISIT = 8
+_CHARACTERS_PER_VISIT = 16_000
 # The pause after a scan, in durations of the scan, so that scans take at most a fifth of one worker.
 _PAUSE_FACTOR = 4
 _CALL_SECONDS = 120.0
@@ -93,7 +95,7 @@ class BacklogJobs:
                 # Another job embeds the items; this visit only counts them.
                 await self._index(tenant_id, count_only=True)
                 return True
-            response = await self._index(tenant_id, _ITEMS_PER_VISIT)
+            response = await self._index(tenant_id, _ITEMS_PER_VISIT, max_characters=_CHARACTERS_PER_VISIT)
             if response.more:
                 await self._add_job(job)
             return response.active
@@ -131,9 +133,9 @@ class BacklogJobs:
                 return
 
     async def _index(
-        self, tenant_id: str, limit: int = 0, *, count_only: bool = False
+        self, tenant_id: str, limit: int = 0, *, max_characters: int = 0, count_only: bool = False
     ) -> recall_pb2.IndexBacklogResponse:
-        request = recall_pb2.IndexBacklogRequest(limit=limit, count_only=count_only)
+        request = recall_pb2.IndexBacklogRequest(limit=limit, max_characters=max_characters, count_only=count_only)
         async with self._system.as_system(tenant_id=tenant_id, seconds=_CALL_SECONDS):
             response = await self._index_service.IndexBacklog(request)
         INDEXED.inc(response.indexed_count)

@@ -758,12 +758,14 @@ class IndexItemsResponse(_message.Message):
     def __init__(self, indexed_count: _Optional[int] = ...) -> None: ...
 
 class IndexBacklogRequest(_message.Message):
-    __slots__ = ("limit", "count_only")
+    __slots__ = ("limit", "count_only", "max_characters")
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     COUNT_ONLY_FIELD_NUMBER: _ClassVar[int]
+    MAX_CHARACTERS_FIELD_NUMBER: _ClassVar[int]
     limit: int
     count_only: bool
-    def __init__(self, limit: _Optional[int] = ..., count_only: _Optional[bool] = ...) -> None: ...
+    max_characters: int
+    def __init__(self, limit: _Optional[int] = ..., count_only: _Optional[bool] = ..., max_characters: _Optional[int] = ...) -> None: ...
 
 class IndexBacklogResponse(_message.Message):
     __slots__ = ("indexed_count", "more", "active", "pending_count", "oldest_pending_time")

@@ -1,0 +1,130 @@
+"""Replays of answers found by approximate codes, without pending vectors, or by another formula."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from typing import TYPE_CHECKING
+
+from fix_cluster import Cluster, Tenant, running_cluster, test_environment
+from fix_models import until_scanned
+from fix_receipts import TOPICS, recall, recall_with_receipt, remember, set_policy
+from fix_world import identity
+
+from skein.auth.v1 import auth_pb2_grpc, certificates_pb2
+from skein.memory.v1 import memory_pb2
+from skein.recall.v1 import recall_pb2 as pb
+from skein.session.v1 import session_pb2
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from uuid import UUID
+
+
+async def replay(tenant: Tenant, response: pb.RecallResponse) -> pb.ReplayRecallResponse:
+    return await tenant.recall.ReplayRecall(pb.ReplayRecallRequest(receipt_id=response.receipt_id))
+
+
+def shown(response: pb.RecallResponse) -> list[tuple[str, float, str]]:
+    """Return what a caller sees of each hit."""
+    return [(hit.item_id, hit.score, hit.memory.content or hit.message.content) for hit in response.hits]
+
+
+async def append(tenant: Tenant, *contents: str) -> None:
+    role = session_pb2.MESSAGE_ROLE_USER
+    messages = [session_pb2.Message(role=role, content=content) for content in contents]
+    request = session_pb2.AppendMessagesRequest(session_id="s", messages=messages, create_session=True)
+    await tenant.sessions.AppendMessages(request)
+
+
+async def test_an_answer_without_pending_vectors_replays_after_they_came(cluster: Cluster, tenant: Tenant) -> None:
+    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
+    for topic in TOPICS:
+        await remember(tenant, f"The {topic} belongs to the mill.")
+    query = "where is the kettle of the mill?"
+    response = await recall_with_receipt(tenant, query, min_relevance=0, limit=100)
+    # The worker makes the vectors of a large batch, unless it happens to be there already.
+    while not response.pending_embedding_count:
+        await append(tenant, *(f"The {TOPICS[number % 8]} of house {number}." for number in range(100)))
+        response = await recall(tenant, query, min_relevance=0, limit=100)
+    without_vectors = [hit for hit in response.hits if not hit.HasField("similarity")]
+
+    async def has_vectors() -> bool:
+        return not (await recall(tenant, query, limit=1)).pending_embedding_count
+
+    await until_scanned(cluster, has_vectors)
+    later = await recall(tenant, query, min_relevance=0, limit=100)
+    replayed = await replay(tenant, response)
+
+    assert without_vectors
+    assert all(hit.HasField("similarity") for hit in later.hits)
+    assert shown(replayed.response) == shown(response)
+    assert replayed.response.pending_embedding_count == response.pending_embedding_count
+    assert replayed.identical, replayed
+
+
+async def test_an_answer_that_approximate_codes_found_replays(tmp_path: Path) -> None:
+    environment = {
+        **test_environment(),
+        "SKEIN_RECALL_HELD_EXACT_CHUNKS": "0",
+        # Whatever share of the neighbours the codes of so few vectors find.
+        "SKEIN_RECALL_HELD_LEAST_RECALL": "0",
+    }
+    async with running_cluster(tmp_path, environment, form="one") as cluster:
+        tenant = await cluster.new_tenant()
+        await set_policy(tenant, recall_receipts="all", audit_query_text=True)
+        ids = [await remember(tenant, f"The {topic} of house {number}.") for number, topic in enumerate(TOPICS * 5)]
+        response = await recall_with_receipt(tenant, "the kettle of the house", min_relevance=0)
+        while response.dense_path != "approximate":
+            await asyncio.sleep(0.05)
+            response = await recall(tenant, "the kettle of the house", min_relevance=0)
+
+        for memory_id in ids[::3]:
+            await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=memory_id))
+        await remember(tenant, "The kettle stands in the house of the kettles.")
+        replayed = await replay(tenant, response)
+
+    assert shown(replayed.response) == shown(response)
+    assert replayed.response.dense_path == "approximate"
+    assert replayed.identical, replayed
+
+
+async def test_an_answer_of_another_formula_is_shown_and_not_called_the_same(cluster: Cluster, tenant: Tenant) -> None:
+    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
+    for topic in TOPICS:
+        await remember(tenant, f"The {topic} belongs to the mill.")
+    response = await recall_with_receipt(tenant, "the kettle of the mill", min_relevance=0)
+    before = await replay(tenant, response)
+    await _sign_as_formula(cluster, tenant, response.receipt_id, "scores-1999-12")
+
+    after = await replay(tenant, response)
+
+    assert before.identical
+    assert [(gap.reason, gap.name) for gap in after.gaps] == [(pb.REPLAY_GAP_REASON_FORMULA_CHANGED, "scores-1999-12")]
+    assert shown(after.response) == shown(response)
+    assert not after.identical
+
+
+async def _sign_as_formula(cluster: Cluster, tenant: Tenant, receipt_id: str, formula: str) -> None:
+    """Make a receipt that of a version of Skein that ranked by another formula, with a valid signature."""
+    token = await identity(cluster, tenant.api_key)
+    async with cluster.superuser() as connection, cluster.direct("auth") as channel:
+        row: tuple[str, UUID] = (receipt_id, tenant.tenant_id)
+        read = "SELECT content FROM recall.receipts WHERE receipt_id = $1 AND tenant_id = $2"
+        content = pb.ReceiptContent.FromString(await connection.fetchval(read, *row))
+        content.formula = formula
+        signed = content.SerializeToString(deterministic=True)
+        request = certificates_pb2.SignRecallReceiptsRequest(
+            receipt_ids=[bytes.fromhex(receipt_id.replace("-", ""))], digests=[hashlib.sha256(signed).digest()]
+        )
+        response = await auth_pb2_grpc.AuthInternalServiceStub(channel).SignRecallReceipts(
+            request, metadata=(("authorization", f"Bearer {token}"),)
+        )
+        await connection.execute(
+            "UPDATE recall.receipts SET content = $3, key_id = $4, signature = $5"
+            " WHERE receipt_id = $1 AND tenant_id = $2",
+            *row,
+            signed,
+            response.key_id,
+            response.signatures[0],
+        )
