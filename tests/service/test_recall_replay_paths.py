@@ -14,7 +14,7 @@ from fix_world import identity
 from skein.auth.v1 import auth_pb2_grpc, certificates_pb2
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
-from skein.session.v1 import session_pb2
+from skein.session.v1 import session_pb2, states_pb2
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,6 +103,31 @@ async def test_an_answer_of_another_formula_is_shown_and_not_called_the_same(clu
     assert [(gap.reason, gap.name) for gap in after.gaps] == [(pb.REPLAY_GAP_REASON_FORMULA_CHANGED, "scores-1999-12")]
     assert shown(after.response) == shown(response)
     assert not after.identical
+
+
+async def test_a_replay_says_that_what_stood_beside_the_hits_was_purged(tenant: Tenant) -> None:
+    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
+    await remember(tenant, "The lantern hangs in the cellar.")
+    role = session_pb2.MESSAGE_ROLE_USER
+    messages = [
+        session_pb2.Message(role=role, content=content)
+        for content in ("Where does the kettle of the mill stand?", "In the attic.", "Then bring it down.")
+    ]
+    request = session_pb2.AppendMessagesRequest(session_id="s", messages=messages, create_session=True)
+    question_id = (await tenant.sessions.AppendMessages(request)).messages[0].message_id
+    about_cellar = await recall_with_receipt(tenant, "the cellar", kinds=[pb.ITEM_KIND_MEMORY])
+    about_attic = await recall_with_receipt(tenant, "the attic", min_relevance=0, limit=1)
+
+    await tenant.sessions.PurgeMessages(states_pb2.PurgeMessagesRequest(message_ids=[question_id]))
+    unaffected, affected = await replay(tenant, about_cellar), await replay(tenant, about_attic)
+
+    assert question_id not in [hit.item_id for hit in about_attic.hits]
+    assert unaffected.identical, unaffected
+    assert not affected.identical
+    assert [(gap.reason, gap.count, list(gap.item_ids)) for gap in affected.gaps] == [
+        (pb.REPLAY_GAP_REASON_OTHERS_PURGED, 1, [])
+    ]
+    assert [hit.item_id for hit in affected.response.hits] == [hit.item_id for hit in about_attic.hits]
 
 
 async def _sign_as_formula(cluster: Cluster, tenant: Tenant, receipt_id: str, formula: str) -> None:

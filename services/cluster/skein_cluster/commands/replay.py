@@ -39,7 +39,8 @@ def replay_command(receipt_id: str, query: str, environment: dict[str, str], *, 
         _print_hits(response.response.hits)
     for gap in () if as_json else response.gaps:
         reason = recall_pb2.ReplayGapReason.Name(gap.reason).removeprefix("REPLAY_GAP_REASON_").lower()
-        output.echo(f"missing: {reason} {' '.join([gap.name, *gap.item_ids]).strip()}", err=True)
+        details = [gap.name, str(gap.count or ""), *gap.item_ids]
+        output.echo(f"missing: {reason} {' '.join(filter(None, details))}", err=True)
     if not response.identical:
         message = "The answer of then cannot be had in full." if response.gaps else "The answer is not the same."
         raise CommandError(message, ExitCode.REFUSED)

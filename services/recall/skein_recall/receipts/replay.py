@@ -203,6 +203,7 @@ def _compared(
         if item_id in items.rows and (hit is None or not _is_same(content, index, hit)):
             differing.append(item_id)
     present = [item_id for item_id in expected_ids if item_id in items.rows]
+    other_count = result.purged_count - (len(expected_ids) - len(present))
     if len(present) == len(expected_ids):
         # The answer of then had the hits that fit a response too.
         fitting = result.hits[: len(search_convert.response(pb.RecallResponse, result).hits)]
@@ -211,6 +212,8 @@ def _compared(
         is_approximate = content.dense_path == "approximate"
         differing += [] if is_approximate else [hit.item.item_id for hit in others]
         differing += _misplaced(content, found, present)
+    if differing and other_count > 0:
+        gaps = [*gaps, pb.ReplayGap(reason=pb.REPLAY_GAP_REASON_OTHERS_PURGED, count=other_count)]
     response = search_convert.response(
         pb.RecallResponse,
         replace(

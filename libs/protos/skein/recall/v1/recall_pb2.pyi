@@ -39,6 +39,7 @@ class ReplayGapReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REPLAY_GAP_REASON_HISTORY_ENDED: _ClassVar[ReplayGapReason]
     REPLAY_GAP_REASON_ITEMS_ARCHIVED: _ClassVar[ReplayGapReason]
     REPLAY_GAP_REASON_PACKER_CHANGED: _ClassVar[ReplayGapReason]
+    REPLAY_GAP_REASON_OTHERS_PURGED: _ClassVar[ReplayGapReason]
 
 class QueryExpansionReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -75,6 +76,7 @@ REPLAY_GAP_REASON_FORMULA_CHANGED: ReplayGapReason
 REPLAY_GAP_REASON_HISTORY_ENDED: ReplayGapReason
 REPLAY_GAP_REASON_ITEMS_ARCHIVED: ReplayGapReason
 REPLAY_GAP_REASON_PACKER_CHANGED: ReplayGapReason
+REPLAY_GAP_REASON_OTHERS_PURGED: ReplayGapReason
 QUERY_EXPANSION_REASON_UNSPECIFIED: QueryExpansionReason
 QUERY_EXPANSION_REASON_ALIAS: QueryExpansionReason
 QUERY_EXPANSION_REASON_TYPO: QueryExpansionReason
@@ -300,14 +302,16 @@ class ReplayRecallRequest(_message.Message):
     def __init__(self, receipt_id: _Optional[str] = ..., query: _Optional[str] = ..., embedding: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class ReplayGap(_message.Message):
-    __slots__ = ("reason", "item_ids", "name")
+    __slots__ = ("reason", "item_ids", "name", "count")
     REASON_FIELD_NUMBER: _ClassVar[int]
     ITEM_IDS_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
     reason: ReplayGapReason
     item_ids: _containers.RepeatedScalarFieldContainer[str]
     name: str
-    def __init__(self, reason: _Optional[_Union[ReplayGapReason, str]] = ..., item_ids: _Optional[_Iterable[str]] = ..., name: _Optional[str] = ...) -> None: ...
+    count: int
+    def __init__(self, reason: _Optional[_Union[ReplayGapReason, str]] = ..., item_ids: _Optional[_Iterable[str]] = ..., name: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
 
 class ReplayRecallResponse(_message.Message):
     __slots__ = ("response", "identical", "gaps", "differing_ids", "query_unverified")
