@@ -55,7 +55,7 @@ async def connection(cluster: Cluster) -> AsyncIterator[asyncpg.Connection[async
         await connection.close()
 
 
-@pytest.mark.parametrize("spaces", [1, 17_000], ids=["short", "longer than one visit embeds"])
+@pytest.mark.parametrize("spaces", [1, 70_000], ids=["short texts", "a text that is embedded alone"])
 async def test_a_large_batch_of_memories_is_found_by_meaning_soon(busy_worker: Cluster, spaces: int) -> None:
     tenant = await busy_worker.new_tenant()
     memories = [memory_pb2.Memory(content=f"Note number {number} about gardening") for number in range(LARGE_BATCH - 1)]

@@ -6,7 +6,6 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-import grpc
 from grpc import aio
 from prometheus_client import Counter, Gauge
 
@@ -44,7 +43,11 @@ _ITEMS_PER_VISIT = 8
 _CHARACTERS_PER_VISIT = 16_000
 # The pause after a scan, in durations of the scan, so that scans take at most a fifth of one worker.
 _PAUSE_FACTOR = 4
+# Characters of the texts of one call of a job, but for an item that is longer and comes alone.
+_CHARACTERS_PER_CALL = 64_000
 _CALL_SECONDS = 120.0
+# Without an idle core the longest text takes minutes, and after a timeout it starts from its beginning.
+_LONG_ITEM_SECONDS = 900.0
 
 log = logs.get("worker")
 
@@ -118,25 +121,31 @@ class BacklogJobs:
         tenant_id = payload.decode()
         loop = asyncio.get_running_loop()
         end = loop.time() + self._settings.turn_seconds
-        batch = self._settings.backlog_batch
         while loop.time() < end and not stop.is_set():
             try:
-                response = await self._index(tenant_id, batch)
+                response = await self._index(
+                    tenant_id, self._settings.backlog_batch, max_characters=_CHARACTERS_PER_CALL
+                )
+                if response.more and response.indexed_count == 0:
+                    # The oldest item is longer.
+                    response = await self._index(tenant_id, 1, seconds=_LONG_ITEM_SECONDS)
             except aio.AioRpcError as error:
-                if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED and batch > 1:
-                    # Fewer long texts fit into one call.
-                    batch //= 2
-                    continue
                 log.warning("backlog_interrupted", tenant_id=tenant_id, code=error.code().name)
                 return
             if not response.more or response.indexed_count == 0:
                 return
 
     async def _index(
-        self, tenant_id: str, limit: int = 0, *, max_characters: int = 0, count_only: bool = False
+        self,
+        tenant_id: str,
+        limit: int = 0,
+        *,
+        max_characters: int = 0,
+        count_only: bool = False,
+        seconds: float = _CALL_SECONDS,
     ) -> recall_pb2.IndexBacklogResponse:
         request = recall_pb2.IndexBacklogRequest(limit=limit, max_characters=max_characters, count_only=count_only)
-        async with self._system.as_system(tenant_id=tenant_id, seconds=_CALL_SECONDS):
+        async with self._system.as_system(tenant_id=tenant_id, seconds=seconds):
             response = await self._index_service.IndexBacklog(request)
         INDEXED.inc(response.indexed_count)
         oldest = response.oldest_pending_time.ToMilliseconds() / 1000
