@@ -122,7 +122,7 @@ class SignedReceipt:
     content: bytes
     key_id: str
     signature: bytes
-    # A salt and a serialized RecallRequest without its text; None after an erasure.
+    # A salt and a serialized ReceiptRequest; None after an erasure.
     request: bytes | None
     # None: a digest of the text is in the content, or the text was erased.
     query: str | None
@@ -154,9 +154,9 @@ class SignedReceipt:
         return content
 
     @property
-    def recall_request(self) -> pb.RecallRequest | None:
-        """The request without its text; None after an erasure. Verify before."""
-        return None if self.request is None else pb.RecallRequest.FromString(self.request[SALT_BYTES:])
+    def receipt_request(self) -> pb.ReceiptRequest | None:
+        """The request without its text, and what it searched for; None after an erasure. Verify before."""
+        return None if self.request is None else pb.ReceiptRequest.FromString(self.request[SALT_BYTES:])
 
     def file(self) -> str:
         """Return the receipt as a file."""

@@ -47,7 +47,8 @@ def unsigned_receipt(answer: RecordedAnswer, query_secret: bytes, *, seconds: fl
     has_embedding = bool(request.embedding)
     if not answer.keeps_query:
         request.ClearField("embedding")
-    salted = secrets.token_bytes(document.SALT_BYTES) + request.SerializeToString(deterministic=True)
+    receipt_request = pb.ReceiptRequest(request=request, term_documents=_term_documents(answer))
+    salted = secrets.token_bytes(document.SALT_BYTES) + receipt_request.SerializeToString(deterministic=True)
     content = _content(answer)
     if answer.keeps_query:
         kept_query: str | None = query
@@ -153,9 +154,16 @@ def is_formula_known(content: pb.ReceiptContent) -> bool:
     return content.formula.endswith(f"-{ranking.VERSION}")
 
 
-def pins(content: pb.ReceiptContent, unseen_times: tuple[datetime, ...], *, is_incomplete: bool) -> SearchPins:
+def pins(
+    content: pb.ReceiptContent,
+    unseen_times: tuple[datetime, ...],
+    *,
+    term_documents: Iterable[int] = (),
+    is_incomplete: bool = False,
+) -> SearchPins:
     """Return what a replay of a receipt takes from it.
 
+    `term_documents` are those of its request; none after an erasure, when there is no search.
     `is_incomplete`: items of the answer were purged, by which the relevance of the others was measured.
     """
     name = content.formula.rpartition("-")[0]
@@ -179,7 +187,7 @@ def pins(content: pb.ReceiptContent, unseen_times: tuple[datetime, ...], *, is_i
         has_vector=not content.dense_unavailable,
         corpus_documents=content.corpus_documents,
         corpus_length=content.corpus_length,
-        term_documents=tuple(content.term_documents),
+        term_documents=tuple(term_documents),
         entity_ids=frozenset(entity_ids(content)),
     )
 
@@ -201,6 +209,7 @@ def bare_response(content: pb.ReceiptContent, rows: Mapping[UUID, ItemRow]) -> p
 
 def receipt(signed: SignedReceipt, content: pb.ReceiptContent) -> pb.RecallReceipt:
     """Convert a verified receipt."""
+    request = signed.receipt_request
     return pb.RecallReceipt(
         receipt_id=str(signed.receipt_id),
         tenant_id=str(signed.tenant_id),
@@ -210,8 +219,9 @@ def receipt(signed: SignedReceipt, content: pb.ReceiptContent) -> pb.RecallRecei
         signature=signed.signature,
         key_id=signed.key_id,
         query=signed.query or "",
-        request=signed.recall_request,
-        request_erased=signed.request is None,
+        request=None if request is None else request.request,
+        term_documents=() if request is None else request.term_documents,
+        request_erased=request is None,
         document=signed.file(),
         principal=principal(content),
         hits=_hits(content),
@@ -309,9 +319,15 @@ def _content(answer: RecordedAnswer) -> pb.ReceiptContent:
     if terms is not None:
         content.corpus_documents = terms.corpus_documents
         content.corpus_length = round(terms.mean_length * terms.corpus_documents)
-        content.term_documents.extend(terms.counts[term] for term in sorted(terms.counts))
     _write_hits(content, _shown_hits(answer))
     return content
+
+
+def _term_documents(answer: RecordedAnswer) -> list[int]:
+    """Return the documents of each searched term, in order of the terms."""
+    basis = answer.result.basis
+    terms = None if basis is None else basis.terms
+    return [] if terms is None else [terms.counts[term] for term in sorted(terms.counts)]
 
 
 def _shown_hits(answer: RecordedAnswer) -> Sequence[SearchHit]:

@@ -80,17 +80,19 @@ def _unknown_inputs(first: ReadReceipt, second: ReadReceipt) -> list[str]:
 def _changed_inputs(first: ReadReceipt, second: ReadReceipt) -> list[str]:
     one, other = first.content, second.content
     is_query_equal = (first.signed.query, one.query_digest) == (second.signed.query, other.query_digest)
-    requests = [None if each.signed.request is None else each.signed.recall_request for each in (first, second)]
+    requests = [each.signed.receipt_request or pb.ReceiptRequest() for each in (first, second)]
+    has_requests = first.signed.request is not None and second.signed.request is not None
+    terms = [list(request.term_documents) if has_requests else [] for request in requests]
     compared = {
         "query": is_query_equal,
-        "request": requests[0] == requests[1],
+        "request": requests[0].request == requests[1].request,
         "principal": convert.principal(one) == convert.principal(other),
         "model": one.model == other.model,
         "formula": one.formula == other.formula,
         "weights": list(one.weights) == list(other.weights),
         "language": one.search_language == other.search_language,
-        "corpus": (one.corpus_documents, one.corpus_length, list(one.term_documents))
-        == (other.corpus_documents, other.corpus_length, list(other.term_documents)),
+        "corpus": (one.corpus_documents, one.corpus_length, terms[0])
+        == (other.corpus_documents, other.corpus_length, terms[1]),
         "vector": one.dense_unavailable == other.dense_unavailable,
     }
     return [name for name, is_equal in compared.items() if not is_equal]

@@ -106,18 +106,24 @@ class RecallReplayer:
         seconds: float,
     ) -> Replay:
         """Replay an answer without what was recorded at `unseen_times`. Raises NotKnownThen."""
-        pins = convert.pins(content, unseen_times, is_incomplete=False)
+        pins = convert.pins(content, unseen_times)
         items = await self._read_items(signed.tenant_id, content, pins)
         gaps = await self._item_gaps(signed.tenant_id, items.missing_ids)
-        request = signed.recall_request
-        if request is None:
+        receipt_request = signed.receipt_request
+        if receipt_request is None:
             gaps.append(pb.ReplayGap(reason=pb.REPLAY_GAP_REASON_REQUEST_ERASED))
         elif not convert.is_formula_known(content):
             gaps.append(pb.ReplayGap(reason=pb.REPLAY_GAP_REASON_FORMULA_CHANGED, name=content.formula))
         else:
+            request = receipt_request.request
             is_verified = await self._complete(request, signed, content, query, embedding)
             try:
-                pins = convert.pins(content, unseen_times, is_incomplete=bool(items.missing_ids))
+                pins = convert.pins(
+                    content,
+                    unseen_times,
+                    term_documents=receipt_request.term_documents,
+                    is_incomplete=bool(items.missing_ids),
+                )
                 query_ = replace(
                     search_convert.recall_query(request, at=now()), as_of_time=convert.position_time(content)
                 )

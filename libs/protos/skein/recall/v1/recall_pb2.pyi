@@ -396,7 +396,7 @@ class ItemChange(_message.Message):
     def __init__(self, event_id: _Optional[int] = ..., event_type: _Optional[str] = ..., principal: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class RecallReceipt(_message.Message):
-    __slots__ = ("receipt_id", "tenant_id", "create_time", "statement", "content", "signature", "key_id", "query", "request", "request_erased", "document", "principal", "hits", "context")
+    __slots__ = ("receipt_id", "tenant_id", "create_time", "statement", "content", "signature", "key_id", "query", "request", "request_erased", "document", "principal", "hits", "context", "term_documents")
     RECEIPT_ID_FIELD_NUMBER: _ClassVar[int]
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
@@ -411,6 +411,7 @@ class RecallReceipt(_message.Message):
     PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
     HITS_FIELD_NUMBER: _ClassVar[int]
     CONTEXT_FIELD_NUMBER: _ClassVar[int]
+    TERM_DOCUMENTS_FIELD_NUMBER: _ClassVar[int]
     receipt_id: str
     tenant_id: str
     create_time: _timestamp_pb2.Timestamp
@@ -425,7 +426,8 @@ class RecallReceipt(_message.Message):
     principal: str
     hits: _containers.RepeatedCompositeFieldContainer[ReceiptHit]
     context: ContextReceipt
-    def __init__(self, receipt_id: _Optional[str] = ..., tenant_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., statement: _Optional[_Union[ReceiptContent, _Mapping]] = ..., content: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., key_id: _Optional[str] = ..., query: _Optional[str] = ..., request: _Optional[_Union[RecallRequest, _Mapping]] = ..., request_erased: _Optional[bool] = ..., document: _Optional[str] = ..., principal: _Optional[str] = ..., hits: _Optional[_Iterable[_Union[ReceiptHit, _Mapping]]] = ..., context: _Optional[_Union[ContextReceipt, _Mapping]] = ...) -> None: ...
+    term_documents: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, receipt_id: _Optional[str] = ..., tenant_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., statement: _Optional[_Union[ReceiptContent, _Mapping]] = ..., content: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., key_id: _Optional[str] = ..., query: _Optional[str] = ..., request: _Optional[_Union[RecallRequest, _Mapping]] = ..., request_erased: _Optional[bool] = ..., document: _Optional[str] = ..., principal: _Optional[str] = ..., hits: _Optional[_Iterable[_Union[ReceiptHit, _Mapping]]] = ..., context: _Optional[_Union[ContextReceipt, _Mapping]] = ..., term_documents: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ReceiptHit(_message.Message):
     __slots__ = ("kind", "item_id", "revision", "score", "signals")
@@ -511,8 +513,16 @@ class ItemPin(_message.Message):
     create_time: _timestamp_pb2.Timestamp
     def __init__(self, item_id: _Optional[str] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
+class ReceiptRequest(_message.Message):
+    __slots__ = ("request", "term_documents")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    TERM_DOCUMENTS_FIELD_NUMBER: _ClassVar[int]
+    request: RecallRequest
+    term_documents: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, request: _Optional[_Union[RecallRequest, _Mapping]] = ..., term_documents: _Optional[_Iterable[int]] = ...) -> None: ...
+
 class ReceiptContent(_message.Message):
-    __slots__ = ("principal_kind", "principal_id", "time_microseconds", "duration_microseconds", "snapshot_start", "snapshot_size", "snapshot_gaps", "request_digest", "query_digest", "query_key_check", "model", "formula", "dense_path", "weights", "similarity_floor", "similarity_ceiling", "search_language", "min_relevance", "min_best_relevance", "dense_unavailable", "pending_embedding_count", "corpus_documents", "corpus_length", "term_documents", "entity_ids", "item_ids", "revisions", "flags", "scores", "dense", "context", "lexical", "reply", "length", "date", "trust", "filter_truncated", "nothing_relevant", "calibrated")
+    __slots__ = ("principal_kind", "principal_id", "time_microseconds", "duration_microseconds", "snapshot_start", "snapshot_size", "snapshot_gaps", "request_digest", "query_digest", "query_key_check", "model", "formula", "dense_path", "weights", "similarity_floor", "similarity_ceiling", "search_language", "min_relevance", "min_best_relevance", "dense_unavailable", "pending_embedding_count", "corpus_documents", "corpus_length", "entity_ids", "item_ids", "revisions", "flags", "scores", "dense", "context", "lexical", "reply", "length", "date", "trust", "filter_truncated", "nothing_relevant", "calibrated")
     PRINCIPAL_KIND_FIELD_NUMBER: _ClassVar[int]
     PRINCIPAL_ID_FIELD_NUMBER: _ClassVar[int]
     TIME_MICROSECONDS_FIELD_NUMBER: _ClassVar[int]
@@ -536,7 +546,6 @@ class ReceiptContent(_message.Message):
     PENDING_EMBEDDING_COUNT_FIELD_NUMBER: _ClassVar[int]
     CORPUS_DOCUMENTS_FIELD_NUMBER: _ClassVar[int]
     CORPUS_LENGTH_FIELD_NUMBER: _ClassVar[int]
-    TERM_DOCUMENTS_FIELD_NUMBER: _ClassVar[int]
     ENTITY_IDS_FIELD_NUMBER: _ClassVar[int]
     ITEM_IDS_FIELD_NUMBER: _ClassVar[int]
     REVISIONS_FIELD_NUMBER: _ClassVar[int]
@@ -575,7 +584,6 @@ class ReceiptContent(_message.Message):
     pending_embedding_count: int
     corpus_documents: int
     corpus_length: int
-    term_documents: _containers.RepeatedScalarFieldContainer[int]
     entity_ids: bytes
     item_ids: bytes
     revisions: _containers.RepeatedScalarFieldContainer[int]
@@ -591,7 +599,7 @@ class ReceiptContent(_message.Message):
     filter_truncated: bool
     nothing_relevant: bool
     calibrated: bool
-    def __init__(self, principal_kind: _Optional[str] = ..., principal_id: _Optional[bytes] = ..., time_microseconds: _Optional[int] = ..., duration_microseconds: _Optional[int] = ..., snapshot_start: _Optional[int] = ..., snapshot_size: _Optional[int] = ..., snapshot_gaps: _Optional[_Iterable[int]] = ..., request_digest: _Optional[bytes] = ..., query_digest: _Optional[bytes] = ..., query_key_check: _Optional[bytes] = ..., model: _Optional[str] = ..., formula: _Optional[str] = ..., dense_path: _Optional[str] = ..., weights: _Optional[_Iterable[float]] = ..., similarity_floor: _Optional[float] = ..., similarity_ceiling: _Optional[float] = ..., search_language: _Optional[str] = ..., min_relevance: _Optional[float] = ..., min_best_relevance: _Optional[float] = ..., dense_unavailable: _Optional[bool] = ..., pending_embedding_count: _Optional[int] = ..., corpus_documents: _Optional[int] = ..., corpus_length: _Optional[int] = ..., term_documents: _Optional[_Iterable[int]] = ..., entity_ids: _Optional[bytes] = ..., item_ids: _Optional[bytes] = ..., revisions: _Optional[_Iterable[int]] = ..., flags: _Optional[bytes] = ..., scores: _Optional[_Iterable[float]] = ..., dense: _Optional[_Iterable[float]] = ..., context: _Optional[_Iterable[float]] = ..., lexical: _Optional[_Iterable[float]] = ..., reply: _Optional[_Iterable[float]] = ..., length: _Optional[_Iterable[int]] = ..., date: _Optional[_Iterable[float]] = ..., trust: _Optional[_Iterable[float]] = ..., filter_truncated: _Optional[bool] = ..., nothing_relevant: _Optional[bool] = ..., calibrated: _Optional[bool] = ...) -> None: ...
+    def __init__(self, principal_kind: _Optional[str] = ..., principal_id: _Optional[bytes] = ..., time_microseconds: _Optional[int] = ..., duration_microseconds: _Optional[int] = ..., snapshot_start: _Optional[int] = ..., snapshot_size: _Optional[int] = ..., snapshot_gaps: _Optional[_Iterable[int]] = ..., request_digest: _Optional[bytes] = ..., query_digest: _Optional[bytes] = ..., query_key_check: _Optional[bytes] = ..., model: _Optional[str] = ..., formula: _Optional[str] = ..., dense_path: _Optional[str] = ..., weights: _Optional[_Iterable[float]] = ..., similarity_floor: _Optional[float] = ..., similarity_ceiling: _Optional[float] = ..., search_language: _Optional[str] = ..., min_relevance: _Optional[float] = ..., min_best_relevance: _Optional[float] = ..., dense_unavailable: _Optional[bool] = ..., pending_embedding_count: _Optional[int] = ..., corpus_documents: _Optional[int] = ..., corpus_length: _Optional[int] = ..., entity_ids: _Optional[bytes] = ..., item_ids: _Optional[bytes] = ..., revisions: _Optional[_Iterable[int]] = ..., flags: _Optional[bytes] = ..., scores: _Optional[_Iterable[float]] = ..., dense: _Optional[_Iterable[float]] = ..., context: _Optional[_Iterable[float]] = ..., lexical: _Optional[_Iterable[float]] = ..., reply: _Optional[_Iterable[float]] = ..., length: _Optional[_Iterable[int]] = ..., date: _Optional[_Iterable[float]] = ..., trust: _Optional[_Iterable[float]] = ..., filter_truncated: _Optional[bool] = ..., nothing_relevant: _Optional[bool] = ..., calibrated: _Optional[bool] = ...) -> None: ...
 
 class QueryExpansion(_message.Message):
     __slots__ = ("written", "read_as", "reason")
