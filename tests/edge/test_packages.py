@@ -110,7 +110,8 @@ class Environment:
         """Install a package and those of ours that it requires from DIST, everything else from the index."""
         ours = with_required(package)
         uv("venv", "--python", sys.executable, str(self.folder))
-        offline = ("--no-index", "--find-links", str(DIST), "--no-build", "--no-deps")
+        # uv's cache may hold what an earlier clone at this path built: the versions are the same.
+        offline = ("--no-cache", "--no-index", "--find-links", str(DIST), "--no-build", "--no-deps")
         uv("pip", "install", "--python", self.python, *offline, *sorted(ours))
         others = {
             str(requirement).partition(";")[0]
