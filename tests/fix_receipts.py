@@ -10,6 +10,7 @@ from fix_models import until
 from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import access_log_pb2, memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
+from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_kit.erasure_certificates import key_set
 
@@ -43,6 +44,20 @@ async def recall_with_receipt(tenant: Stubs, query: str, **fields: Any) -> pb.Re
         if response.receipt_id:
             return response
         await asyncio.sleep(0.05)
+
+
+async def recall_beside_a_purged_message(tenant: Tenant) -> pb.RecallResponse:
+    """Return an answer with one hit, a message; the message before it, by which it was measured, is purged."""
+    messages = [
+        session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content=content)
+        for content in ("Where does the kettle of the mill stand?", "In the attic.", "Then bring it down.")
+    ]
+    request = session_pb2.AppendMessagesRequest(session_id="s", messages=messages, create_session=True)
+    question_id = (await tenant.sessions.AppendMessages(request)).messages[0].message_id
+    response = await recall_with_receipt(tenant, "the attic", min_relevance=0, limit=1)
+    assert question_id not in [hit.item_id for hit in response.hits]
+    await tenant.sessions.PurgeMessages(states_pb2.PurgeMessagesRequest(message_ids=[question_id]))
+    return response
 
 
 async def get_receipt(tenant: Stubs, receipt_id: str) -> pb.RecallReceipt:

@@ -9,7 +9,7 @@ import pytest
 from fix_cluster import test_environment
 from fix_command import skein
 from fix_contexts import build_with_receipt, context_request, replay_context
-from fix_receipts import recall_with_receipt, remember, set_policy
+from fix_receipts import recall_beside_a_purged_message, recall_with_receipt, remember, set_policy
 
 from skein.memory.v1 import memory_pb2
 from skein_cluster.cli.exit_codes import ExitCode
@@ -51,6 +51,16 @@ async def test_replay_prints_the_text_of_a_context_and_the_hits_of_a_recall(
     assert of_recall.code == ExitCode.OK
     assert "The kettle is red." in of_recall.out
     assert "Receipt " in packed.err
+
+
+async def test_replay_says_why_an_answer_is_not_the_same(tenant: Tenant, environment: dict[str, str]) -> None:
+    response = await recall_beside_a_purged_message(tenant)
+
+    run = await skein("replay", response.receipt_id, environment=environment)
+
+    assert run.code == ExitCode.REFUSED
+    assert "missing: others_purged 1\n" in run.err
+    assert "In the attic." in run.out
 
 
 async def test_the_file_of_a_context_is_verified_offline_and_a_changed_one_is_not(

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fix_console import BrowserSession
-from fix_receipts import get_context_receipt, get_receipt, recall_with_receipt, remember, set_policy
+from fix_receipts import (
+    get_context_receipt,
+    get_receipt,
+    recall_beside_a_purged_message,
+    recall_with_receipt,
+    remember,
+    set_policy,
+)
 from fix_web import PASSWORD, new_person
 
 from skein.gateway.v1 import gateway_pb2
@@ -124,6 +131,15 @@ async def test_a_replay_names_what_cannot_be_had_any_more(web: BrowserSession, t
     assert "Items of the answer were purged since: 1 of 2 hits, marked below." in alert
     assert f"<code>{purged}</code>" in replayed.text
     assert replayed.text.count(">purged since<") == 1
+
+
+async def test_a_replay_says_how_many_others_were_purged(web: BrowserSession, tenant: Tenant) -> None:
+    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
+    receipt_id = (await recall_beside_a_purged_message(tenant)).receipt_id
+
+    replayed = await web.submit(await web.page("receipt", id=receipt_id), "receipt", decision="replay")
+
+    assert "Items that the answer had not were purged or archived since: 1." in of_role(replayed, "alert")
 
 
 async def test_a_replay_asks_for_a_text_that_is_not_stored(web: BrowserSession, tenant: Tenant) -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 import pytest
+from fix_models import until
 
 from skein_cluster.embedded.account import Account
 from skein_cluster.embedded.data_dir import delete_data_dir
@@ -447,9 +448,10 @@ async def test_a_start_that_takes_too_long_is_ended(folder: Path) -> None:
             pass
 
     # What the server itself had started ends a moment after it.
-    async with asyncio.timeout(30):
-        while processes_naming(folder / "data"):
-            await asyncio.sleep(0.05)
+    async def is_gone() -> bool:
+        return not processes_naming(folder / "data")
+
+    await until(is_gone)
 
 
 @MADE

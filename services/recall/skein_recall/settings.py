@@ -6,6 +6,7 @@ import dataclasses
 from typing import ClassVar
 
 from skein_kit.settings import SettingInvalid, Settings
+from skein_recall.embedded_model.bulk_threads import LOWEST_PRIORITY
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -50,7 +51,13 @@ class RecallSettings(Settings):
     settle_seconds: float = 15.0
 
     def __post_init__(self) -> None:
-        """Raise SettingInvalid when registries may be cached for longer than the settling takes."""
+        """Raise SettingInvalid when registries may be cached for longer than the settling takes.
+
+        And when threads that embed bulk requests would come before those that serve calls.
+        """
+        if not 0 <= self.embedder_bulk_nice <= LOWEST_PRIORITY:
+            message = f"Set SKEIN_RECALL_EMBEDDER_BULK_NICE to a number from 0 to {LOWEST_PRIORITY}."
+            raise SettingInvalid(message)
         if self.settle_seconds < self.models_seconds:
             message = "Set SKEIN_RECALL_SETTLE_SECONDS to at least SKEIN_RECALL_MODELS_SECONDS."
             raise SettingInvalid(message)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-_LOWEST_PRIORITY: Final = 19
+# The nice value of the lowest priority.
+LOWEST_PRIORITY: Final = 19
 # Quota and period of a container, in microseconds; "max" instead of a quota where there is none.
 _CPU_QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")
 
@@ -40,7 +41,10 @@ class BulkThreads:
             # A sandbox may forbid it.
             with suppress(OSError):
                 nice = os.getpriority(os.PRIO_PROCESS, 0) + self.nice_step
-                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), min(nice, _LOWEST_PRIORITY))
+                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), min(nice, LOWEST_PRIORITY))
+
+
+DEFAULT_BULK_THREADS: Final = BulkThreads()
 
 
 def available_cores(cores: int, quota_file: Path = _CPU_QUOTA) -> int:

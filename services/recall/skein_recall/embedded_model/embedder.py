@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol, Self
 import numpy as np
 
 from skein_recall.embedded_model import chunks as chunking
-from skein_recall.embedded_model.bulk_threads import BulkThreads
+from skein_recall.embedded_model.bulk_threads import DEFAULT_BULK_THREADS, BulkThreads
 from skein_recall.embedded_model.descriptions import DIMENSIONS, MINILM
 from skein_recall.embedded_model.encoder import SPECIAL_TOKENS, WINDOW, Encoder
 
@@ -86,7 +86,7 @@ class LocalEmbedder:
         self,
         loaded: Encoder,
         *,
-        bulk_threads: BulkThreads = BulkThreads(),  # noqa: B008 - it is frozen.
+        bulk_threads: BulkThreads = DEFAULT_BULK_THREADS,
         hooks: EmbedderHooks | None = None,
     ) -> None:
         """Use a loaded model; see `load`."""
@@ -99,7 +99,7 @@ class LocalEmbedder:
         description: EncoderDescription = MINILM,
         *,
         threads: int = 1,
-        bulk_threads: BulkThreads = BulkThreads(),  # noqa: B008 - it is frozen.
+        bulk_threads: BulkThreads = DEFAULT_BULK_THREADS,
         hooks: EmbedderHooks | None = None,
     ) -> Self:
         """Load the weights and prepare the graph; blocks for about 0.2 s. Raises WeightsUnavailable.
@@ -252,7 +252,7 @@ class Batcher:
         model: Model,
         hooks: EmbedderHooks | None = None,
         *,
-        bulk_threads: BulkThreads = BulkThreads(),  # noqa: B008 - it is frozen.
+        bulk_threads: BulkThreads = DEFAULT_BULK_THREADS,
     ) -> None:
         """The threads start with the first texts. See `LocalEmbedder.load`."""
         self._model = model

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
-from skein_recall.embedded_model.bulk_threads import BulkThreads
+from skein_recall.embedded_model.bulk_threads import DEFAULT_BULK_THREADS, BulkThreads
 from skein_recall.embedded_model.descriptions import EMBEDDED_MODELS
 from skein_recall.embedded_model.embedder import EmbedderHooks, LocalEmbedder
 
@@ -21,7 +21,7 @@ class LocalEmbedders:
         self,
         *,
         threads: int = 1,
-        bulk_threads: BulkThreads = BulkThreads(),  # noqa: B008 - it is frozen.
+        bulk_threads: BulkThreads = DEFAULT_BULK_THREADS,
         hooks: EmbedderHooks | None = None,
     ) -> None:
         """See `LocalEmbedder.load`."""
