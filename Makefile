@@ -19,14 +19,17 @@ WORKERS ?= 3
 SHARED := --dist worksteal
 # Each of these takes whole files: what a file of tests/edge builds is built once.
 EDGE_WORKERS := 2
-# What must hold for one process and for one process per service alike: every RPC, and whatever passes from one service to
-# another. The rest is within a service, or starts what it needs itself, as most tests of the gateway alone do.
-BOTH_FORMS := tests/cluster/test_isolation.py tests/cluster/test_remember.py \
+# What must hold for one process and for one process per service alike: whatever passes from one service to another. The
+# rest is within a service, or starts what it needs itself, as most tests of the gateway alone do.
+BOTH_FORMS_FAST := $(addprefix tests/service/test_,isolation.py repeated_requests.py)
+BOTH_FORMS := tests/system/test_gateway_forwarding.py \
 	$(addprefix tests/service/test_,auth_exchange.py auth_revocation.py gateway_grpc.py gateway_forget.py \
-	gateway_forwarding.py gateway_framing.py gateway_http.py gateway_remember.py memory_create.py oauth_http.py pc2.py \
-	rate_limits.py recall_cluster.py repeated_requests.py session_append.py sign_in.py tenancy_agents.py worker.py)
-# Fewer, because each starts a process for each service.
-BOTH_FORMS_WORKERS := 3
+	gateway_framing.py gateway_http.py gateway_remember.py memory_create.py oauth_http.py pc2.py rate_limits.py \
+	recall_cluster.py remember.py session_append.py sign_in.py tenancy_agents.py worker.py)
+# What `make test` leaves to other tiers, or runs against a process for each service alone.
+FAST := --ignore=tests/edge --ignore=tests/system $(if $(filter tests,$(TESTS)),$(addprefix --ignore=,$(BOTH_FORMS_FAST)))
+# `make test-system SAMPLE=1` and `make test-edge SAMPLE=1` run one test of each area, as a landing does.
+SAMPLED := $(if $(SAMPLE),and essential)
 
 # An environment that was made for another path (a moved or copied clone) is made again.
 ifneq ($(shell test "$$(cat .venv/ready 2>/dev/null)" = "$$(pwd)" && echo yes),yes)
@@ -50,17 +53,38 @@ cluster: .venv/ready ## Keep the whole cluster up, one process per service, unti
 	@$(SKEIN) cluster $(addprefix --replicas ,$(REPLICAS))
 
 .PHONY: test
-test: .venv/ready ## Run every test but tests/edge (TESTS=tests/unit runs a part, WORKERS=1 one at a time)
-	@$(PYTHON) -m pytest -n $(WORKERS) $(SHARED) $(TESTS) --ignore=tests/edge
+test: .venv/ready ## Run the fast tests (TESTS=tests/unit runs a part, WORKERS=1 one at a time)
+	@$(PYTHON) -m pytest -n $(WORKERS) $(SHARED) -m "not system" $(FAST) $(TESTS)
 ifeq ($(TESTS),tests)
-	@echo "The same against a process for each service:"
-	@SKEIN_TEST_FORM=many $(PYTHON) -m pytest -n $(BOTH_FORMS_WORKERS) $(SHARED) $(BOTH_FORMS)
+	@echo "Isolation and repeated requests against a process for each service:"
+	@SKEIN_TEST_FORM=many $(PYTHON) -m pytest -n 2 --dist loadfile -m "not system" $(BOTH_FORMS_FAST)
+endif
+
+.PHONY: test-system
+test-system: .venv/ready ## Run the tests that start, kill, flood or restore processes, and the long ones (SAMPLE=1: one of each area)
+	@$(PYTHON) -m pytest -n $(WORKERS) $(SHARED) -m "system $(SAMPLED)" tests --ignore=tests/edge
+ifndef SAMPLE
+	@$(PYTHON) -m pytest -n $(WORKERS) $(SHARED) $(BOTH_FORMS_FAST)
+	@echo "What passes between services against a process for each:"
+	@SKEIN_TEST_FORM=many $(PYTHON) -m pytest -n $(WORKERS) $(SHARED) $(BOTH_FORMS)
 endif
 
 .PHONY: test-edge
-test-edge: .venv/ready .edge/schemathesis/ready .edge/site/ready .edge/frameworks/ready .edge/typescript/ready ## Fetch promtool and the like into .edge and run the tests that need them
+test-edge: .venv/ready .edge/site/ready .edge/typescript/ready $(if $(SAMPLE),,.edge/schemathesis/ready .edge/frameworks/ready) ## Fetch promtool and the like into .edge and run the tests that need them (SAMPLE=1: the essentials)
 	@deploy/edge-tools.sh
-	@PATH="$$(pwd)/.edge/usr/bin:$$PATH" $(PYTHON) -m pytest -n $(EDGE_WORKERS) --dist loadfile --no-loadscope-reorder tests/edge
+	@PATH="$$(pwd)/.edge/usr/bin:$$PATH" $(PYTHON) -m pytest -n $(EDGE_WORKERS) --dist loadfile --no-loadscope-reorder -m "edge $(SAMPLED)" tests/edge
+
+.PHONY: test-all
+test-all: export SKEIN_TEST_EXAMPLES := 200
+test-all: test test-system test-edge ## Run every test: what a change must pass before its issue is closed
+
+.PHONY: test-changed
+test-changed: .venv/ready ## Run the fast tests that the difference from main touches (BASE=COMMIT, TIER=system|edge|all)
+	@$(PYTHON) tests/tools/changed.py $(if $(BASE),--base $(BASE)) $(if $(TIER),--tier $(TIER)) -- -n $(WORKERS) $(SHARED)
+
+.PHONY: defects
+defects: .venv/ready ## Plant each seeded defect in a copy and say which tier of the tests finds it (takes an hour)
+	@$(PYTHON) tests/tools/defects.py
 
 .PHONY: check
 check: .venv/ready ## Lint, types, layers, contract, drift of stubs and reference; changes nothing

@@ -1,4 +1,4 @@
-"""Write the tables of deploy/migrating.md from the claims in tests/schema/seed_coverage.toml."""
+"""Write the tables of deploy/migrating.md from the claims in deploy/migrating.toml."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-COVERAGE = ROOT / "tests/schema/seed_coverage.toml"
+COVERAGE = ROOT / "deploy/migrating.toml"
 GUIDE = ROOT / "deploy/migrating.md"
 # What follows this line is written, not edited.
-MARK = "<!-- Written by `make manifests` from tests/schema/seed_coverage.toml: what follows is not edited here. -->"
+MARK = "<!-- Written by `make manifests` from deploy/migrating.toml: what follows is not edited here. -->"
 SYSTEMS = {
     "000": "Duyetbot memory",
     "001": "MemoryVault",
@@ -29,7 +29,7 @@ def guide() -> str:
 
 
 def _system(number: str, title: str, groups: dict[str, Any]) -> str:
-    verbs = [(item, "; ".join(filter(None, map(_in_words, entries)))) for item, entries in groups["verbs"].items()]
+    verbs = [(item, "; ".join(map(_in_words, entries))) for item, entries in groups["verbs"].items()]
     tables = [(f"`{name}`", _messages(items)) for name, items in groups.items() if _is_table(items)]
     notes = [
         (f"`{path}`" if _is_table(items) else path, item, entry.split(": ", 1)[1])
@@ -69,7 +69,7 @@ def _messages(items: dict[str, list[str]]) -> str:
 
 
 def _in_words(entry: str) -> str:
-    """Return an entry in the guide's words; "" for a test, which the claims name."""
+    """Return an entry in the guide's words."""
     kind, _, name = entry.partition(" ")
     match kind:
         case "rpc":
@@ -81,8 +81,6 @@ def _in_words(entry: str) -> str:
             return f"`{name}`"
         case "differs:" | "not":
             return entry.split(": ", 1)[1]
-        case "test":
-            return ""
         case _:
             return f"{kind} `{name}`"
 

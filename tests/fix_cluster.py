@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import asyncpg
 import pytest
+from fix_calls import Calls
 from fix_external_postgres import cluster_database, database_environment
 from fix_layers import LAYER, switch_off_row_level_security
 from fix_tenants import TenantStock
@@ -186,7 +187,7 @@ class AuthorizedChannel:
 
 
 @dataclass(frozen=True)
-class Stubs:
+class Stubs(Calls):
     """Every public service, called through the gateway with one credential."""
 
     channel: aio.Channel

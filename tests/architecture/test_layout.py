@@ -7,6 +7,7 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
 from fix_catalogue import over
 
 from skein_cluster import registry
@@ -18,6 +19,7 @@ TOP_LEVEL = {
     "protos", "libs", "services", "deploy", "docs", "tests", ".ci", ".github",
     "README.md", "Makefile", "docker-compose.yml", "buf.yaml", "buf.gen.yaml", "CONTRIBUTING.md", "SECURITY.md",
     "pyproject.toml", "requirements.in", "requirements.lock", "excludes.txt", "LICENSE", "CHANGELOG.md", ".gitignore",
+    ".pre-commit-config.yaml",
     ".dockerignore",
 }  # fmt: skip
 MAX_FILE_LINES = 600
@@ -64,6 +66,7 @@ def test_nothing_unexpected_lies_at_the_top() -> None:
     assert {path.relative_to(ROOT).parts[0] for path in FILES} - TOP_LEVEL == set()
 
 
+@pytest.mark.system
 @over(
     "path", [path for path in OURS if not path.name.startswith("test_")], name=lambda path: str(path.relative_to(ROOT))
 )
@@ -82,6 +85,7 @@ def test_no_file_grows_past_a_sitting() -> None:
     assert {str(path.relative_to(ROOT)): count for path, count in lines.items() if count > longest(path)} == {}
 
 
+@pytest.mark.system
 def test_no_file_names_a_package_index_or_a_place_of_one_machine() -> None:
     forbidden = re.compile(
         r"pypi\.org|pythonhosted|registry\.npmjs|deb\.debian|index-url"

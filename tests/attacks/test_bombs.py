@@ -242,6 +242,7 @@ def test_a_file_of_a_backup_that_is_on_no_other_list_is_refused_before_it_is_rea
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.system
 def test_a_line_of_an_import_that_never_ends_is_read_in_pieces(tmp_path: Path) -> None:
     file = tmp_path / "export.jsonl"
     with file.open("wb") as written:
@@ -257,6 +258,7 @@ def test_a_line_of_an_import_that_never_ends_is_read_in_pieces(tmp_path: Path) -
     assert results[1].where == "line 2"
 
 
+@pytest.mark.system
 def test_an_archive_of_an_import_that_inflates_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
     zeros = bytes(MEBIBYTE)
     with zipfile.ZipFile(tmp_path / "bank.zip", "w", zipfile.ZIP_DEFLATED) as archive:
@@ -293,6 +295,7 @@ def odd_imports() -> list[str]:
     return [form.replace("%s", value) for form in forms for value in values]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "form", [snapshots_pb2.IMPORT_FORMAT_SKEIN_EXPORT_V1, snapshots_pb2.IMPORT_FORMAT_MEMORYVAULT_EXPORT_V1]
 )

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import asyncpg
 import numpy as np
+import pytest
 from fix_attacks import attack_size
 from fix_cluster import test_environment
 from fix_disk import files_holding, spellings, write_anew
@@ -278,6 +279,8 @@ async def statistics_with(connection: Connection, text: str) -> list[str]:
     return [row[0] for row in rows]
 
 
+@pytest.mark.system
+@pytest.mark.essential
 async def test_no_byte_of_a_forgotten_person_is_left_once_dead_rows_and_the_log_are_gone() -> None:
     person = a_person()
     with open_folder() as folder:

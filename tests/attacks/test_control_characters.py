@@ -64,6 +64,7 @@ def test_a_log_has_one_line_of_plain_ascii_for_each_event(log_stream: io.StringI
     assert not re.search("[\x00-\x09\x0b-\x1f]", text)
 
 
+@pytest.mark.system
 async def test_the_command_shows_what_was_written_and_a_terminal_does_nothing(
     tenant: Tenant, environment: dict[str, str]
 ) -> None:

@@ -27,9 +27,9 @@ CONDITIONS = 50
 FIFTY = " OR ".join(f'content:"needle {number}"' for number in range(CONDITIONS))
 FORTY_NINE = FIFTY.partition(" OR ")[2]
 DEADLINE_SECONDS = 300.0
-SHORT_DEADLINE_SECONDS = 0.15
-# Reads that are cut off; a few of them are all that a tenant may have at once.
-MAX_CUT_OFF_READS = 30
+SHORT_DEADLINE_SECONDS = 0.25
+# A few reads that are cut off are all that a tenant may have at once; on a slow machine some do not get as far.
+MAX_CUT_OFF_READS = 200
 # The most memories of one page: those that fit, and the one that passes the budget.
 MAX_PAGE_MEMORIES = MAX_SHARE_OF_CALL // (CHARACTERS * CONDITIONS) + 1
 
@@ -78,6 +78,7 @@ async def test_a_page_ends_where_its_conditions_have_scanned_enough(full_tenant:
     assert token or result == 1
 
 
+@pytest.mark.system
 async def test_a_tenant_that_scans_more_than_its_share_is_refused_and_told_when_to_come_back(
     full_tenant: Tenant, other_tenant: Tenant
 ) -> None:
@@ -100,6 +101,7 @@ async def test_a_tenant_that_scans_more_than_its_share_is_refused_and_told_when_
     assert not (await other_tenant.memory.ListMemories(listing(FIFTY))).memories
 
 
+@pytest.mark.system
 async def test_a_recall_whose_condition_would_scan_too_much_is_refused(full_tenant: Tenant) -> None:
     request = recall_pb2.RecallRequest(
         query="note", mode=recall_pb2.SEARCH_MODE_KEYWORD, filter=memory_pb2.MemoryFilter(where=FIFTY)
@@ -109,6 +111,7 @@ async def test_a_recall_whose_condition_would_scan_too_much_is_refused(full_tena
         await full_tenant.recall.Recall(request, timeout=DEADLINE_SECONDS)
 
 
+@pytest.mark.system
 async def test_a_recall_whose_condition_would_scan_too_many_messages_is_refused(
     cluster: Cluster, tenant: Tenant, other_tenant: Tenant
 ) -> None:
@@ -148,17 +151,24 @@ async def test_a_recall_whose_condition_would_scan_too_many_messages_is_refused(
     assert not (await recall(other_tenant, FIFTY)).hits
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("order_by", ["", "importance desc"])
-async def test_reads_that_are_cut_off_count_as_much_as_those_that_end(full_tenant: Tenant, order_by: str) -> None:
+async def test_reads_that_are_cut_off_count_as_much_as_those_that_end(
+    cluster: Cluster, full_tenant: Tenant, order_by: str
+) -> None:
     codes: list[grpc.StatusCode] = []
-    # Each scans for longer than this, and its deadline cuts it off.
-    while EXHAUSTED not in codes and len(codes) < MAX_CUT_OFF_READS:
-        try:
-            await full_tenant.memory.ListMemories(listing(FIFTY, order_by=order_by), timeout=SHORT_DEADLINE_SECONDS)
-        except aio.AioRpcError as error:
-            codes.append(error.code())
-        else:
-            codes.append(grpc.StatusCode.OK)
+    connection = await superuser(cluster)
+    try:
+        async with connection.transaction():
+            # No scan can end before its deadline, on a machine of any speed.
+            await connection.execute("LOCK TABLE memory.memories IN ACCESS EXCLUSIVE MODE")
+            while EXHAUSTED not in codes and len(codes) < MAX_CUT_OFF_READS:
+                with pytest.raises(aio.AioRpcError) as caught:
+                    await full_tenant.memory.ListMemories(
+                        listing(FIFTY, order_by=order_by), timeout=SHORT_DEADLINE_SECONDS
+                    )
+                codes.append(caught.value.code())
+    finally:
+        await connection.close()
 
-    assert grpc.StatusCode.DEADLINE_EXCEEDED in codes
-    assert codes[-1] is EXHAUSTED
+    assert set(codes) == {grpc.StatusCode.DEADLINE_EXCEEDED, EXHAUSTED}

@@ -135,6 +135,7 @@ def test_a_watch_takes_no_step_for_each_letter_of_a_long_text() -> None:
     assert steps < 50 * 100
 
 
+@pytest.mark.system
 def test_letters_become_small_each_by_itself() -> None:
     letters = "".join(chr(code) for code in range(1, 0x110000) if not 0xD800 <= code < 0xE000)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, cast
 
+import pytest
 from bench.falsehoods import MAX_LOST_SHARE, MAX_PREFERRED_SHARE, TRUST, Claim, add_liar, attack, choose
 from fix_attacks import attack_size
 
@@ -54,6 +55,7 @@ def test_the_same_seed_gives_the_same_falsehoods_and_none_is_the_truth() -> None
     assert all(one.claim.truth not in one.texts and len(set(one.texts)) == len(one.texts) for one in chosen)
 
 
+@pytest.mark.system
 async def test_a_distrusted_agent_brings_no_falsehood_past_the_truth_and_costs_no_evidence(
     cluster: Cluster, tenant: Tenant
 ) -> None:

@@ -135,6 +135,7 @@ async def every_form(web: Web, stranger: Web, tenant: Tenant) -> list[FilledForm
 PAGES = ("keys", "policy", "conflicts", "blocks", "webhooks", "members", "start", "jobs", "approvals")
 
 
+@pytest.mark.system
 async def test_no_form_of_another_site_does_anything(web: Web, stranger: Web, tenant: Tenant, person: Person) -> None:
     await furnished(tenant)
     forms = await every_form(web, stranger, tenant)
@@ -229,6 +230,7 @@ async def test_a_planted_key_of_the_console_is_replaced_by_the_sign_in(
     assert person.email in found.text
 
 
+@pytest.mark.system
 async def test_signing_out_leaves_a_copied_cookie_without_worth(web: Web, stranger: Web) -> None:
     client_id = (await web.register())["client_id"]
     url = authorize_url(client_id, Pkce())

@@ -126,6 +126,7 @@ async def test_invented_keys_cost_neither_a_query_nor_an_event_each(
     assert 1 <= await events_from(database, address) <= attack_size(2, 5)
 
 
+@pytest.mark.system
 async def test_auth_itself_refuses_invented_keys_without_a_query(cluster: Cluster, tenant: Tenant) -> None:
     before, forged = lookups(), invented(tenant, attack_size(100, 5_000))
 
@@ -139,6 +140,7 @@ async def test_auth_itself_refuses_invented_keys_without_a_query(cluster: Cluste
     assert lookups() - before < len(forged) / 2
 
 
+@pytest.mark.system
 async def test_credentials_that_only_auth_can_check_cost_their_source_alone(cluster: Cluster, tenant: Tenant) -> None:
     # Half as many again as one source may present at once.
     count = attack_size(15 * UNPROVEN_PER_SECOND, 20_000)
@@ -182,6 +184,7 @@ def tokens(count: int) -> list[str]:
     ]
 
 
+@pytest.mark.system
 async def test_tokens_that_name_our_signing_key_need_its_signature(cluster: Cluster, address: str) -> None:
     purpose = auth_pb2.SIGNING_KEY_PURPOSE_ACCESS
     keys = await cluster.anonymous.auth.ListSigningKeys(auth_pb2.ListSigningKeysRequest(purpose=purpose))
@@ -199,6 +202,7 @@ async def test_tokens_that_name_our_signing_key_need_its_signature(cluster: Clus
     assert queries(*names) - before < count / 2
 
 
+@pytest.mark.system
 async def test_unknown_signing_keys_make_auth_read_its_own_a_few_times_a_second(cluster: Cluster) -> None:
     forged = tokens(attack_size(40, 2_000))
     before, started = queries("list_signing_keys"), time.monotonic()
@@ -219,6 +223,7 @@ async def test_unknown_signing_keys_make_auth_read_its_own_a_few_times_a_second(
     assert queries("list_signing_keys") - before <= most
 
 
+@pytest.mark.system
 async def test_a_revoked_key_costs_one_look_however_often_it_comes(cluster: Cluster, tenant: Tenant) -> None:
     made = await tenant.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="ended"))
     await tenant.auth.RevokeApiKey(auth_pb2.RevokeApiKeyRequest(api_key_id=made.api_key.api_key_id))

@@ -46,6 +46,8 @@ async def create_rows(tenant: Tenant, content: str) -> dict[str, str]:
     return {"memory_id": first, "other_memory_id": second, "session_id": session.session_id}
 
 
+@pytest.mark.system
+@pytest.mark.essential
 @pytest.mark.timeout(3600)
 async def test_no_message_finds_a_defect_or_anything_of_another_tenant(
     cluster: Cluster, tenant: Tenant, assistant: Assistant, log: io.StringIO

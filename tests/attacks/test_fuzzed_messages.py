@@ -32,6 +32,8 @@ async def fuzzer(cluster: Cluster) -> Fuzzer:
     return await Fuzzer.create(cluster)
 
 
+@pytest.mark.system
+@pytest.mark.essential
 @pytest.mark.timeout(3600)
 async def test_no_message_finds_a_defect_or_anything_of_another_tenant(cluster: Cluster, fuzzer: Fuzzer) -> None:
     await fuzzer.finish_rescores()

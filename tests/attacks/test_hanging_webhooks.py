@@ -172,6 +172,7 @@ async def test_webhooks_are_delivered_while_every_webhook_of_other_tenants_hangs
         assert busy == pb.TestWebhookResponse(error="busy")
 
 
+@pytest.mark.system
 async def test_a_destination_shared_with_attackers_has_a_slot_for_everybody(memory_server: MemoryServer) -> None:
     async with (
         listening(hangs=True) as shared,
@@ -190,6 +191,7 @@ async def test_a_destination_shared_with_attackers_has_a_slot_for_everybody(memo
         await shared.wait_asked(4 * 4 + 2)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("answer", [b"503 Service Unavailable", b"not http"])
 async def test_a_destination_that_fails_is_left_alone_until_one_delivery_finds_it_well(
     memory_server: MemoryServer, answer: bytes
@@ -224,6 +226,7 @@ async def test_a_destination_that_fails_is_left_alone_until_one_delivery_finds_i
         assert not (await read(memory_server, webhook_id)).HasField("retry_time")
 
 
+@pytest.mark.system
 async def test_a_request_that_is_refused_does_not_hold_up_other_webhooks_of_its_receiver(
     memory_server: MemoryServer,
 ) -> None:
@@ -239,6 +242,7 @@ async def test_a_request_that_is_refused_does_not_hold_up_other_webhooks_of_its_
         assert not (await read(memory_server, webhook_id)).HasField("retry_time")
 
 
+@pytest.mark.system
 async def test_another_address_and_a_retry_by_hand_end_the_pause(memory_server: MemoryServer) -> None:
     async with (
         listening(answer=b"503 Oh") as failing,
@@ -264,6 +268,7 @@ async def test_another_address_and_a_retry_by_hand_end_the_pause(memory_server: 
         assert (last.delivered_count, good.request_count) == (5, 5)
 
 
+@pytest.mark.system
 async def test_a_process_that_stops_gives_back_what_hangs(memory_server: MemoryServer) -> None:
     async with listening(hangs=True) as receiver:
         async with memory_server.serving(**SETTINGS, SKEIN_OUTBOUND_ALLOW=receiver.origin):
@@ -285,6 +290,7 @@ async def test_a_process_that_stops_gives_back_what_hangs(memory_server: MemoryS
         assert (answer.delivered_count, delivery.attempt_count) == (1, 1)
 
 
+@pytest.mark.system
 async def test_a_tenant_has_no_more_than_its_quota_of_webhooks(memory_server: MemoryServer) -> None:
     async with memory_server.serving(**SETTINGS), memory_server.channel() as channel:
         history = history_pb2_grpc.HistoryServiceStub(channel)

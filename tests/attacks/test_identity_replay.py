@@ -187,6 +187,7 @@ async def test_an_identity_acts_in_its_own_tenant_whatever_its_bearer_names(
     assert not response.memories
 
 
+@pytest.mark.system
 async def test_public_credentials_open_no_service_behind_the_gateway(
     cluster: Cluster, tenant: Tenant, account: Account
 ) -> None:
@@ -199,6 +200,7 @@ async def test_public_credentials_open_no_service_behind_the_gateway(
                 assert await refusal(channel, path, credential) == INVALID
 
 
+@pytest.mark.system
 async def test_no_identity_that_differs_from_what_auth_signs_is_taken(
     cluster: Cluster, keyring: Keyring, tenant: Tenant
 ) -> None:

@@ -117,6 +117,7 @@ async def test_public_service_account_ids_do_not_lock_their_service_account_out(
     assert (answer.status_code, answer.json()["token_type"]) == (200, "Bearer")
 
 
+@pytest.mark.system
 async def test_a_source_has_ten_guesses_and_the_owner_has_all_others(
     direct_auth: auth_pb2_grpc.AuthServiceAsyncStub, account: Account
 ) -> None:
@@ -164,6 +165,7 @@ async def test_a_browser_that_signed_in_before_is_not_locked_out_by_its_own_addr
     assert {"HttpOnly", "SameSite=lax", "Path=/"} <= {part.strip() for part in cookie.split(";")}
 
 
+@pytest.mark.system
 async def test_right_credentials_pass_an_address_whose_failures_are_used_up(database: TestDatabase) -> None:
     """As behind a proxy that SKEIN_TRUSTED_PROXIES does not name: all callers have one address."""
     address = came_from("192.0.2.1")
@@ -190,6 +192,7 @@ async def test_right_credentials_pass_an_address_whose_failures_are_used_up(data
         assert refusals[0] == 2 * GUESSES
 
 
+@pytest.mark.system
 async def test_a_flood_of_sign_ins_from_one_source_leaves_turns_for_others(database: TestDatabase) -> None:
     slow = {"SKEIN_PASSWORD_HASH_MEMORY_KIB": "8192", "SKEIN_PASSWORD_HASH_ITERATIONS": "4"}
     narrow = {"SKEIN_PASSWORD_HASH_THREADS": "1", "SKEIN_PASSWORD_HASH_WAITING": "4"}

@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, cast
 
 import grpc
+import pytest
 from fix_attacks import attack_size
 from fix_cluster import Cluster
 from grpc import aio
@@ -77,6 +78,7 @@ async def test_a_connection_has_so_many_watches_and_reflections_on_every_service
         assert first[0].status == SERVING, service
 
 
+@pytest.mark.system
 async def test_an_address_has_so_many_watches_and_health_is_checked_meanwhile(cluster: Cluster) -> None:
     connections = attack_size(MAX_STREAMS_PER_ADDRESS // MAX_WATCHES_PER_CONNECTION + 2, MAX_WATCHES)
     async with AsyncExitStack() as stack:

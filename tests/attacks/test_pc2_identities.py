@@ -119,6 +119,7 @@ async def test_two_admitted_clients_with_one_identity_get_their_own_answers(
         assert await share_identity(assistant, port, *secrets) == (0, 0)
 
 
+@pytest.mark.system
 async def test_a_reply_to_a_disconnected_peer_does_not_reach_the_next_with_its_identity() -> None:
     # A gateway that accepts calls and never answers, so replies come late and in the order of the requests.
     with socket.create_server(("127.0.0.1", 0)) as silent:

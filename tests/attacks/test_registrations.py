@@ -81,6 +81,7 @@ async def test_a_stranger_s_share_leaves_room_for_others_until_all_is_full(auth:
     assert len(await kept(auth)) == IN_ALL
 
 
+@pytest.mark.system
 async def test_the_oldest_idle_client_of_a_network_makes_room_and_a_used_one_never(auth: AuthServer) -> None:
     app = await App.registered(auth.channel)
     person = await auth.sign_up()

@@ -84,6 +84,7 @@ async def test_a_key_that_is_nearly_right_is_refused_like_one_of_no_row(cluster:
     assert results[0][1:] == ("CREDENTIAL_INVALID", [1.0])
 
 
+@pytest.mark.system
 async def test_check_digits_that_are_nearly_right_are_refused_without_a_query(
     cluster: Cluster, direct: aio.Channel
 ) -> None:
@@ -115,6 +116,7 @@ async def test_a_tenants_key_is_refused_in_the_same_words_whatever_is_right_of_i
     assert results == [results[0]] * len(tried)
 
 
+@pytest.mark.system
 async def test_a_client_that_is_not_there_is_refused_like_one_with_another_secret(app: App) -> None:
     real = BearerToken.decode(clients.SECRET_PREFIX, app.secret)
     assert real is not None
@@ -158,6 +160,7 @@ async def test_a_refresh_token_that_is_nearly_right_ends_nothing_and_says_nothin
     assert (await refreshing(account.refresh_token)()).tokens.access_token
 
 
+@pytest.mark.system
 def test_no_secret_is_compared_character_by_character() -> None:
     """`==` ends at the first byte that differs; hmac.compare_digest does not."""
     results = []

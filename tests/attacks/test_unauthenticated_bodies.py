@@ -83,6 +83,7 @@ async def test_a_message_of_a_stranger_is_refused_before_it_is_read(cluster: Clu
     assert set(codes) == {grpc.StatusCode.UNAUTHENTICATED}
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("path", [GET_ME, SIGN_IN, CREATE])
 async def test_large_messages_of_strangers_take_a_bounded_memory(cluster: Cluster, path: str) -> None:
     # The cluster's own work, such as embedding, takes memory in some rounds; the attack takes it in each.
@@ -116,6 +117,7 @@ async def test_a_message_beyond_the_limit_is_refused_before_it_is_whole(tenant: 
     assert AUTHENTICATED_BODIES.used_bytes == 0
 
 
+@pytest.mark.system
 async def test_compressed_messages_are_refused_unread(cluster: Cluster, tenant: Tenant) -> None:
     bomb = bytes(64 * MEBIBYTE)
     gzipped: dict[str, Any] = {"compression": grpc.Compression.Gzip}
@@ -131,6 +133,7 @@ async def test_compressed_messages_are_refused_unread(cluster: Cluster, tenant: 
     assert ResourceUsage.of(os.getpid()).resident_bytes - before < MAX_GROWTH_BYTES
 
 
+@pytest.mark.system
 async def test_a_body_that_comes_slowly_yields_its_room_to_one_that_waits(cluster: Cluster) -> None:
     size = 5 * MEBIBYTE
     async with AsyncExitStack() as stack:

@@ -36,6 +36,7 @@ PATIENCE_SECONDS = 500.0
 FAULTS = ("console", "elsewhere", "wide", "faint", "unnamed", "small")
 
 
+@pytest.mark.essential
 @pytest.mark.timeout(600)
 async def test_people_find_their_way_through_the_console(cluster: Cluster, tenant: Tenant, tmp_path: Path) -> None:
     seeded = await furnished(tenant)

@@ -125,6 +125,7 @@ async def test_every_command_and_program_of_a_page_works(cluster: KeptCluster, p
     assert '"isError":true' not in printed.replace(" ", "")
 
 
+@pytest.mark.essential
 async def test_every_command_and_program_of_the_quickstart_works(cluster: KeptCluster) -> None:
     printed = await run_page(QUICKSTART, cluster)
 

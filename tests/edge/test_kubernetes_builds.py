@@ -73,6 +73,7 @@ def complaints(objects: list[dict[str, Any]], command: list[Any], **options: Any
     return payload
 
 
+@pytest.mark.essential
 def test_every_object_is_accepted_as_it_is_and_a_misspelt_field_would_be_noticed(objects: list[dict[str, Any]]) -> None:
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "plain"}, "dota": {}}
     cluster = {

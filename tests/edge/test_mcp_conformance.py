@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import httpx
+import pytest
 from fix_conformance import serve_conformance
 from fix_connections import limits
 from fix_node import command, version_of
@@ -127,6 +128,7 @@ async def with_credential(address: str, credential: str) -> AsyncIterator[str]:
             yield f"http://{here}/mcp"
 
 
+@pytest.mark.essential
 async def test_the_suite_finds_nothing_wrong_with_skeins_own_tools(cluster: Cluster, tenant: Tenant) -> None:
     results: dict[str, tuple[int, int]] = {}
     async with with_credential(cluster.addresses["http"], tenant.api_key) as url:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from fix_node import run, version_of
 from fix_web import REDIRECT, Web, new_person
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 SCRIPT = Path(__file__).with_name("oauth4webapi.mjs")
 
 
+@pytest.mark.essential
 async def test_oauth4webapi_finds_nothing_wrong(cluster: Cluster, tenant: Tenant) -> None:
     person = await new_person(cluster, tenant)
     made = await tenant.auth.CreateServiceAccount(

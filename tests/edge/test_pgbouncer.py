@@ -65,6 +65,7 @@ def environment_of(name: str, port: str, database: TestDatabase, ports: dict[str
     }
 
 
+@pytest.mark.essential
 async def test_a_cluster_behind_a_pooler_remembers_with_a_few_connections(
     database: TestDatabase, open_folder: Path, tmp_path: Path
 ) -> None:

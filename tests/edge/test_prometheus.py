@@ -69,10 +69,12 @@ def promtool(*arguments: str | Path, text: str | None = None) -> str:
 # Without a cluster.
 
 
+@pytest.mark.essential
 def test_the_configuration_is_valid() -> None:
     assert "SUCCESS" in promtool("check", "config", FOLDER / "prometheus.yml")
 
 
+@pytest.mark.essential
 def test_the_rules_are_valid_and_free_of_lint() -> None:
     promtool("check", "rules", "--lint=all", "--lint-fatal", *RULE_FILES)
 
@@ -110,6 +112,7 @@ async def monitored(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[M
         yield MonitoredCluster(cluster, address)
 
 
+@pytest.mark.essential
 async def test_every_process_is_scraped(monitored: MonitoredCluster) -> None:
     processes = monitored.cluster.admins
 

@@ -33,12 +33,14 @@ def pages() -> dict[str, str]:
     return {path.relative_to(SITE).as_posix(): path.read_text("utf-8") for path in SITE.rglob("*.html")}
 
 
+@pytest.mark.essential
 def test_a_page_of_each_reader_is_there(pages: dict[str, str]) -> None:
     expected = {f"docs/guides/{path.stem}.html" for path in (ROOT / "docs/guides").glob("*.md")}
 
     assert {"index.html", "docs/quickstart.html", "docs/operations.html", *expected} <= set(pages)
 
 
+@pytest.mark.essential
 def test_no_page_loads_anything_from_another_host(pages: dict[str, str]) -> None:
     loaded = re.compile(r"<(?:script|img|iframe)[^>]*\ssrc=[\"']?(?:https?:)?//|<link[^>]*\shref=[\"']?(?:https?:)?//")
 

@@ -126,6 +126,7 @@ async def test_it_repeats_what_the_python_client_repeats() -> None:
     assert {path: said.get(path) for path in expected} == expected
 
 
+@pytest.mark.essential
 async def test_it_stores_and_finds_over_grpc_and_http(cluster: Cluster, tenant: Tenant) -> None:
     expected = {
         "found": True,

@@ -113,6 +113,7 @@ END $$;
 """
 
 
+@pytest.mark.system
 async def test_the_script_goes_on_after_a_failure_and_places_each_table_once() -> None:
     async with password_server() as server:
         url = server.server.url(user="postgres", database="skein")

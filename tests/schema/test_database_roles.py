@@ -73,6 +73,7 @@ async def test_a_second_database_alters_no_role_that_is_there(server: PasswordSe
     assert await settings(server, "second") == (dict(SETTINGS) if citus else dict.fromkeys(SETTINGS))
 
 
+@pytest.mark.system
 async def test_databases_that_are_prepared_at_the_same_time_do_not_fail(server: PasswordServer) -> None:
     urls = [await created(server, f"at_once_{number}") for number in range(4)]
 
@@ -81,6 +82,7 @@ async def test_databases_that_are_prepared_at_the_same_time_do_not_fail(server: 
     assert await rights(server) == (True, True)
 
 
+@pytest.mark.system
 async def test_only_citus_lets_the_owner_log_in_and_bypass_row_level_security(server: PasswordServer) -> None:
     url = await created(server, "plain")
     await prepared(url)
@@ -92,6 +94,7 @@ async def test_only_citus_lets_the_owner_log_in_and_bypass_row_level_security(se
     assert (await rights(server), await settings(server, "plain")) == ((True, True), dict(SETTINGS))
 
 
+@pytest.mark.system
 async def test_a_migration_without_the_choice_takes_nothing_back(server: PasswordServer) -> None:
     url = await created(server, "kept")
     await prepared(url, citus=True)
@@ -101,6 +104,7 @@ async def test_a_migration_without_the_choice_takes_nothing_back(server: Passwor
     assert await rights(server) == (True, True)
 
 
+@pytest.mark.system
 async def test_the_owner_is_told_what_a_superuser_has_to_run_for_citus(server: PasswordServer) -> None:
     url = await created(server, "owned")
     await prepared(url)
@@ -119,6 +123,7 @@ async def test_the_owner_is_told_what_a_superuser_has_to_run_for_citus(server: P
     assert len(statements) == 1 + len(SETTINGS)
 
 
+@pytest.mark.system
 async def test_a_changed_password_becomes_that_of_the_role(server: PasswordServer) -> None:
     url = await created(server, "changed")
     await prepared(url, passwords=PASSWORDS)
@@ -130,6 +135,7 @@ async def test_a_changed_password_becomes_that_of_the_role(server: PasswordServe
     assert {name for name in after if after[name] != before[name]} == {"skein_memory"}
 
 
+@pytest.mark.system
 async def test_an_extension_elsewhere_than_in_public_is_refused(server: PasswordServer) -> None:
     url = await created(server, "elsewhere")
     async with server.superuser("elsewhere") as connection:

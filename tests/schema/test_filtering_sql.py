@@ -7,6 +7,7 @@ import json
 import uuid
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from fix_filtering import EXPRESSIONS, ITEM_EXPRESSIONS, MEMORIES
 from fix_filtering import MESSAGES as MESSAGE_ROWS
 from hypothesis import HealthCheck, Phase, given, settings
@@ -115,6 +116,7 @@ async def test_a_condition_holds_in_the_database_for_the_memories_that_it_holds_
             assert await passing(VERSIONS, expression) == expected, format_expression(expression)
 
 
+@pytest.mark.system
 async def test_a_condition_holds_in_the_database_for_the_messages_that_it_holds_for_in_python(
     database: TestDatabase,
 ) -> None:

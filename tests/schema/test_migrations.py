@@ -19,6 +19,7 @@ async def test_migrating_again_changes_nothing(database: TestDatabase) -> None:
     assert await migrate(database.url, registry.migrations(), registry.WITH_DATABASE) == []
 
 
+@pytest.mark.system
 async def test_two_migrations_at_once_apply_each_file_once(server: Server, template: str) -> None:
     assert template
     name = f"race_{uuid.uuid4().hex}"
@@ -89,6 +90,7 @@ async def test_months_are_made_once_also_by_several_at_a_time(database: TestData
     assert sorted(await asyncio.gather(*(make() for _ in range(4)))) == [False, False, False, True]
 
 
+@pytest.mark.system
 async def test_different_months_that_are_made_at_once_wait_for_each_other(database: TestDatabase) -> None:
     async def make(service: str, month: int) -> bool:
         async with database.role(service) as connection:

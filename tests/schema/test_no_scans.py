@@ -82,6 +82,8 @@ async def filled(database: TestDatabase) -> TestDatabase:
 
 
 # Filling takes most of it.
+@pytest.mark.system
+@pytest.mark.essential
 @pytest.mark.timeout(400)
 async def test_no_statement_reads_a_table_whole(filled: TestDatabase) -> None:
     async with filled.superuser() as connection:

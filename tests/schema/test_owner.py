@@ -58,6 +58,7 @@ async def test_the_owner_brings_a_prepared_database_to_the_newest_schema(prepare
     assert rows == 0
 
 
+@pytest.mark.system
 async def test_a_service_s_role_may_not_migrate(prepared: Server) -> None:
     with pytest.raises(MigrationError, match=OWNER):
         await migrate(prepared.url(user="skein_memory", database=DATABASE), registry.migrations(), ())

@@ -187,6 +187,7 @@ async def refused_soon(stubs: Stubs) -> None:
     assert result is grpc.StatusCode.UNAUTHENTICATED
 
 
+@pytest.mark.system
 async def test_keys_of_a_deleted_agent_are_refused_until_it_is_back(cluster: Cluster, tenant: Tenant) -> None:
     await make_agent(tenant)
     key = await tenant.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="k", agent_id="butler"))

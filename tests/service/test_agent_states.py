@@ -288,6 +288,7 @@ async def test_a_page_token_of_another_list_is_refused(tenant: Tenant) -> None:
             await tenant.sessions.ListAgentStates(request)
 
 
+@pytest.mark.system
 async def test_a_page_of_the_largest_states_fits_an_answer(tenant: Tenant) -> None:
     for number in range(16):
         await put(tenant, f"agent {number:02}", state_data=data(text="x" * 250_000))

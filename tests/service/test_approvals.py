@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import pytest
 from fix_cluster import Cluster, Stubs, Tenant, refused
+from fix_database import all_told
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.auth.v1 import auth_pb2
@@ -78,7 +79,8 @@ async def recalled(caller: Stubs, query: str) -> list[str]:
     return [hit.memory.content for hit in response.hits if hit.HasField("memory")]
 
 
-async def events_of(tenant: Tenant, *kinds: str) -> list[tuple[str, str]]:
+async def events_of(cluster: Cluster, tenant: Tenant, *kinds: str) -> list[tuple[str, str]]:
+    await all_told(cluster.postgres)
     filter_ = history_pb2.ChangeFilter(event_types=kinds)
     changes = (await tenant.history.ListChanges(history_pb2.ListChangesRequest(filter=filter_))).changes
     return [(change_.event_type, change_.entity_id) for change_ in changes]
@@ -376,7 +378,7 @@ async def test_no_other_tenant_sees_or_decides_what_waits(tenant: Tenant, agent:
     assert len(await pending(tenant)) == 1
 
 
-async def test_each_step_is_an_event_that_webhooks_may_choose(tenant: Tenant, agent: Stubs) -> None:
+async def test_each_step_is_an_event_that_webhooks_may_choose(cluster: Cluster, tenant: Tenant, agent: Stubs) -> None:
     kinds = ("memory_pending", "memory_approved", "memory_refused", "memory_pending_expired")
     webhook = webhooks_pb2.Webhook(display_name="w", event_types=kinds, webhook_url="https://hooks.invalid/")
     await tenant.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=webhook))
@@ -384,7 +386,7 @@ async def test_each_step_is_an_event_that_webhooks_may_choose(tenant: Tenant, ag
     await approve(tenant, first.memory_id)
     await refuse(tenant, second.memory_id)
 
-    assert sorted(await events_of(tenant, *kinds)) == sorted(
+    assert sorted(await events_of(cluster, tenant, *kinds)) == sorted(
         [
             ("memory_pending", first.memory_id),
             ("memory_pending", second.memory_id),
@@ -392,7 +394,7 @@ async def test_each_step_is_an_event_that_webhooks_may_choose(tenant: Tenant, ag
             ("memory_refused", second.memory_id),
         ]
     )
-    assert await events_of(tenant, "memory_created") == [("memory_created", first.memory_id)]
+    assert await events_of(cluster, tenant, "memory_created") == [("memory_created", first.memory_id)]
 
 
 async def test_an_erased_person_is_erased_from_what_waits(cluster: Cluster, tenant: Tenant, agent: Stubs) -> None:

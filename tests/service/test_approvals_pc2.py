@@ -74,6 +74,7 @@ async def test_the_orchestrator_is_told_that_its_change_waits(
     assert stored.content == "tea at four"
 
 
+@pytest.mark.system
 async def test_memories_that_are_created_together_wait_once_each(untrusted: Assistant, tenant: Tenant) -> None:
     requests = [untrusted.request("create", payload={"content": {"text": f"tea {n}"}}) for n in range(12)]
 

@@ -117,6 +117,7 @@ async def test_a_subject_that_has_failed_too_often_does_not_charge_the_others(at
     assert await succeeds(attempts, ("second_factor", "b@example.org"), ("identity", "192.0.2.2")) == "right"
 
 
+@pytest.mark.system
 async def test_a_burst_of_wrong_tries_is_limited_to_ten(pool: Database) -> None:
     """By two replicas at once, in the two orders that could make them wait for each other."""
     replicas = [AttemptLimiter(AttemptStore(pool), limits(AuthSettings())) for _ in range(2)]
@@ -142,6 +143,7 @@ async def test_a_burst_of_wrong_tries_is_limited_to_ten(pool: Database) -> None:
     assert answers == {"wrong": MAX_ATTEMPTS, "too many": 100 - MAX_ATTEMPTS}
 
 
+@pytest.mark.system
 async def test_a_burst_of_right_tries_from_one_address_waits_its_turn(pool: Database) -> None:
     attempts = AttemptLimiter(AttemptStore(pool), limits(AuthSettings()))
     at_once = most = 0

@@ -136,6 +136,7 @@ async def test_a_key_that_has_ended_already_is_refused(tenant: Tenant) -> None:
         await tenant.auth.CreateApiKey(request)
 
 
+@pytest.mark.system
 async def test_a_repeated_request_is_answered_although_its_key_has_expired(tenant: Tenant) -> None:
     request = key_for(request_id="r")
     # Later than a machine stands still: a key that has ended already is refused.
@@ -282,6 +283,7 @@ async def test_an_unknown_key_is_not_revoked(tenant: Tenant) -> None:
         await tenant.auth.RevokeApiKey(pb.RevokeApiKeyRequest(api_key_id=str(uuid.UUID(int=7))))
 
 
+@pytest.mark.system
 async def test_a_revoked_key_is_refused_soon_everywhere(cluster: Cluster, tenant: Tenant) -> None:
     made = await tenant.auth.CreateApiKey(key_for())
     revoked = cluster.with_key(made.secret)
@@ -342,6 +344,7 @@ async def test_introspection_of_a_key_that_has_ended_says_nothing(
         assert response == pb.IntrospectResponse(active=False)
 
 
+@pytest.mark.system
 async def test_introspection_of_a_deleted_tenant_s_key_says_nothing(cluster: Cluster) -> None:
     tenant = await cluster.new_tenant()
     async with cluster.direct("auth") as channel:

@@ -150,6 +150,7 @@ async def test_the_same_refused_credential_is_recorded_once_a_minute(events: Aud
     assert len(audit_events) == 3
 
 
+@pytest.mark.system
 async def test_callers_without_a_credential_cannot_fill_the_table(events: AuditStore) -> None:
     marker = uuid.uuid4()
     audit = AuditRecorder(events, lambda: 0.0)

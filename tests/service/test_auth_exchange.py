@@ -145,6 +145,7 @@ async def test_no_token_outlives_its_key(identity: rpc.AuthInternalServiceAsyncS
     assert answer.expire_time.ToNanoseconds() <= expires.ToNanoseconds()
 
 
+@pytest.mark.system
 async def test_keys_of_a_deleted_tenant_are_refused(
     cluster: Cluster, identity: rpc.AuthInternalServiceAsyncStub
 ) -> None:
@@ -164,6 +165,7 @@ async def test_keys_of_a_deleted_tenant_are_refused(
         await identity.Exchange(pb.ExchangeRequest(bearer=cluster.operator_key, tenant_id=str(tenant.tenant_id)))
 
 
+@pytest.mark.system
 async def test_a_deleted_tenant_is_refused_at_the_gateway_soon(cluster: Cluster) -> None:
     tenant = await cluster.new_tenant()
     await tenant.auth.GetMe(pb.GetMeRequest())
@@ -292,6 +294,7 @@ async def test_expired_rows_are_deleted_for_one_tenant(
     }
 
 
+@pytest.mark.system
 async def test_the_operator_s_answers_that_are_past_their_time_are_deleted_as_well(
     cluster: Cluster,
     channel: aio.Channel,

@@ -218,6 +218,7 @@ async def test_a_lost_role_is_lost_soon(cluster: Cluster, people: People, tenant
     await until(lambda: me(cluster, token, tenant), grpc.StatusCode.NOT_FOUND)
 
 
+@pytest.mark.system
 async def test_a_person_in_a_deleted_tenant_is_refused_soon(cluster: Cluster, people: People) -> None:
     tenant, account_id = await cluster.new_tenant(), await people.new()
     await people.join(account_id, tenant, "owner")
@@ -229,6 +230,7 @@ async def test_a_person_in_a_deleted_tenant_is_refused_soon(cluster: Cluster, pe
     await until(lambda: me(cluster, token, tenant), grpc.StatusCode.NOT_FOUND)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("what", ["sign-in", "account", "everything"])
 async def test_an_ended_sign_in_is_refused_soon(cluster: Cluster, people: People, what: str) -> None:
     account_id = await people.new()
@@ -312,6 +314,7 @@ async def test_an_application_acts_in_its_tenant_alone(
         await me(cluster, token, other_tenant)
 
 
+@pytest.mark.system
 async def test_an_application_of_a_former_member_is_refused_soon(
     cluster: Cluster, people: People, tenant: Tenant
 ) -> None:
@@ -325,6 +328,7 @@ async def test_an_application_of_a_former_member_is_refused_soon(
     await until(lambda: me(cluster, token), grpc.StatusCode.UNAUTHENTICATED)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("what", ["client_id", "tenant_id"])
 async def test_permissions_that_the_operator_takes_from_applications_end_soon(
     cluster: Cluster, people: People, tenant: Tenant, what: str
@@ -421,6 +425,7 @@ async def test_an_expired_token_is_refused_as_expired(cluster: Cluster, people: 
         await me(cluster, token)
 
 
+@pytest.mark.system
 async def test_a_token_that_a_stolen_key_signed_is_refused_soon(cluster: Cluster, people: People) -> None:
     token = (await people.signed_in(await people.new())).access_token
     await me(cluster, token)
@@ -435,6 +440,7 @@ async def test_a_token_that_a_stolen_key_signed_is_refused_soon(cluster: Cluster
 # Service accounts
 
 
+@pytest.mark.system
 async def test_a_service_accounts_token_does_what_its_key_may_do(
     cluster: Cluster, people: People, tenant: Tenant
 ) -> None:

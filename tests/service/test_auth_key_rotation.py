@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 import grpc
+import pytest
 from fix_auth import let_in_again
 from fix_cluster import SYSTEM_KEY, Cluster, Stubs, Tenant, refused
 from google.protobuf.duration_pb2 import Duration
@@ -72,6 +73,7 @@ async def test_a_successor_can_do_the_same_and_both_work_during_the_overlap(clus
     assert timedelta(hours=23) < remaining <= timedelta(days=1)
 
 
+@pytest.mark.system
 async def test_without_an_overlap_the_old_key_ends_at_once(cluster: Cluster, tenant: Tenant) -> None:
     old = await made(tenant, "memory.read")
     await cluster.with_key(old.secret).auth.GetMe(pb.GetMeRequest())
@@ -233,6 +235,7 @@ async def test_rotating_one_purpose_leaves_the_other(cluster: Cluster) -> None:
     assert next(iter(await listed(cluster))) == next(iter(before))
 
 
+@pytest.mark.system
 async def test_tokens_signed_by_a_stolen_key_are_refused_soon_everywhere(cluster: Cluster, tenant: Tenant) -> None:
     async with cluster.direct("auth") as channel, cluster.direct("memory") as elsewhere:
         token = (await rpc.AuthInternalServiceStub(channel).Exchange(pb.ExchangeRequest(bearer=tenant.api_key))).token

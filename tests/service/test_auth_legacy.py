@@ -81,6 +81,7 @@ async def test_it_acts_in_no_other_tenant(cluster: Cluster, tenant: Tenant, othe
         )
 
 
+@pytest.mark.system
 async def test_a_new_one_takes_the_place_of_the_old(cluster: Cluster, tenant: Tenant) -> None:
     old = await set_legacy_token(cluster, tenant)
     await cluster.with_key(old).auth.GetMe(auth_pb2.GetMeRequest())

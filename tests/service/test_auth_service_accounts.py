@@ -122,6 +122,7 @@ async def test_a_key_carries_no_more_than_its_creator_either(cluster: Cluster, t
     assert list(key.api_key.permissions) == ["memory.read"]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("what", ["permissions", "disabled", "deleted"])
 async def test_a_change_bounds_its_keys_soon(cluster: Cluster, tenant: Tenant, what: str) -> None:
     account = await made(tenant, "memory.read", "memory.write")

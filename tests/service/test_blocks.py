@@ -384,6 +384,7 @@ async def test_a_prompt_that_no_answer_can_hold_is_refused(tenant: Tenant) -> No
     assert len({block.block_id for block in (*page.blocks, *response.blocks)}) == 11
 
 
+@pytest.mark.system
 async def test_an_agent_carries_so_many_blocks_and_no_more(tenant: Tenant) -> None:
     await asyncio.gather(*(create(tenant, f"l{n}", agent_id="a") for n in range(100)))
 

@@ -268,6 +268,7 @@ async def test_a_cluster_that_does_not_answer_is_unavailable() -> None:
             await unreachable.recall("tea")
 
 
+@pytest.mark.system
 async def test_a_read_survives_a_service_that_is_away_for_a_moment(cluster: Cluster, tenant: Tenant) -> None:
     away = iter([True, True, False])
 

@@ -67,6 +67,7 @@ async def test_a_watch_that_is_refused_says_why(skein: Client) -> None:
     assert caught.value.request_id
 
 
+@pytest.mark.system
 async def test_a_session_is_followed_over_many_streams_until_it_ends(short: Cluster) -> None:
     tenant = await short.new_tenant()
     async with Client(endpoint=short.endpoint, api_key=tenant.api_key) as skein:

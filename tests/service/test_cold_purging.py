@@ -117,6 +117,7 @@ async def test_ids_and_a_filter_must_both_hold_in_cold_storage_too(tenant: Tenan
     assert await remaining_contents(tenant) == ["a note"]
 
 
+@pytest.mark.system
 async def test_a_purge_goes_on_page_by_page_until_every_archive_was_looked_through(tenant: Tenant) -> None:
     count = archive_purge.ARCHIVES_BATCH_SIZE + 2
     gone = []
@@ -180,6 +181,7 @@ async def test_a_request_id_that_was_used_for_something_else_removes_nothing(ten
     assert await remaining_contents(tenant) == ["kept"]
 
 
+@pytest.mark.system
 async def test_a_file_of_an_archive_has_a_size_that_fits_in_memory(
     tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:

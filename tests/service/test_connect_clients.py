@@ -57,6 +57,7 @@ async def test_buf_stores_and_reads(origin: str, tenant: Tenant) -> None:
     assert result["memory"]["content"] == "Grüße"
 
 
+@pytest.mark.system
 async def test_buf_gets_the_same_errors_as_grpc(origin: str, tenant: Tenant) -> None:
     request = memory_pb2.GetMemoryRequest(memory_id="nobody")
     bearer = f"authorization: Bearer {tenant.api_key}"
@@ -69,6 +70,7 @@ async def test_buf_gets_the_same_errors_as_grpc(origin: str, tenant: Tenant) -> 
     assert (stranger["code"], stranger["details"][0]["debug"]["reason"]) == ("unauthenticated", "CREDENTIAL_MISSING")
 
 
+@pytest.mark.system
 async def test_buf_learns_that_a_stream_needs_grpc(origin: str, tenant: Tenant) -> None:
     _, refused = await buf(origin, WATCH.strip("/"), {}, f"authorization: Bearer {tenant.api_key}")
 

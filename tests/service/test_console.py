@@ -51,6 +51,7 @@ async def test_a_browser_is_asked_to_sign_in_and_software_gets_a_description(web
     assert listed.json()["name"] == "skein"
 
 
+@pytest.mark.system
 async def test_a_page_lets_nothing_else_happen(web: BrowserSession, tenant: Tenant) -> None:
     await web.show_key(tenant.api_key)
 
@@ -202,6 +203,7 @@ async def test_signing_out_forgets_the_key(web: BrowserSession, tenant: Tenant) 
     assert (await web.page()).status_code == 303
 
 
+@pytest.mark.system
 async def test_a_form_of_another_site_is_refused(web: BrowserSession, person: Person, seeded: SeededData) -> None:
     await web.sign_in(person.email, PASSWORD)
     url = f"/console/{web.tenant_id}/conflicts"
@@ -294,6 +296,7 @@ async def test_an_invalid_id_is_explained_in_words(web: BrowserSession, tenant: 
         assert "<b>" not in answer.text
 
 
+@pytest.mark.system
 async def test_hostile_content_is_shown_as_what_it_is(web: BrowserSession, tenant: Tenant, seeded: SeededData) -> None:
     await web.show_key(tenant.api_key)
 

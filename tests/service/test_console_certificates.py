@@ -46,6 +46,7 @@ async def test_an_erasure_is_told_in_words(web: BrowserSession, tenant: Tenant) 
     assert "clara" not in page.text
 
 
+@pytest.mark.system
 async def test_the_files_are_those_of_the_command_and_verify(web: BrowserSession, tenant: Tenant) -> None:
     await furnished(tenant)
     certificate_id = (await tenant.gateway.Forget(gateway_pb2.ForgetRequest(subject_id="clara"))).certificate_id
@@ -79,6 +80,7 @@ async def test_an_interrupted_erasure_says_that_data_may_remain(web: BrowserSess
     assert "data may remain" in page.text
 
 
+@pytest.mark.system
 async def test_certificates_come_in_pages(web: BrowserSession, tenant: Tenant) -> None:
     memories = [memory_pb2.Memory(content=f"milk {number}") for number in range(27)]
     created = await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
@@ -93,6 +95,7 @@ async def test_certificates_come_in_pages(web: BrowserSession, tenant: Tenant) -
     assert (first.text.count("Memories were purged"), second.text.count("Memories were purged")) == (25, 2)
 
 
+@pytest.mark.system
 async def test_a_role_without_the_permission_sees_no_certificate(
     cluster: Cluster, web: BrowserSession, tenant: Tenant
 ) -> None:

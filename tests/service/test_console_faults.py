@@ -147,6 +147,7 @@ async def test_search_names_the_arm_that_is_missing(cluster: Cluster, tenant: Te
     assert "The results are incomplete: memories did not answer" in page.text
 
 
+@pytest.mark.system
 async def test_an_internal_error_is_shown_without_its_text(
     cluster: Cluster, tenant: Tenant, capfd: pytest.CaptureFixture[str]
 ) -> None:

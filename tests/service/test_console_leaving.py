@@ -64,6 +64,7 @@ async def test_a_page_has_one_address(web: BrowserSession) -> None:
         assert (await web.page("keys")).status_code == 404
 
 
+@pytest.mark.system
 async def test_two_memories_that_much_joins_are_drawn_and_told_in_part(web: BrowserSession, tenant: Tenant) -> None:
     stored = await tenant.memory.BatchCreateMemories(
         memory_pb2.BatchCreateMemoriesRequest(memories=[memory_pb2.Memory(content=text) for text in ("one", "two")])

@@ -333,6 +333,7 @@ async def test_a_job_is_paused_limited_and_resumed(cluster: Cluster, web: Browse
     assert 'name="step" value="resume"' not in resumed.text
 
 
+@pytest.mark.system
 async def test_a_viewer_manages_nothing(cluster: Cluster, web: BrowserSession, tenant: Tenant) -> None:
     await new_block(web)
     await new_webhook(web)

@@ -60,6 +60,7 @@ async def test_an_empty_tenant_shows_how_to_begin(web: BrowserSession) -> None:
     assert f'href="/console/{web.tenant_id}/start">First steps</a></p>' in page.text
 
 
+@pytest.mark.system
 async def test_search_says_what_each_score_is_made_of(web: BrowserSession, seeded: SeededData) -> None:
     page = await web.page("search", q="what does Anna drink?")
 
@@ -73,6 +74,7 @@ async def test_search_says_what_each_score_is_made_of(web: BrowserSession, seede
     assert "BM25 over the words" in first
 
 
+@pytest.mark.system
 async def test_search_is_narrowed_as_it_is_asked(web: BrowserSession, seeded: SeededData) -> None:
     page = await web.page("search", q="milk", memories="on", subject="clara")
 
@@ -81,6 +83,7 @@ async def test_search_is_narrowed_as_it_is_asked(web: BrowserSession, seeded: Se
     assert "messages:" not in page.text
 
 
+@pytest.mark.system
 async def test_search_is_by_words_or_by_meaning_alone_as_it_is_asked(web: BrowserSession, seeded: SeededData) -> None:
     words = await web.page("search", q="milk", mode="keyword", memories="on")
     none = await web.page("search", q="zeppelin", mode="keyword")
@@ -95,6 +98,7 @@ async def test_search_is_by_words_or_by_meaning_alone_as_it_is_asked(web: Browse
     assert "BM25 over the words" not in meaning.text
 
 
+@pytest.mark.system
 @pytest.mark.usefixtures("seeded")
 async def test_search_tells_what_a_typo_was_read_as(web: BrowserSession) -> None:
     page = await web.page("search", q="mlik", mode="keyword")
@@ -102,6 +106,7 @@ async def test_search_tells_what_a_typo_was_read_as(web: BrowserSession) -> None
     assert "Read <bdi>mlik</bdi> as <bdi>milk</bdi>." in page.text
 
 
+@pytest.mark.system
 async def test_search_names_the_condition_that_left_nothing(web: BrowserSession, seeded: SeededData) -> None:
     assert seeded
     page = await web.page("search", q="milk", type="journal")
@@ -125,6 +130,7 @@ async def test_lists_go_on_from_page_to_page(web: BrowserSession, tenant: Tenant
     assert (len(seen), len(set(seen))) == (60, 60)
 
 
+@pytest.mark.system
 async def test_a_memory_shows_all_there_is_about_it(web: BrowserSession, seeded: SeededData) -> None:
     office = (await web.page("memory", id=seeded.memory_ids["office"])).text
     allergy = (await web.page("memory", id=seeded.memory_ids["allergy"])).text
@@ -137,6 +143,7 @@ async def test_a_memory_shows_all_there_is_about_it(web: BrowserSession, seeded:
     assert re.search(r"Confidence <strong>[\d.]+</strong>", allergy)
 
 
+@pytest.mark.system
 async def test_looking_at_links_does_not_count_as_use_of_what_is_linked(
     web: BrowserSession, seeded: SeededData
 ) -> None:
@@ -151,6 +158,7 @@ async def test_looking_at_links_does_not_count_as_use_of_what_is_linked(
     assert "0 times" in (await web.page("memory", id=seeded.memory_ids["oat"])).text
 
 
+@pytest.mark.system
 async def test_a_deleted_memory_says_so(web: BrowserSession, tenant: Tenant, seeded: SeededData) -> None:
     memory_id = seeded.memory_ids["window"]
     await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=memory_id))
@@ -174,6 +182,7 @@ async def test_a_secret_is_not_shown(web: BrowserSession, tenant: Tenant) -> Non
     assert ("••••" in page.text, "hush" in page.text) == (True, False)
 
 
+@pytest.mark.system
 async def test_a_graph_is_drawn_alike_each_time_and_told_as_a_list(web: BrowserSession, seeded: SeededData) -> None:
     fields = {"id": seeded.memory_ids["allergy"], "radius": "2"}
 
@@ -214,6 +223,7 @@ async def test_a_graph_of_many_is_cut_and_says_so(web: BrowserSession, tenant: T
     assert "more lie within 2 links" in page.text
 
 
+@pytest.mark.system
 async def test_a_conflict_is_settled_by_a_form(web: BrowserSession, tenant: Tenant, seeded: SeededData) -> None:
     page = await web.page("conflicts")
     assert "<mark>router</mark>" in page.text
@@ -231,6 +241,7 @@ async def test_a_conflict_is_settled_by_a_form(web: BrowserSession, tenant: Tena
     assert [one.canonical_memory_id for one in response.resolutions] == [seeded.b_id]
 
 
+@pytest.mark.system
 async def test_an_impossible_resolution_changes_nothing(web: BrowserSession, seeded: SeededData) -> None:
     assert seeded
     page = await web.page("conflicts")
@@ -249,6 +260,7 @@ async def test_an_impossible_resolution_changes_nothing(web: BrowserSession, see
     assert (await web.page("conflicts")).text.count('class="card conflict"') == 2
 
 
+@pytest.mark.system
 async def test_changes_come_newest_first_and_then_live(
     cluster: Cluster, web: BrowserSession, tenant: Tenant, seeded: SeededData
 ) -> None:
@@ -418,6 +430,7 @@ async def test_another_tenants_key_cannot_be_revoked(web: BrowserSession, other_
     assert not (await other_tenant.auth.ListApiKeys(auth_pb2.ListApiKeysRequest())).api_keys[0].HasField("revoke_time")
 
 
+@pytest.mark.system
 async def test_a_viewer_is_offered_nothing_that_changes_anything(
     cluster: Cluster, web: BrowserSession, tenant: Tenant, seeded: SeededData
 ) -> None:
@@ -436,6 +449,7 @@ async def test_a_viewer_is_offered_nothing_that_changes_anything(
     assert tokens["policy"]["form_token"] not in policy.text
 
 
+@pytest.mark.system
 async def test_a_form_that_a_role_may_not_send_is_refused(
     cluster: Cluster, web: BrowserSession, tenant: Tenant, seeded: SeededData
 ) -> None:
@@ -464,6 +478,7 @@ async def test_a_key_that_may_little_sees_little(web: BrowserSession, tenant: Te
     assert (await web.page("memories")).status_code == 403
 
 
+@pytest.mark.system
 async def test_roles_see_the_access_log_only_if_they_may(
     cluster: Cluster, web: BrowserSession, tenant: Tenant, seeded: SeededData
 ) -> None:

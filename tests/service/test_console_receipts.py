@@ -78,6 +78,7 @@ async def test_an_answer_of_the_search_page_leads_to_its_receipt(web: BrowserSes
     assert f'<td class="number">{raw:.3f}</td>' in page.text
 
 
+@pytest.mark.system
 async def test_the_text_that_an_agent_got_is_made_again(web: BrowserSession, tenant: Tenant) -> None:
     await set_policy(tenant, recall_receipts="all", audit_query_text=True)
     memory_id = await remember(tenant, "The kettle is red.")
@@ -158,6 +159,7 @@ async def test_a_replay_asks_for_a_text_that_is_not_stored(web: BrowserSession, 
     assert of_role(same, "status").startswith("Replayed: the search, run again")
 
 
+@pytest.mark.system
 async def test_the_answer_now_is_compared_with_that_of_then(web: BrowserSession, tenant: Tenant) -> None:
     await set_policy(tenant, recall_receipts="all", audit_query_text=True)
     changed = await remember(tenant, "The kettle is red.")
@@ -196,6 +198,7 @@ async def test_two_answers_are_compared_the_earlier_one_first(web: BrowserSessio
     assert "the text of the query; the other fields of the request" in of_role(page, "status")
 
 
+@pytest.mark.system
 async def test_texts_that_cannot_be_compared_are_not_called_different(web: BrowserSession, tenant: Tenant) -> None:
     await set_policy(tenant, recall_receipts="all", audit_query_text=True)
     with_text = (await recall_with_receipt(tenant, QUERY)).receipt_id
@@ -209,6 +212,7 @@ async def test_texts_that_cannot_be_compared_are_not_called_different(web: Brows
     assert of_role(page, "status") == "The two answers are the same. Not comparable: the text of the query."
 
 
+@pytest.mark.system
 async def test_without_a_receipt_of_now_there_is_nothing_to_compare(web: BrowserSession, tenant: Tenant) -> None:
     await set_policy(tenant, recall_receipts="all", audit_query_text=True)
     receipt_id = (await recall_with_receipt(tenant, QUERY)).receipt_id

@@ -79,6 +79,7 @@ async def test_a_form_that_is_sent_twice_stores_one_memory(web: BrowserSession, 
     assert "&lt;b&gt;Ben&lt;/b&gt;" in (await followed(web, first)).text
 
 
+@pytest.mark.system
 async def test_the_commands_of_the_page_do_the_same(
     cluster: Cluster, web: BrowserSession, tenant: Tenant, tmp_path: Path
 ) -> None:

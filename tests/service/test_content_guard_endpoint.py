@@ -55,6 +55,7 @@ async def create(tenant: Tenant, content: str) -> str:
     return (await tenant.memory.CreateMemory(request)).memory.content
 
 
+@pytest.mark.system
 async def test_what_the_detector_finds_is_redacted_beside_what_is_built_in(tenant: Tenant, detector: Detector) -> None:
     await guard(tenant, personal_data="redact")
 
@@ -117,6 +118,7 @@ async def test_a_detector_that_fails_lets_nothing_through(
     assert not (await tenant.memory.ListMemories(pb.ListMemoriesRequest())).memories
 
 
+@pytest.mark.system
 async def test_a_failure_may_be_let_through_with_what_is_built_in(tmp_path_factory: pytest.TempPathFactory) -> None:
     # Nothing listens on this port.
     environment = {**test_environment(), "SKEIN_GUARD_URL": "http://127.0.0.1:9/find", "SKEIN_GUARD_FAILURE": "pass"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from fix_cluster import Tenant
 from google.protobuf import json_format
 from google.protobuf.struct_pb2 import Struct
@@ -65,6 +66,7 @@ async def test_a_memory_of_one_person_does_not_give_way_to_one_of_another(tenant
         assert not memory.HasField("archive_time")
 
 
+@pytest.mark.system
 async def test_consolidating_what_very_many_people_say_comes_to_an_end(tenant: Tenant) -> None:
     people = [f"person {n}" for n in range(45)]
     once = await create(tenant, *(of(person, importance=0.9) for person in people))

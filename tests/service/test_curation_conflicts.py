@@ -104,6 +104,7 @@ async def test_both_must_be_alive_and_facts(tenant: Tenant) -> None:
     assert pairs(await conflicts(tenant, all_types=True)) == [(a, note)]
 
 
+@pytest.mark.system
 async def test_a_contradiction_is_listed_however_unsure_both_are_the_surest_first(tenant: Tenant) -> None:
     made = [
         (await fact(tenant, f"red {sure}", confidence=sure), await fact(tenant, f"blue {sure}", confidence=1.0))
@@ -144,6 +145,7 @@ async def test_a_pair_set_to_needs_review_is_listed_whatever_joins_it(tenant: Te
     assert "|".join(notes) not in {one.pair_key for one in await conflicts(tenant)}
 
 
+@pytest.mark.system
 async def test_conflicts_are_filtered_by_what_was_said_of_them(tenant: Tenant) -> None:
     unsaid = pb.CONFLICT_STATUS_UNSPECIFIED
     made: dict[pb.ConflictStatus, tuple[str, str]] = {}
@@ -184,6 +186,7 @@ async def test_memories_with_one_key_that_differ_in_their_data_alone_are_in_conf
     assert len(await conflicts(tenant)) == 2
 
 
+@pytest.mark.system
 async def test_every_pair_of_a_crowd_with_one_key_is_listed_once(tenant: Tenant) -> None:
     crowd = [memory_pb2.Memory(content=f"{n % 3}", key="list", type="note") for n in range(42)]
     alike = [memory_pb2.Memory(content="same", key="many", type="note") for _ in range(440)]
@@ -217,6 +220,7 @@ async def test_resolving_what_a_page_lists_hides_nothing_of_the_next(tenant: Ten
     assert await conflicts(tenant) == []
 
 
+@pytest.mark.system
 async def test_many_conflicts_come_page_by_page_without_repeating_any(tenant: Tenant, other_tenant: Tenant) -> None:
     ids = [await fact(tenant, f"{number}") for number in range(24)]
     for start, end in zip(ids[::2], ids[1::2], strict=True):

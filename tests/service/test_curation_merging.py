@@ -195,6 +195,7 @@ async def test_memories_that_a_link_or_review_sets_apart_are_not_consolidated(te
     assert await consolidated(tenant) == []
 
 
+@pytest.mark.system
 async def test_consolidating_very_many_that_disagree_comes_to_an_end(tenant: Tenant) -> None:
     memories = [pb.Memory(content=f"{n % 30}", key="list", type="note") for n in range(60)]
     await tenant.memory.BatchCreateMemories(pb.BatchCreateMemoriesRequest(memories=memories))

@@ -205,6 +205,7 @@ async def test_a_purge_of_blocks_is_in_the_change_log(tenant: Tenant, connection
     assert [tuple(row) for row in rows] == [("of ann", receipt.receipt_id)]
 
 
+@pytest.mark.system
 async def test_no_word_of_a_person_is_left_in_any_service(
     tenant: Tenant, cluster: Cluster, connection: Connection
 ) -> None:
@@ -249,6 +250,7 @@ async def a_profile(tenant: Tenant, marker: str) -> None:
     )
 
 
+@pytest.mark.system
 async def test_a_purged_subject_is_in_no_stored_answer_and_others_stay_there(
     tenant: Tenant, connection: Connection
 ) -> None:
@@ -276,6 +278,7 @@ async def a_profile_again(tenant: Tenant, marker: str) -> None:
     assert await tenant.tenancy.CreateSubject(request) == subjects_pb2.CreateSubjectResponse()
 
 
+@pytest.mark.system
 async def test_nothing_that_hangs_on_a_purged_memory_keeps_a_word(
     tenant: Tenant, cluster: Cluster, connection: Connection
 ) -> None:
@@ -355,6 +358,7 @@ async def deliver(cluster: Cluster, tenant: Tenant) -> None:
         await stub.DeliverWebhooks(memory_pb2.DeliverWebhooksRequest(), metadata=headers)
 
 
+@pytest.mark.system
 async def test_a_revealed_secret_is_in_no_log(tenant: Tenant, connection: Connection) -> None:
     secret = f"secret{uuid.uuid4().hex}"
     name = await remember(tenant, "", type="knowledge_vault", title="t", secret_value=secret, request_id="c")

@@ -148,6 +148,7 @@ async def test_a_repeated_request_returns_the_same_certificate(tenant: Tenant) -
     assert len(await certificates(tenant)) == 1
 
 
+@pytest.mark.system
 async def test_a_later_erasure_of_the_same_person_has_a_certificate_of_its_own(tenant: Tenant) -> None:
     await a_person(tenant, "ann", "marker")
     first = await tenant.gateway.Forget(gateway_pb2.ForgetRequest(subject_id="ann"))
@@ -213,6 +214,7 @@ async def test_an_interrupted_erasure_says_so_and_its_continuation_certifies_all
     assert complete.tombstones == {"memory": [second_leaf], "session": [first_leaf]}
 
 
+@pytest.mark.system
 async def test_a_forget_that_runs_out_of_time_leaves_a_certificate_which_the_next_one_continues(
     tenant: Tenant, cluster: Cluster
 ) -> None:

@@ -166,6 +166,7 @@ async def test_the_client_shows_each_violation_once(cluster: Cluster, tenant: Te
     assert "page_size" in refusal.value.message
 
 
+@pytest.mark.system
 async def test_every_refusal_of_a_field_says_in_its_message_what_its_details_say(
     cluster: Cluster, tenant: Tenant
 ) -> None:

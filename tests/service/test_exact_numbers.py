@@ -116,6 +116,7 @@ async def test_whole_numbers_of_a_struct_are_whole_in_the_text(tenant: Tenant) -
     assert memory.data == struct_of(n=3, half=0.5, big=2.0**53)
 
 
+@pytest.mark.system
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=OBJECTS)
 async def test_any_numbers_come_back_equal_over_grpc_http_and_an_export(

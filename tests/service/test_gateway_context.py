@@ -133,6 +133,7 @@ async def test_a_superseded_memory_is_left_out_even_if_it_is_asked_for(tenant: T
     assert [citation.item_id for citation in response.citations] == [new.memory_id]
 
 
+@pytest.mark.system
 async def test_a_fact_at_the_end_of_a_long_memory_is_shown(tenant: Tenant) -> None:
     await remembered(tenant, "Nothing of note happened that day. " * 200 + "Anna drinks verbena tea.")
 

@@ -63,6 +63,7 @@ async def test_no_other_origin_may(web: Web, path: str, origin: str) -> None:
     assert ALLOWED not in answered.headers
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "path", ["/.well-known/oauth-authorization-server", "/.well-known/oauth-protected-resource", "/jwks.json"]
 )

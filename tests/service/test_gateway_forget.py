@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 
 import grpc
+import pytest
 from fix_cluster import Cluster, Tenant, refused
 
 from skein.gateway.v1 import gateway_pb2 as pb
@@ -56,6 +57,7 @@ async def test_a_person_is_gone_from_every_service_and_the_others_stay(tenant: T
             assert await connection.fetchval(query, tenant.tenant_id, "bob's words%") > 0
 
 
+@pytest.mark.system
 async def test_a_repeated_request_tells_what_the_first_erased(tenant: Tenant) -> None:
     await a_person(tenant, "ann", "words")
 

@@ -198,6 +198,7 @@ async def test_the_status_says_which_service_does_not_answer(cluster: Cluster, t
     assert states["auth"] == gateway_pb2.SERVICE_STATE_SERVING
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("schema", [(), ("--schema", ".")], ids=["by reflection", "by schema"])
 async def test_buf_curl_can_call_it(cluster: Cluster, tenant: Tenant, schema: tuple[str, ...]) -> None:
     credential = ("--header", f"authorization: Bearer {tenant.api_key}")

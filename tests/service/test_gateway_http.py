@@ -359,6 +359,7 @@ async def healthy(address: str) -> None:
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.system
 async def test_while_it_drains_it_says_that_it_takes_no_more(cluster: Cluster, tenant: Tenant) -> None:
     async def wait_for_drain(address: str) -> None:
         while (await ask(address, "/healthz", method="GET")).status != 503:

@@ -259,6 +259,7 @@ async def test_blocks_and_profile_come_back_while_the_search_is_away(cluster: Cl
     assert [arm.state for arm in response.arms] == [GONE, GONE, OK, OK]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("in_process", [True, False], ids=["in process", "over sockets"])
 async def test_a_late_arm_leaves_time_to_answer(cluster: Cluster, tenant: Tenant, in_process: bool) -> None:  # noqa: FBT001 - a parameter.
     script = {"Recall": finding(hit("a", 0.5)), "ListAgentBlocks": never, "GetSubject": profile()}
@@ -275,6 +276,7 @@ async def test_a_late_arm_leaves_time_to_answer(cluster: Cluster, tenant: Tenant
     assert response.incomplete == [pb.ARM_BLOCKS]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("fault", "seconds", "code", "reason"),
     [
@@ -387,6 +389,7 @@ async def test_a_recall_whose_arms_all_fail_ends_with_the_first_error(cluster: C
             raise fault
 
 
+@pytest.mark.system
 async def test_a_recall_whose_arms_are_all_late_is_late(cluster: Cluster, tenant: Tenant) -> None:
     async with gateway_before(cluster, tenant, {"Recall": never}, SKEIN_GATEWAY_RECALL_ARM_SECONDS="0.1") as gateway:
         with refused(grpc.StatusCode.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED"):
@@ -439,6 +442,7 @@ async def _cancelled(
         await task
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "request_",
     [

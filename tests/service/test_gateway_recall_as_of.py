@@ -159,6 +159,7 @@ async def drain(tenant: Tenant) -> None:
             pass
 
 
+@pytest.mark.system
 async def test_every_arm_and_every_context_answer_later_as_they_answered_then(tenant: Tenant) -> None:
     then: list[tuple[str, datetime, list[pb.RecallResponse], list[pb.BuildContextResponse]]] = []
     async for step in Household(tenant).steps():
@@ -295,6 +296,7 @@ async def test_two_clocks_tell_what_was_true_and_what_was_known_of_it(tenant: Te
     assert await answers(moved - timedelta(days=1), before_news) == set()
 
 
+@pytest.mark.system
 async def test_validity_is_judged_at_the_time_of_the_answer(tenant: Tenant) -> None:
     memory = memory_pb2.Memory(content="The kitchen is being painted.")
     memory.valid_to_time.FromDatetime(now() + timedelta(seconds=2))

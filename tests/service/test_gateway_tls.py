@@ -106,6 +106,7 @@ async def test_http_is_served_behind_tls_from_1_2_on(
                 assert (await web.get("/healthz")).status_code == 200
 
 
+@pytest.mark.system
 async def test_the_command_talks_to_an_endpoint_behind_tls(
     cluster: Cluster, tenant: Tenant, secured: dict[str, Any], tmp_path: Path
 ) -> None:

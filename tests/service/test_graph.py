@@ -129,6 +129,7 @@ async def test_memories_that_are_deleted_archived_or_expired_are_not_met(tenant:
             await traverse(tenant, name)
 
 
+@pytest.mark.system
 async def test_complete_memories_come_when_asked_for_as_long_as_there_is_room(tenant: Tenant) -> None:
     names = [f"n{n}" for n in range(30)]
     made = [pb.Memory(content="x" * 90_000, external_id=name) for name in names]
@@ -145,6 +146,7 @@ async def test_complete_memories_come_when_asked_for_as_long_as_there_is_room(te
     assert not any(node.HasField("memory") for node in (await traverse(tenant, "n0")).nodes)
 
 
+@pytest.mark.system
 async def test_a_memory_with_thousands_of_links_gets_a_bounded_answer(tenant: Tenant) -> None:
     names = [f"n{n}" for n in range(HUB_LINKS)]
     await memories(tenant, "hub", "beyond", *names)

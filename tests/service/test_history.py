@@ -369,6 +369,7 @@ class Writer:
         self.begun, self.written = None, []
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("seed", range(3))
 async def test_readers_see_each_change_once_in_one_order_whatever_writers_do(
     cluster: Cluster, tenant: Tenant, seed: int

@@ -369,6 +369,7 @@ async def test_expired_rows_are_deleted_for_one_tenant(tenancy: Tenancy, tenant_
     }
 
 
+@pytest.mark.system
 async def test_a_tenant_invites_so_many_people_an_hour_and_no_more(database: TestDatabase) -> None:
     async with serving(database, SKEIN_INVITATIONS_MOST="3") as tenancy:
         await tenancy.calls(OPERATOR).CreateOrganization(

@@ -9,6 +9,7 @@ from importlib.resources import as_file, files
 from typing import TYPE_CHECKING, Any
 
 import grpc
+import pytest
 from fix_cluster import Cluster, Stubs, Tenant, refused, test_environment
 from fix_command import skein
 from fix_world import system_identity
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    import pytest
 
 DECAY, EXPIRY, RETENTION, IMPORT = pb.JOB_KIND_DECAY, pb.JOB_KIND_EXPIRY, pb.JOB_KIND_RETENTION, pb.JOB_KIND_IMPORT
 
@@ -141,6 +141,7 @@ async def test_a_ceiling_holds_for_workers_at_once(cluster: Cluster, tenant: Ten
     assert rest.decayed_count == 8
 
 
+@pytest.mark.system
 async def test_batches_that_fail_use_up_no_limit(cluster: Cluster, tenant: Tenant) -> None:
     await idle_memories(cluster, tenant, 4)
     await limit(tenant, DECAY, max_cost_per_day=4, items_per_second=0.4)

@@ -118,6 +118,7 @@ async def test_every_service_answers_health_on_its_own_port(cluster: Cluster, se
                 await asyncio.sleep(0.05)
 
 
+@pytest.mark.system
 async def test_the_admin_port_says_alive_ready_and_how_much(cluster: Cluster, tenant: Tenant) -> None:
     await tenant.memory.ListMemories(pb.ListMemoriesRequest())
 

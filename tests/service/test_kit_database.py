@@ -61,6 +61,7 @@ async def test_a_call_cancelled_twice_stays_cancelled_and_leaves_its_connection_
     assert await backend(pool) == before
 
 
+@pytest.mark.system
 async def test_the_server_itself_ends_a_statement_whose_call_is_over(pool: Database) -> None:
     """A cancellation can be lost: it is ignored when it reaches the server before the statement does."""
     deadline = asyncio.get_running_loop().time() + 0.2
@@ -73,6 +74,7 @@ async def test_the_server_itself_ends_a_statement_whose_call_is_over(pool: Datab
     assert asyncio.get_running_loop().time() - deadline < 20
 
 
+@pytest.mark.system
 async def test_a_transaction_cancelled_at_any_moment_leaves_nothing_open(pool: Database) -> None:
     for steps in range(12):
         task = asyncio.create_task(slow(pool, asyncio.Event()))

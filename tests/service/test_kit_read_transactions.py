@@ -122,6 +122,7 @@ async def test_an_idle_connection_that_the_server_ends_is_replaced(pool: Databas
     assert (await read(pool))["backend"] != before
 
 
+@pytest.mark.system
 async def test_every_connection_is_replaced_after_the_server_did_not_answer(
     database: TestDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -174,6 +174,7 @@ async def test_a_health_watcher_learns_of_the_end_and_does_not_delay_it(database
     assert code is grpc.StatusCode.UNAVAILABLE
 
 
+@pytest.mark.system
 async def test_a_service_that_drains_does_not_say_ready_again(database: TestDatabase) -> None:
     watched = ProbedService()
     checks = 0

@@ -362,6 +362,7 @@ async def test_an_item_whose_time_is_over_is_gone(store: SkeinStore, skein: Clie
     assert (again.value, again.created_at > first.created_at) == ({"text": "mint tea"}, True)
 
 
+@pytest.mark.system
 async def test_reading_an_item_sets_its_time_anew_and_changes_nothing_else(
     cluster: Cluster, tenant: Tenant, skein: Client
 ) -> None:

@@ -113,6 +113,7 @@ async def test_trust_is_that_of_the_weakest_link(tenant: Tenant) -> None:
     assert await trust_of(tenant, both) == pytest.approx(0.2)
 
 
+@pytest.mark.system
 async def test_independent_origins_confirm_each_other_and_one_origin_does_not_confirm_itself(tenant: Tenant) -> None:
     await vouch(tenant)
     await rate(tenant, "clinic", 0.8)
@@ -173,6 +174,7 @@ async def test_a_new_text_is_as_good_as_its_writer(cluster: Cluster, tenant: Ten
     assert await trust_of(tenant, memory) == 0.5
 
 
+@pytest.mark.system
 async def test_a_rating_reaches_all_that_derives_from_the_source(cluster: Cluster, tenant: Tenant) -> None:
     told = await create(tenant, "Anna drinks coffee in the morning.", source="parrot")
     derived = await create(tenant, "In the morning Anna is awake, by coffee.", of(told))
@@ -215,6 +217,7 @@ async def test_a_least_trust_leaves_out_what_is_below(tenant: Tenant) -> None:
     assert [origin.name for origin in citation.origins] == ["clinic"]
 
 
+@pytest.mark.system
 async def test_an_erased_source_is_named_as_erased_and_what_derives_from_it_is_listed(
     cluster: Cluster, tenant: Tenant
 ) -> None:
@@ -235,6 +238,7 @@ async def test_an_erased_source_is_named_as_erased_and_what_derives_from_it_is_l
     assert {one.trust for one in listed.values()} == {0.5}
 
 
+@pytest.mark.system
 async def test_an_erased_message_keeps_its_trust_alone(cluster: Cluster, tenant: Tenant) -> None:
     said = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="I drink gin.", name="parrot")
     appended = await tenant.gateway.Remember(gateway_pb2.RememberRequest(session_id="kitchen", messages=[said]))
@@ -253,6 +257,7 @@ async def test_an_erased_message_keeps_its_trust_alone(cluster: Cluster, tenant:
     assert (listed.memory_id, listed.has_erased_source) == (memory.memory_id, True)
 
 
+@pytest.mark.system
 async def test_trust_does_not_rise_while_a_source_is_in_cold_storage(cluster: Cluster, tenant: Tenant) -> None:
     await vouch(tenant)
     await rate(tenant, "parrot", 0.2)
@@ -364,6 +369,7 @@ async def test_an_agent_does_not_rate_itself(cluster: Cluster, tenant: Tenant) -
             await call
 
 
+@pytest.mark.system
 async def test_many_lies_do_not_crowd_the_truth_out(cluster: Cluster, tenant: Tenant) -> None:
     mallory, principal = await writer(cluster, tenant, "mallory")
     await rate(tenant, principal, 0.05)

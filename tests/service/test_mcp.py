@@ -352,6 +352,7 @@ async def test_a_memory_cannot_pass_for_the_prompt_itself(mcp: Mcp) -> None:
     assert text.endswith("\n\ntea?")
 
 
+@pytest.mark.system
 async def test_a_call_is_counted_by_its_rpc_and_by_its_tool(cluster: Cluster, mcp: Mcp) -> None:
     await mcp.call("remember", content="tea")
     await mcp.refused("remember", content="tea", importance=7)
@@ -463,6 +464,7 @@ async def test_hanging_up_cancels_the_work(cluster: Cluster, tenant: Tenant) -> 
         await asyncio.wait_for(ended.wait(), 30)
 
 
+@pytest.mark.system
 async def test_an_unavailable_service_is_reported_to_the_model(cluster: Cluster, tenant: Tenant) -> None:
     async def down(_request: Any, _call: Call) -> Any:
         raise AssertionError

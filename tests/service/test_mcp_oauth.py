@@ -145,6 +145,7 @@ async def test_the_sdks_client_signs_in_saves_and_recalls(web: Web, person: Pers
     assert storage.tokens is not None
 
 
+@pytest.mark.system
 async def test_a_client_that_needs_more_asks_its_person_for_more(web: Web, person: Person, tenant: Tenant) -> None:
     result = await token_of(web, person, tenant, "memory.read", web.origin + "/mcp")
     storage = Storage(
@@ -179,6 +180,7 @@ async def test_an_insufficient_scope_is_an_http_error(web: Web, person: Person, 
     assert "memories" not in listed
 
 
+@pytest.mark.system
 async def test_a_token_is_good_for_what_it_was_made_for(web: Web, person: Person, tenant: Tenant) -> None:
     for_api = (await token_of(web, person, tenant, "memory.read", web.origin))["access_token"]
     for_mcp = (await token_of(web, person, tenant, "memory.read", web.origin + "/mcp"))["access_token"]

@@ -204,7 +204,7 @@ def timestamp() -> Timestamp:
     return moment
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.system) for seed in (2, 3))])
 async def test_an_answer_as_of_a_time_is_the_answer_of_that_time(tenant: Tenant, seed: int) -> None:
     history = History(tenant, seed)
     await history.create()

@@ -356,6 +356,7 @@ async def test_a_batch_is_stored_in_order(tenant: Tenant) -> None:
     assert await all_of(tenant) == list(reversed(created.memories))
 
 
+@pytest.mark.system
 async def test_a_batch_may_hold_memories_of_many_months(tenant: Tenant) -> None:
     times = [datetime(2012 + n // 4, 1 + n % 4 * 3, 15, tzinfo=UTC) for n in range(40)]
     memories = [pb.Memory(content=f"{time:%Y-%m}", create_time=stamp(time)) for time in times]

@@ -105,6 +105,7 @@ async def test_credentials_timestamps_and_encoded_files_in_data_are_not_searched
     assert len(await ids_by_words(tenant, "door")) == 1
 
 
+@pytest.mark.system
 async def test_data_as_large_as_may_be_is_stored_and_searched(tenant: Tenant) -> None:
     words = " ".join(f"w{number:x}" for number in range(40_000))
     made = await create(tenant, content=words[:100_000], data=struct(text="pangolin", zoo=words[:250_000]))
@@ -199,6 +200,7 @@ async def test_a_purged_memory_is_recognized_by_its_data_as_well(tenant: Tenant)
         assert dict(done.counts.created) == {"memory": 1}
 
 
+@pytest.mark.system
 async def test_data_that_an_older_version_stored_is_searched_after_the_workers_round(
     memory_server: MemoryServer,
 ) -> None:

@@ -498,6 +498,7 @@ async def test_an_export_holds_nothing_that_has_expired_or_names_it(tenant: Tena
     assert (await exported(tenant))[0]["memory"]["memory_id"] == kept.memory_id
 
 
+@pytest.mark.system
 async def test_a_snapshot_neither_takes_nor_brings_back_what_has_expired(tenant: Tenant) -> None:
     early = await create(tenant, "expired before", external_id="early")
     # Time for a round, a snapshot and a change before it.
@@ -524,6 +525,7 @@ async def test_a_snapshot_neither_takes_nor_brings_back_what_has_expired(tenant:
     )
 
 
+@pytest.mark.system
 async def test_a_read_as_of_a_time_before_the_expiry_shows_it(tenant: Tenant) -> None:
     memory = await create(tenant, "soon over", external_id="x", expire_time=stamp(datetime.now(UTC) + _MOMENT))
     kept = await create(tenant, "kept")
@@ -543,6 +545,7 @@ async def test_a_read_as_of_a_time_before_the_expiry_shows_it(tenant: Tenant) ->
         await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id="x", as_of_time=after))
 
 
+@pytest.mark.system
 async def test_the_former_memory_of_a_reused_external_id_is_read_by_its_own_id(tenant: Tenant) -> None:
     expire_time = stamp(datetime.now(UTC) + _MOMENT)
     old = await create(tenant, "the old number", external_id="x", expire_time=expire_time)

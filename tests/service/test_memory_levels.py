@@ -137,6 +137,7 @@ async def test_a_memory_that_returns_to_a_full_level_is_ranked_by_importance(ten
     assert await kept(tenant) == {"good": "o", "other": "c"}
 
 
+@pytest.mark.system
 async def test_the_worker_brings_levels_back_that_were_full_before_they_were_capped(
     cluster: Cluster, tenant: Tenant
 ) -> None:
@@ -202,6 +203,7 @@ async def test_a_plan_that_is_full_refuses_more_where_levels_are_not_capped(clus
     assert await kept(tenant) == {"a": "o"}
 
 
+@pytest.mark.system
 async def test_many_who_store_at_once_never_overfill_a_plan_or_a_level(cluster: Cluster, tenant: Tenant) -> None:
     await limit_memories(cluster, tenant, 4)
     await capped(tenant, 2, 2, 2, 2)

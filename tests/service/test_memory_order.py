@@ -82,6 +82,7 @@ async def test_a_list_comes_in_the_order_asked_for(tenant: Tenant, order_by: str
     assert await listed(tenant, order_by, page_size=100) == list(expected)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("order_by", ["create_time", "update_time desc", "importance desc", "confidence"])
 @pytest.mark.parametrize("conditions", [{"tags_any": ["odd"]}, {"where": 'content = "1" OR content = "5"'}])
 async def test_an_order_keeps_to_the_filter(tenant: Tenant, order_by: str, conditions: Any) -> None:
@@ -116,6 +117,7 @@ async def test_an_order_that_there_is_none_of_is_refused_with_those_that_there_a
     assert f"order_by: must be one of {known}" in (caught.value.details() or "")
 
 
+@pytest.mark.system
 async def test_memories_as_of_a_time_come_in_the_order_of_creation_alone(tenant: Tenant) -> None:
     await fill(tenant)
     request = pb.ListMemoriesRequest(order_by="importance desc")
@@ -129,6 +131,7 @@ async def test_memories_as_of_a_time_come_in_the_order_of_creation_alone(tenant:
     assert [memory.content for memory in answer.memories] == list("0123456")
 
 
+@pytest.mark.system
 async def test_a_page_token_belongs_to_its_order(tenant: Tenant) -> None:
     await fill(tenant)
     first = await tenant.memory.ListMemories(pb.ListMemoriesRequest(order_by="importance desc", page_size=2))
@@ -140,6 +143,7 @@ async def test_a_page_token_belongs_to_its_order(tenant: Tenant) -> None:
             )
 
 
+@pytest.mark.system
 async def test_a_long_list_ends_pages_early_and_goes_on_where_it_ended(tenant: Tenant) -> None:
     for number in range(45):
         await create(tenant, f"{number:02d}" + "x" * 90_000, days=number, importance=number % 10 / 10)
@@ -160,6 +164,7 @@ async def read(tenant: Tenant, content: str, memory_id: str, times: int) -> None
         await asyncio.sleep(0.02)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("page_size", [1, 2, 100])
 async def test_a_list_comes_in_the_order_of_its_reads(tenant: Tenant, page_size: int) -> None:
     ids = {str(number): await create(tenant, str(number), days=number, tags=["all"]) for number in range(6)}

@@ -108,6 +108,7 @@ async def test_lists_are_paged_newest_first(tenant: Tenant) -> None:
     assert await pages(tenant, pb.ListMemoriesRequest()) == [[str(n) for n in range(6, -1, -1)]]
 
 
+@pytest.mark.system
 async def test_a_list_reaches_through_all_times(tenant: Tenant) -> None:
     years = [1970, 1999, 2014, 2015, 2019, 2023, 2024, 2025]
     await create(
@@ -137,6 +138,7 @@ async def test_an_empty_list_is_one_empty_page(tenant: Tenant) -> None:
     assert await pages(tenant, pb.ListMemoriesRequest(filter=pb.MemoryFilter(tags_all=["no"]))) == [[]]
 
 
+@pytest.mark.system
 async def test_a_page_of_long_memories_ends_before_it_is_too_large(tenant: Tenant) -> None:
     for _ in range(3):
         await create(tenant, *({"content": "x" * 100_000} for _ in range(20)))

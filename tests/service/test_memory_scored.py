@@ -187,6 +187,7 @@ async def test_links_count_by_relation_and_direction(tenant: Tenant) -> None:
     assert values(end.importance_components)["link"] == pytest.approx(math.log(6) * 0.06)
 
 
+@pytest.mark.system
 async def test_a_memory_with_very_many_links_is_counted_by_relation(tenant: Tenant) -> None:
     hub = await create(tenant, content="hub")
     request = pb.BatchCreateMemoriesRequest(memories=[pb.Memory(content=f"{number}") for number in range(40)])

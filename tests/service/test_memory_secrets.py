@@ -235,6 +235,7 @@ async def test_without_a_master_key_no_secret_is_stored_and_all_else_works(memor
     assert [row["type"] for row in rows] == ["note"]
 
 
+@pytest.mark.system
 async def test_once_there_are_secrets_the_service_does_not_start_without_their_master_key(
     memory_server: MemoryServer,
 ) -> None:
@@ -261,6 +262,7 @@ async def test_a_master_key_that_is_no_key_is_refused_without_being_quoted(
     assert text not in str(caught.value)
 
 
+@pytest.mark.system
 async def test_the_master_key_is_changed_without_losing_a_secret(memory_server: MemoryServer) -> None:
     async with memory_server.serving(**{CURRENT: OLD}), memory_server.channel() as channel:
         memory = rpc.MemoryServiceStub(channel)
@@ -280,6 +282,7 @@ async def test_the_master_key_is_changed_without_losing_a_secret(memory_server: 
     assert [row["key_count"] for row in used] == [0, 1]
 
 
+@pytest.mark.system
 async def test_a_rotation_goes_on_where_it_was_and_ends_with_one_key(
     memory_server: MemoryServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -219,6 +219,7 @@ async def test_a_tenant_that_names_its_types_accepts_no_other(tenant: Tenant) ->
         await tenant.memory.UpdateMemory(pb.UpdateMemoryRequest(memory=changed, update_mask=FieldMask(paths=["type"])))
 
 
+@pytest.mark.system
 async def test_types_are_listed_with_their_schemas_and_whether_they_are_accepted(tenant: Tenant) -> None:
     everything = await tenant.memory.ListMemoryTypes(pb.ListMemoryTypesRequest())
     await accept_only(tenant, "episodic", "sighting")

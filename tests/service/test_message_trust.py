@@ -112,6 +112,7 @@ async def test_min_trust_leaves_out_messages_of_distrusted_authors_and_names_the
     assert set(lies.emptied_by) == {"min_trust", "speakers"}
 
 
+@pytest.mark.system
 async def test_many_messages_of_a_distrusted_author_do_not_crowd_the_truth_out(tenant: Tenant) -> None:
     truth = await say(tenant, "Tea is what Anna has at dawn.")
     for number in range(40):

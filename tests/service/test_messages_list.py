@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import grpc
+import pytest
 from fix_cluster import Tenant, refused
 
 from skein.session.v1 import session_pb2 as pb
@@ -78,6 +79,7 @@ async def test_an_empty_session_has_no_messages_and_an_unknown_one_is_refused(te
         await tenant.sessions.ListMessages(pb.ListMessagesRequest(session_id="unknown"))
 
 
+@pytest.mark.system
 async def test_a_page_ends_early_rather_than_outgrow_the_client(tenant: Tenant) -> None:
     for number in range(5):
         await append(tenant, *[f"{number} " + "long " * 19_000] * 10)
@@ -175,6 +177,7 @@ async def test_the_messages_of_a_deleted_session_are_gone(tenant: Tenant) -> Non
         await delete(tenant, message.message_id)
 
 
+@pytest.mark.system
 async def test_appends_and_deletions_at_once_keep_the_count_right(tenant: Tenant) -> None:
     first = await append(tenant, *(f"m{number}" for number in range(12)))
 

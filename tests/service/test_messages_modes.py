@@ -141,6 +141,7 @@ async def fill_up(cluster: Cluster, tenant: Tenant, session_id: str) -> None:
         await connection.close()
 
 
+@pytest.mark.system
 async def test_a_search_as_written_is_bounded_and_says_how_far_it_came(cluster: Cluster, tenant: Tenant) -> None:
     await append(tenant, "the old red kettle boils", session_id="old", time=now() - timedelta(days=200))
     await append(tenant, "the first of many")
@@ -162,6 +163,7 @@ async def test_a_search_as_written_is_bounded_and_says_how_far_it_came(cluster: 
     assert not further.truncated
 
 
+@pytest.mark.system
 async def test_the_beginning_of_a_long_session_is_found_as_it_is_written(cluster: Cluster, tenant: Tenant) -> None:
     began = now() - timedelta(days=200)
     await append(tenant, "the old red kettle boils", time=began)
@@ -197,6 +199,7 @@ async def test_a_hybrid_search_weighs_words_and_meaning(tenant: Tenant) -> None:
     assert not (await ask(tenant, "pet", mode=HYBRID)).dense_unavailable
 
 
+@pytest.mark.system
 async def test_a_search_by_meaning_stays_in_its_session_its_times_and_its_tenant(
     tenant: Tenant, other_tenant: Tenant
 ) -> None:

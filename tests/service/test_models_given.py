@@ -65,6 +65,7 @@ async def test_late_embeddings_do_not_replace_caller_vectors(recall_tenant: Reca
     assert await similarity(recall_tenant, 7, item_id) == pytest.approx(1.0)
 
 
+@pytest.mark.system
 async def test_vectors_of_a_following_model_leave_the_other_s_to_be_made(deployment: Deployment) -> None:
     await deployment.register()
     await deployment.start()
@@ -200,6 +201,7 @@ async def test_an_item_s_index_state_says_who_made_its_vectors(recall_tenant: Re
     assert len(answer.not_found_ids) == 2
 
 
+@pytest.mark.system
 async def test_an_index_state_shows_the_vectors_where_they_are_asked_for(deployment: Deployment) -> None:
     await deployment.register()
     item_id = await deployment.tenant.remember("Owls hunt at night.")

@@ -209,6 +209,7 @@ async def test_no_write_is_dropped_for_a_distrusted_copy(tenant: Tenant, on_simi
     assert again.memory.memory_id == stored.memory.memory_id
 
 
+@pytest.mark.system
 async def test_batches_that_merge_in_opposite_orders_do_not_wait_for_each_other(tenant: Tenant) -> None:
     facts = [f"Rex has {n} bones." for n in range(30)]
     await batch(tenant, facts, KEEP)

@@ -206,6 +206,7 @@ async def test_without_mail_nothing_is_promised(cluster: Cluster, account: Accou
         await account.stubs.auth.RequestEmailVerification(pb.RequestEmailVerificationRequest())
 
 
+@pytest.mark.system
 async def test_a_token_whose_time_is_over_is_refused(database: TestDatabase) -> None:
     async with (
         relay() as (inbox, settings),
@@ -218,6 +219,7 @@ async def test_a_token_whose_time_is_over_is_refused(database: TestDatabase) -> 
             await auth_server.anonymous.VerifyEmail(verification(token))
 
 
+@pytest.mark.system
 async def test_mails_bring_tokens_that_work(database: TestDatabase) -> None:
     async with relay() as (inbox, settings), run_auth_server(database, **settings) as auth_server:
         person = await auth_server.sign_up()
@@ -233,6 +235,7 @@ async def test_mails_bring_tokens_that_work(database: TestDatabase) -> None:
         assert await auth_server.sign_in(person.email, password=NEW_PASSWORD)
 
 
+@pytest.mark.system
 async def test_another_mail_is_sent_once_for_a_request_and_never_for_a_verified_address(database: TestDatabase) -> None:
     async with relay() as (inbox, settings), run_auth_server(database, **settings) as auth_server:
         person = await auth_server.sign_up()
@@ -251,6 +254,7 @@ async def test_another_mail_is_sent_once_for_a_request_and_never_for_a_verified_
         assert inbox.is_empty()
 
 
+@pytest.mark.system
 async def test_a_reset_does_not_reveal_whether_an_address_has_an_account(database: TestDatabase) -> None:
     async with relay() as (inbox, settings), run_auth_server(database, **settings) as auth_server:
         person = await auth_server.sign_up()
@@ -266,6 +270,7 @@ async def test_a_reset_does_not_reveal_whether_an_address_has_an_account(databas
         assert inbox.is_empty()
 
 
+@pytest.mark.system
 async def test_a_mailbox_is_not_flooded(database: TestDatabase) -> None:
     limits = {"SKEIN_MAIL_REQUESTS_MOST": "100", "SKEIN_MAILS_TO_MOST": "1"}
     async with relay() as (inbox, settings), run_auth_server(database, **settings, **limits) as auth_server:
@@ -280,6 +285,7 @@ async def test_a_mailbox_is_not_flooded(database: TestDatabase) -> None:
         assert inbox.is_empty()
 
 
+@pytest.mark.system
 async def test_mail_of_another_kind_uses_up_nothing_of_the_links_that_set_a_password(database: TestDatabase) -> None:
     async with (
         relay() as (inbox, mail),
@@ -303,6 +309,7 @@ async def test_mail_of_another_kind_uses_up_nothing_of_the_links_that_set_a_pass
         await auth_server.anonymous.ResetPassword(reset(results[owner.email]))
 
 
+@pytest.mark.system
 async def test_a_known_device_asks_for_a_new_password_when_its_address_has_asked_too_often(
     database: TestDatabase,
 ) -> None:

@@ -102,6 +102,7 @@ async def headers_for(path: str, world: World) -> dict[str, str]:
     return {"authorization": f"Bearer {credential}", **(naming if rule.needs_tenant else {})}
 
 
+@pytest.mark.system
 def test_the_document_is_valid() -> None:
     # Some seconds: the validator looks at each of 600 schemas, wherever it is used.
     assert [error.message for error in OpenAPIV31SpecValidator(document()).iter_errors()] == []
@@ -149,6 +150,7 @@ def test_an_example_is_what_the_method_takes(path: str) -> None:
     assert errors_of(request_schema(path), EXAMPLES[path]) == []
 
 
+@pytest.mark.system
 @pytest.mark.timeout(300)
 @over("path", UNARY, at_once=4)
 async def test_requests_and_answers_match_the_document(
@@ -189,6 +191,7 @@ async def test_a_refusal_is_what_the_document_says(
     assert errors_of(answer_schema(path, 401), stranger.json()) == []
 
 
+@pytest.mark.system
 async def test_it_is_served_with_the_issuers_addresses(origin: str) -> None:
     answer = await fetch(origin, accept_encoding="identity")
     issuer = (await discovery(origin))["issuer"]

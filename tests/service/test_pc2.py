@@ -427,6 +427,7 @@ class Verbose:
         return {"status": code}
 
 
+@pytest.mark.system
 async def test_answers_that_a_peer_does_not_read_are_dropped_beyond_a_bound() -> None:
     message_count = 200
     config = PortConfig(number=1, host="127.0.0.1", port=0, networks=())
@@ -532,6 +533,7 @@ async def test_many_requests_at_once_are_each_answered(assistant: Assistant) -> 
     assert {reply["request_id"] for reply in replies} == {f"r{number}" for number in range(100)}
 
 
+@pytest.mark.system
 async def test_a_peer_that_never_reads_does_not_block_others(assistant: Assistant) -> None:
     async with assistant.socket(zmq.DEALER, 5570) as silent:
         for _ in range(3000):
@@ -555,6 +557,7 @@ async def test_services_that_are_down_are_an_error_within_the_clients_time() -> 
     ]
 
 
+@pytest.mark.system
 async def test_a_gateway_that_never_answers_is_an_error() -> None:
     # The system accepts the connection, and no process reads from it.
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -572,6 +575,7 @@ async def test_a_key_that_is_refused_is_permission_denied(cluster: Cluster) -> N
     assert reply["error"]["code"] == "permission_denied"
 
 
+@pytest.mark.system
 async def test_pc2_is_ready_once_its_key_is_accepted(cluster: Cluster, tenant: Tenant) -> None:
     async with assistant_of({"SKEIN_PC2_API_KEY": "sk_nobody"}, patient=True, gateway=cluster.endpoint) as assistant:
         with pytest.raises(NotReady):

@@ -119,6 +119,7 @@ async def test_every_action_reports_unavailable_services(port: int) -> None:
     assert len(replies) == len(messages)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("gateway_listens", "code"), [(False, {"storage_error", "search_error"}), (True, {"storage_error", "search_error"})]
 )
@@ -172,6 +173,7 @@ async def test_peers_that_disconnect_before_their_reply_do_not_disturb_others(as
     assert (await assistant.request("read", payload={"memory_id": memory_id}))["status"] == "success"
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("port", [5574, 7240])
 async def test_messages_sent_before_a_disconnect_take_effect(assistant: Assistant, port: int) -> None:
     ids = [f"left-{port}-{number}" for number in range(20)]
@@ -248,6 +250,7 @@ async def test_a_port_may_have_its_own_api_key(
     assert other["error"]["code"] == "memory_not_found"
 
 
+@pytest.mark.system
 async def test_pc2_is_not_ready_while_the_key_of_one_port_is_refused(cluster: Cluster, tenant: Tenant) -> None:
     environment = {"SKEIN_PC2_API_KEY": tenant.api_key, "SKEIN_PC2_API_KEY_5574": "sk_nobody"}
 

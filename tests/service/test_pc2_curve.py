@@ -100,11 +100,13 @@ async def test_a_health_port_that_publishes_answers_alone_with_curve(secured: De
     assert_healthy(await send_encrypted(secured, 5599, folder, folder / "kitchen.key_secret", action="ping"))
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("port", [5570, 5596, 5617])
 async def test_without_a_certificate_there_is_no_answer(secured: DedicatedAssistant, folder: Path, port: int) -> None:
     assert await send_encrypted(secured, port, folder, None, action="ping") is None
 
 
+@pytest.mark.system
 async def test_a_client_is_admitted_by_its_file_and_barred_without_it(
     secured: DedicatedAssistant, folder: Path, tmp_path: Path, log: io.StringIO
 ) -> None:
@@ -127,6 +129,7 @@ async def test_a_client_is_admitted_by_its_file_and_barred_without_it(
     assert "client_refused" in log.getvalue()
 
 
+@pytest.mark.system
 async def test_the_servers_own_certificate_is_not_a_clients(secured: DedicatedAssistant, folder: Path) -> None:
     assert await send_encrypted(secured, 5570, folder, folder / "server.key_secret", action="ping") is None
 

@@ -215,6 +215,7 @@ async def test_the_session_agent_stores_and_reads_a_conversation(client: Client,
     assert not links.links
 
 
+@pytest.mark.system
 async def test_interactions_are_searched_in_the_session_that_is_named(client: Client) -> None:
     ana, ben = await client.session("ana"), await client.session("ben")
     hers = await client.add("My password is tulip", memory_type="interaction", parent_id=ana)
@@ -236,6 +237,7 @@ async def test_interactions_are_searched_in_the_session_that_is_named(client: Cl
     assert refused["status"] == "error"
 
 
+@pytest.mark.system
 async def test_two_people_of_one_tenant_find_their_own(client: Client) -> None:
     own = {user: await client.add("tea is liked", metadata={"user_id": user, "mood": user}) for user in ("ana", "ben")}
     named = await client.add("tea was bought", user_id="ana", memory_type="note")
@@ -252,6 +254,7 @@ async def test_two_people_of_one_tenant_find_their_own(client: Client) -> None:
         assert await search(action, filters={"memory_type": "note"}) == {named}, action
 
 
+@pytest.mark.system
 async def test_filters_keep_to_tiers_tags_and_importance(client: Client) -> None:
     short = await client.add("tea one", tags=["a"], importance=0.2)
     medium = await client.add("tea two", memory_tier="medium", tags=["b"], importance=0.6)
@@ -298,6 +301,7 @@ async def test_a_filter_is_a_value_and_no_condition(client: Client) -> None:
         assert reply["results"] == []
 
 
+@pytest.mark.system
 async def test_a_deleted_session_takes_its_children_along_and_leaves_those_of_others(
     client: Client, tenant: Tenant
 ) -> None:
@@ -329,6 +333,7 @@ async def test_a_session_deleted_without_cascade_leaves_its_memories(client: Cli
     assert (await client.send(action="get_memory", data={"memory_id": session_id}))["status"] == "error"
 
 
+@pytest.mark.system
 async def test_a_memory_moves_between_parents_of_both_kinds(client: Client) -> None:
     session_id, parent = await client.session(), await client.add("parent")
     child = await client.add("child", parent_id=parent)

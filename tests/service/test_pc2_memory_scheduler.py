@@ -61,6 +61,7 @@ async def test_a_life_cycle_lowers_importance_and_moves_memories_on(client: Clie
     assert again["new_importance"] == replies[fades]["new_importance"]
 
 
+@pytest.mark.system
 async def test_old_memories_are_consolidated_and_cleaned_up(client: Client, tenant: Tenant) -> None:
     level = pb.LEVEL_CONTEXTUAL
     old = await create_aged_memory(tenant, "yesterday", days=1.5, level=level, importance=0.5)
@@ -84,6 +85,7 @@ async def test_old_memories_are_consolidated_and_cleaned_up(client: Client, tena
     assert (await client.request("get_memory", memory_id=dust))["memory"]["content"] == "last year"
 
 
+@pytest.mark.system
 async def test_a_list_for_the_scheduler_is_bounded_and_says_so(client: Client, tenant: Tenant) -> None:
     memories = [pb.Memory(content=f"{number} " + "x" * 60_000, level=pb.LEVEL_CONTEXTUAL) for number in range(40)]
     for start in (0, 20):
@@ -161,6 +163,7 @@ async def test_an_update_is_its_payload_and_merges_metadata(client: Client, mess
     assert (memory["content"], memory["importance"], memory["metadata"]) == ("coffee", 0.9, {"a": 1, "b": 2})
 
 
+@pytest.mark.system
 async def test_updates_of_metadata_at_the_same_time_lose_nothing(assistant: Assistant, client: Client) -> None:
     for memory_id in (await client.add("tea"), await client.session()):
         replies = await asyncio.gather(

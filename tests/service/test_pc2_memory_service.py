@@ -256,6 +256,7 @@ async def test_semantic_search_returns_the_nearest(assistant: Assistant) -> None
     assert (await run_action(assistant, "semantic_search", query="t1", k=1))["results"][0]["score"] <= 1
 
 
+@pytest.mark.system
 async def test_a_search_tells_how_often_a_memory_was_used(assistant: Assistant) -> None:
     memory_id = await add(assistant, "tea at four")
     for _ in range(3):
@@ -313,6 +314,7 @@ async def test_a_deleted_memory_is_gone_and_its_children_stay(assistant: Assista
     assert (await send_action(assistant, "delete_memory", memory_id=parent))["status"] == "error"
 
 
+@pytest.mark.system
 async def test_a_cascade_deletes_all_that_is_under_a_memory_and_nothing_else(
     assistant: Assistant, tenant: Tenant
 ) -> None:
@@ -332,6 +334,7 @@ async def test_a_cascade_deletes_all_that_is_under_a_memory_and_nothing_else(
     assert [memory.external_id for memory in remaining.memories] == [beside]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("is_chain", [False, True])
 async def test_a_cascade_reaches_many_children_and_many_generations(
     assistant: Assistant, tenant: Tenant, *, is_chain: bool
@@ -366,6 +369,7 @@ async def test_reinforcing_multiplies_importance_up_to_one(assistant: Assistant,
     assert (await get_typed_memory(tenant, memory_id)).importance == 1.0
 
 
+@pytest.mark.system
 async def test_context_groups_hold_memories(assistant: Assistant, tenant: Tenant) -> None:
     group = (await run_action(assistant, "create_context_group", name="kitchen", description="what is cooked"))[
         "group_id"

@@ -268,6 +268,7 @@ async def test_every_action_is_an_error_within_the_clients_time_when_services_ar
     assert_healthy(health)
 
 
+@pytest.mark.system
 async def test_a_gateway_that_never_answers_is_an_error() -> None:
     # The system accepts the connection, and no process reads from it.
     with socket.create_server(("127.0.0.1", 0)) as silent:

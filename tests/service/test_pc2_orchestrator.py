@@ -55,6 +55,7 @@ async def test_update_changes_what_it_names_and_leaves_the_rest(assistant: Assis
     assert (stored.content, stored.source_agent, stored.metadata["cups"]) == ("tea at five", "Kitchen", 2)
 
 
+@pytest.mark.system
 async def test_every_priority_comes_back_and_is_found_by_its_number(assistant: Assistant, tenant: Tenant) -> None:
     plain = memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="of no importance in particular"))
     unweighed = (await tenant.memory.CreateMemory(plain)).memory
@@ -168,6 +169,7 @@ async def test_the_same_request_sent_at_once_stores_one_memory(assistant: Assist
     assert listed["data"]["total_count"] == 1
 
 
+@pytest.mark.system
 async def test_one_bad_message_among_many_at_once_spoils_no_other(assistant: Assistant) -> None:
     texts = [f"turn {number}" if number != 10 else "x" * 100_001 for number in range(20)]
 

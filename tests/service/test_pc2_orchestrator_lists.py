@@ -123,6 +123,7 @@ async def test_lists_have_the_requested_order(
     assert ids(await batch(assistant, filter={"sort": {"field": field, "order": order}})) == expected
 
 
+@pytest.mark.system
 async def test_an_order_without_an_index_is_refused_when_too_much_would_be_read(
     assistant: Assistant, tenant: Tenant
 ) -> None:
@@ -140,6 +141,7 @@ async def test_an_order_without_an_index_is_refused_when_too_much_would_be_read(
     assert (len(indexed["memories"]), indexed["page_info"]["has_more"], indexed["total_count"]) == (1, True, 1002)
 
 
+@pytest.mark.system
 async def test_a_reply_has_a_few_megabytes_and_its_real_page_size(assistant: Assistant, tenant: Tenant) -> None:
     # Large data, not content: a busy machine needs a while to split and embed some megabytes of words.
     for part in range(2):
@@ -250,6 +252,7 @@ async def test_a_list_without_a_session_is_refused(assistant: Assistant, action:
     assert (await batch(assistant))["total_count"] == 1
 
 
+@pytest.mark.system
 async def test_clearing_one_session_leaves_every_other_as_it_was(assistant: Assistant) -> None:
     for session_id in ("ana", "bob"):
         for number in range(5):
@@ -268,6 +271,7 @@ async def test_clearing_one_session_leaves_every_other_as_it_was(assistant: Assi
     ]
 
 
+@pytest.mark.system
 async def test_lists_searches_and_summaries_exclude_other_sessions(assistant: Assistant) -> None:
     text = "Bob hides the key under the green flower pot"
     theirs = await assistant.request("create", session_id="bob", payload={"content": {"text": text}})

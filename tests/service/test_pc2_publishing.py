@@ -148,6 +148,7 @@ async def test_changes_of_another_tenant_are_not_published(
         assert await listener.next_events(1) == [("memory_added", "mine")]
 
 
+@pytest.mark.system
 async def test_five_hundred_events_arrive_each_once_and_in_order_at_every_subscriber(
     assistant: Assistant, tenant: Tenant
 ) -> None:
@@ -178,6 +179,7 @@ async def test_five_hundred_events_arrive_each_once_and_in_order_at_every_subscr
     assert heard == [expected, expected]
 
 
+@pytest.mark.system
 async def test_events_resume_after_an_interrupted_stream(cluster: Cluster, tenant: Tenant) -> None:
     async with (
         tcp_proxy(cluster.endpoint) as proxy,
@@ -274,6 +276,7 @@ async def wait_subscribed(event_publisher: Publisher, peer: zmq.asyncio.Socket, 
             pass
 
 
+@pytest.mark.system
 async def test_a_subscriber_that_never_reads_loses_its_own_messages_and_losses_are_counted() -> None:
     before = DROPPED_PUBLICATIONS.labels("1")._value.get()
     async with (
@@ -345,6 +348,7 @@ async def test_a_rejected_peer_gets_no_events() -> None:
         assert not event_publisher.has_subscribers
 
 
+@pytest.mark.system
 async def test_a_secured_port_publishes_to_admitted_clients_alone(tmp_path: Path) -> None:
     server, kitchen = create_certificate(tmp_path, SERVER), create_certificate(tmp_path, "kitchen")
     elsewhere = tmp_path / "elsewhere"

@@ -382,6 +382,7 @@ WHATEVER: list[Any] = [
 ]
 
 
+@pytest.mark.system
 async def test_any_message_is_answered(assistant: Assistant) -> None:
     for body in WHATEVER:
         reply = await assistant.send(PORT, body)

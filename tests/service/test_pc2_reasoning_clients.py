@@ -225,6 +225,7 @@ async def test_the_test_of_contextual_memory_passes(assistant: Assistant) -> Non
     assert (await send_action(assistant, "get_summary", **user))["summary"] == "User: anew"
 
 
+@pytest.mark.system
 async def test_clearing_a_session_leaves_the_others(assistant: Assistant, tenant: Tenant) -> None:
     messages = [session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="word") for _ in range(600)]
     request = session_pb2.AppendMessagesRequest(session_id="long", messages=messages, create_session=True)

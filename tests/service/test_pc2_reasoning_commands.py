@@ -322,6 +322,7 @@ async def test_a_deleted_memory_is_not_found_by_any_client(assistant: Assistant,
     assert not (await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())).memories
 
 
+@pytest.mark.system
 async def test_idle_memories_fade_are_forgotten_and_come_back(assistant: Assistant, tenant: Tenant) -> None:
     memories = [
         {"id": "idle", "content": "one idle week", "strength": 1.0, "last_accessed": time_ago(days=7, minutes=5)},
@@ -419,6 +420,7 @@ async def test_synchronizing_again_changes_nothing(assistant: Assistant, tenant:
     assert [(await memory(tenant, name)).revision for name in ("a", "b")] == [1, 1]
 
 
+@pytest.mark.system
 async def test_many_changes_are_synchronized_at_once_or_in_parts(assistant: Assistant) -> None:
     before = [{"id": f"m{number}", "content": "before"} for number in range(20)]
     after = [{**memory, "content": "after"} for memory in before]
@@ -488,6 +490,7 @@ async def test_an_invalid_memory_rejects_the_whole_synchronization(assistant: As
         assert not (await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())).memories
 
 
+@pytest.mark.system
 async def test_a_dual_writer_finds_its_memories_under_its_own_uuids(assistant: Assistant, tenant: Tenant) -> None:
     """Write as a client with its own store does: it sends each memory, at times twice."""
     written = {

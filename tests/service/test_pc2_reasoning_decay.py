@@ -183,6 +183,7 @@ async def test_an_update_does_not_restore_purged_messages(assistant: Assistant) 
     assert await all_memories(assistant) == []
 
 
+@pytest.mark.system
 async def test_a_cycle_over_a_full_list_is_applied_completely(cluster: Cluster, tenant: Tenant) -> None:
     # With the deadline of a real client, so the remaining updates run in the background.
     async with assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, gateway=cluster.endpoint) as assistant:
@@ -217,6 +218,7 @@ async def wait_until_listed(assistant: Assistant, items: list[dict[str, Any]]) -
             pass
 
 
+@pytest.mark.system
 async def test_an_update_continues_after_its_reply(cluster: Cluster, tenant: Tenant) -> None:
     async with assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, gateway=cluster.endpoint) as assistant:
         await create_items(assistant, tenant)

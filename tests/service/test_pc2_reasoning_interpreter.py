@@ -146,6 +146,7 @@ async def test_an_empty_profile_update_is_rejected(assistant: Assistant, updates
     assert reply == error_reply(reply["reason"])
 
 
+@pytest.mark.system
 async def test_the_newest_memories_of_a_person_are_listed_oldest_first(assistant: Assistant) -> None:
     for number in range(12):
         await send_action(assistant, "add_memory", memory={"type": "note", "text": f"number {number}"})

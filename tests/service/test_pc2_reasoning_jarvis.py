@@ -87,6 +87,7 @@ ANY_VALUES: list[Any] = [
 ]
 
 
+@pytest.mark.system
 async def test_any_json_value_is_returned_unchanged(assistant: Assistant) -> None:
     for number, value in enumerate(ANY_VALUES):
         await add(assistant, value, f"person {number}")
@@ -143,6 +144,7 @@ async def test_a_memory_is_deleted_once(assistant: Assistant) -> None:
     assert await stored_values(assistant) == ["two"]
 
 
+@pytest.mark.system
 async def test_clearing_forgets_one_person_alone(assistant: Assistant, tenant: Tenant) -> None:
     batch = [memory_pb2.Memory(content=f"number {number}", subject_id="ana") for number in range(60)]
     await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=batch))
@@ -220,6 +222,7 @@ async def test_alone_on_its_port_the_dialect_answers_everything(cluster: Cluster
     assert_healthy(health)
 
 
+@pytest.mark.system
 async def test_many_at_once_are_each_answered(assistant: Assistant) -> None:
     await asyncio.gather(*(add(assistant, number) for number in range(40)))
 

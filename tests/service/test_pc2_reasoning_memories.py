@@ -154,6 +154,7 @@ async def test_all_memories_come_in_pages(assistant: Assistant, tenant: Tenant) 
     assert (await send_action(assistant, "get_all_memories", page_token="forged"))["status"] == "error"
 
 
+@pytest.mark.system
 async def test_a_reply_has_a_few_megabytes_and_a_next_page(assistant: Assistant, tenant: Tenant) -> None:
     for _ in range(2):
         batch = [memory_pb2.Memory(content="heavy") for _ in range(30)]
@@ -303,6 +304,7 @@ async def test_hostile_patterns_do_not_block_other_requests(assistant: Assistant
     assert replies[0]["solution"] is None
 
 
+@pytest.mark.system
 async def test_many_patterns_are_looked_through_newest_first(assistant: Assistant, tenant: Tenant) -> None:
     batch = []
     for number in range(300):

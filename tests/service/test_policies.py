@@ -142,6 +142,7 @@ async def test_of_first_changes_at_once_each_counts(tenant: Tenant) -> None:
     assert (await read(tenant)).revision == 6
 
 
+@pytest.mark.system
 async def test_services_act_by_a_changed_policy_within_a_second(tenant: Tenant) -> None:
     note = memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="c", type="note"))
     await tenant.memory.CreateMemory(note)

@@ -82,6 +82,7 @@ FILTERED = [
 ]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("condition", FILTERED, ids=lambda value: ",".join(f.name for f, _ in value.ListFields()))
 async def test_a_filter_restricts_before_ranking(recall_tenant: RecallTenant, condition: Filter) -> None:
     for number in range(60):
@@ -183,6 +184,7 @@ async def test_the_order_is_the_same_every_time_and_ties_are_broken_by_id(recall
         assert [hit.item_id for hit in answer.hits] == sorted(ids)[:7]
 
 
+@pytest.mark.system
 async def test_what_has_expired_is_gone_and_does_not_crowd_out_the_rest(recall_tenant: RecallTenant) -> None:
     past, future = now() - timedelta(minutes=1), now() + timedelta(days=1)
     for _ in range(60):
@@ -209,6 +211,7 @@ async def test_an_item_that_may_not_be_recalled_is_not_read_even_while_the_index
     assert await recall_tenant.contents("green tea") == ["green tea too"]
 
 
+@pytest.mark.system
 async def test_another_tenant_s_items_are_never_found_nor_counted(
     recall_server: RecallServer, recall_tenant: RecallTenant
 ) -> None:
@@ -226,6 +229,7 @@ async def test_another_tenant_s_items_are_never_found_nor_counted(
     assert len((await other.recall("green tea", limit=100)).hits) == 20
 
 
+@pytest.mark.system
 async def test_a_fact_in_the_last_sentence_of_a_long_entry_is_found_by_meaning(recall_tenant: RecallTenant) -> None:
     filler = "The weather was fair and nobody had much to say about it. " * 200
     await recall_tenant.remember(f"{filler}Felines hunt rodents in the hayloft.")
@@ -238,6 +242,7 @@ async def test_a_fact_in_the_last_sentence_of_a_long_entry_is_found_by_meaning(r
     assert hits[0].components[1].rank == 0
 
 
+@pytest.mark.system
 async def test_many_chunks_of_one_item_do_not_hide_the_others(
     recall_server: RecallServer, recall_tenant: RecallTenant
 ) -> None:
@@ -326,6 +331,7 @@ async def test_an_empty_tenant_finds_nothing(recall_tenant: RecallTenant) -> Non
     assert response.model == "all-minilm-l6-v2"
 
 
+@pytest.mark.system
 async def test_without_an_answer_of_the_embedder_in_time_words_alone_are_searched(
     recall_server: RecallServer, recall_tenant: RecallTenant
 ) -> None:
@@ -359,6 +365,7 @@ async def test_words_that_are_syntax_elsewhere_are_only_words(recall_tenant: Rec
     assert await recall_tenant.contents("scones") == ["O'Brien's 50% <tea> & !milk :* | (scones)"]
 
 
+@pytest.mark.system
 async def test_many_recalls_at_once_agree(recall_tenant: RecallTenant) -> None:
     for number in range(20):
         await recall_tenant.remember(f"tea number {number}")

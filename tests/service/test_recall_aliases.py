@@ -96,6 +96,7 @@ async def test_aliases_of_one_entity_find_each_other(tenant: Tenant) -> None:
     assert expansions(response) == [("Mimi", "Maria Rossi"), ("Mimi", "Nonna")]
 
 
+@pytest.mark.system
 async def test_the_meaning_of_the_other_name_is_searched(tenant: Tenant) -> None:
     await remember(tenant, "A container cluster runs our services.")
     await remember(tenant, "The parrot is called Olga.")
@@ -216,6 +217,7 @@ def filters(agent: str) -> list[memory_pb2.MemoryFilter]:
     ]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("part", ["alias", "canonical"])
 async def test_a_private_name_of_one_agent_changes_nothing_for_another(tenant: Tenant, part: str) -> None:
     await noted(tenant, agent_id="b", scope=memory_pb2.SCOPE_AGENT)
@@ -234,6 +236,7 @@ async def test_a_private_name_of_one_agent_changes_nothing_for_another(tenant: T
     assert expansions(await recall(tenant, "GHA")) == [("GHA", "GitHub Actions")]
 
 
+@pytest.mark.system
 async def test_a_private_alias_changes_no_score_for_another_agent(tenant: Tenant) -> None:
     await noted(tenant)
     alias_id = await name(tenant, "GHA", agent_id="a", scope=memory_pb2.SCOPE_AGENT)
@@ -292,6 +295,7 @@ async def test_another_tenant_does_not_know_the_names(tenant: Tenant, other_tena
     assert (expansions(response), contents(response)) == ([], [NOTES[1]])
 
 
+@pytest.mark.system
 async def test_a_changed_or_deleted_alias_takes_effect_within_a_second(tenant: Tenant) -> None:
     alias_id = await named(tenant)
     assert expansions(await recall(tenant, "GHA")) != []

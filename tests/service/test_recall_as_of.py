@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fix_cluster import Cluster, Tenant
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.system)])
 async def test_it_answers_as_the_same_call_answered_then(tenant: Tenant, seed: int) -> None:
     history = History(tenant, random.Random(seed))
     await history.begin()

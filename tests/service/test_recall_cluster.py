@@ -82,6 +82,7 @@ async def test_a_message_is_found_by_who_spoke_and_a_renamed_one_by_its_new_name
     assert all(hit.HasField("similarity") for hit in (*marta, *kemal, *ruth))
 
 
+@pytest.mark.system
 async def test_vectors_that_the_worker_computes_are_of_the_same_text(cluster: Cluster, tenant: Tenant) -> None:
     message = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="I keep bees.", name="Marta")
     # One message gets its vector before the reply; those of a large batch come from the worker.
@@ -156,6 +157,7 @@ async def test_another_tenant_finds_nothing_of_it(tenant: Tenant, other_tenant: 
     assert await hits(other_tenant, "green tea") == []
 
 
+@pytest.mark.system
 async def test_a_larger_limit_changes_no_earlier_hit(tenant: Tenant) -> None:
     subjects = ["tea", "coffee", "the garden", "the roof", "a boat", "the school"]
     verbs = ["likes", "paints", "asks about", "forgets", "plans", "mentions", "repairs"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 import numpy as np
+import pytest
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.ids import new_id, now
@@ -123,6 +124,7 @@ async def test_what_goes_away_uncounted_was_never_there(recall_tenant: RecallTen
     assert await sums(recall_tenant) == (1, 2)
 
 
+@pytest.mark.system
 async def test_several_who_count_at_once_count_each_document_once(recall_tenant: RecallTenant) -> None:
     for _ in range(3):
         await many(recall_tenant, "one two three", 700)
@@ -135,6 +137,7 @@ async def test_several_who_count_at_once_count_each_document_once(recall_tenant:
     assert all(2100 - MIN_FREQUENCY <= documents <= 2100 for documents in frequencies.values())
 
 
+@pytest.mark.system
 async def test_the_frequency_of_a_rare_term_is_not_kept(recall_tenant: RecallTenant) -> None:
     await many(recall_tenant, "common", MIN_FREQUENCY)
     await many(recall_tenant, "rare", MIN_FREQUENCY - 1)
@@ -156,6 +159,7 @@ async def test_a_term_that_no_document_has_any_more_is_not_kept(recall_tenant: R
     assert await sums(recall_tenant) == (1, 1)
 
 
+@pytest.mark.system
 async def test_a_frequency_follows_what_is_written_and_is_counted_anew_when_much_went_away(
     recall_tenant: RecallTenant,
 ) -> None:
@@ -172,6 +176,7 @@ async def test_a_frequency_follows_what_is_written_and_is_counted_anew_when_much
     assert await kept(recall_tenant) == {"common": 400, "word": 300}
 
 
+@pytest.mark.system
 async def test_the_terms_of_new_headers_are_counted(recall_tenant: RecallTenant) -> None:
     item_ids = await many(recall_tenant, "kettle", MIN_FREQUENCY)
     await count(recall_tenant)

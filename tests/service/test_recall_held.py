@@ -125,6 +125,7 @@ async def test_what_is_written_later_is_found_at_once(vector_tenant: VectorTenan
         assert ids(answer) == vector_tenant.nearest(question)
 
 
+@pytest.mark.system
 async def test_what_is_deleted_is_not_found_and_something_else_is_instead(vector_tenant: VectorTenant) -> None:
     (question,) = vectors(1, seed=5)
     await vector_tenant.ask_until_held(question)
@@ -141,6 +142,7 @@ async def test_what_is_deleted_is_not_found_and_something_else_is_instead(vector
     assert "exact" in paths
 
 
+@pytest.mark.system
 async def test_what_was_not_listed_is_found_when_all_that_was_moves_away(vector_tenant: VectorTenant) -> None:
     """Only the cosines tell: none of those listed is gone."""
     (question,) = vectors(1, seed=9)
@@ -277,6 +279,7 @@ async def tag(vector_tenant: VectorTenant, memory_ids: list[str], name: str) -> 
     return memory_pb2.MemoryFilter(tags_any=[name])
 
 
+@pytest.mark.system
 async def test_what_passes_a_filter_is_found_exactly_and_so_is_what_was_written_since(
     vector_tenant: VectorTenant,
 ) -> None:
@@ -303,6 +306,7 @@ async def test_what_passes_a_filter_is_found_exactly_and_so_is_what_was_written_
     assert list(none.emptied_by) == ["tags_any"]
 
 
+@pytest.mark.system
 async def test_a_filter_that_most_pass_is_tested_on_the_nearest(
     vector_tenant: VectorTenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -321,6 +325,7 @@ async def test_a_filter_that_most_pass_is_tested_on_the_nearest(
     assert (few.dense_path, unproven.dense_path) == ("cached", "exact")
 
 
+@pytest.mark.system
 async def test_kinds_are_searched_separately(vector_tenant: VectorTenant) -> None:
     (question,) = vectors(1, seed=7)
     messages = [
@@ -359,6 +364,7 @@ async def test_a_tenant_finds_its_own_alone_though_another_has_the_same_vectors(
     assert not set(ids(mine)) & set(ids(theirs))
 
 
+@pytest.mark.system
 async def test_nothing_is_held_of_a_tenant_once_a_person_was_forgotten(vector_tenant: VectorTenant) -> None:
     (question,) = vectors(1, seed=30)
     await vector_tenant.ask_until_held(question)
@@ -371,6 +377,7 @@ async def test_nothing_is_held_of_a_tenant_once_a_person_was_forgotten(vector_te
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.system
 async def test_a_purge_that_began_first_and_ends_last_empties_what_is_held_once_more(
     cluster: Cluster, vector_tenant: VectorTenant
 ) -> None:

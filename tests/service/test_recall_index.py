@@ -137,6 +137,7 @@ async def test_the_backlog_makes_the_same_vectors_as_indexing_at_once(recall_ten
     assert similar[at_once] == pytest.approx(similar[later])
 
 
+@pytest.mark.system
 async def test_several_callers_at_once_store_a_backlog_once(
     recall_server: RecallServer, recall_tenant: RecallTenant
 ) -> None:
@@ -148,6 +149,7 @@ async def test_several_callers_at_once_store_a_backlog_once(
     assert (await recall_tenant.index.IndexBacklog(pb.IndexBacklogRequest())).indexed_count == 0
 
 
+@pytest.mark.system
 async def test_callers_with_the_same_items_in_another_order_do_not_disturb_one_another(
     recall_tenant: RecallTenant,
 ) -> None:
@@ -161,6 +163,7 @@ async def test_callers_with_the_same_items_in_another_order_do_not_disturb_one_a
     assert {answer.indexed_count for answer in answers} == {30}
 
 
+@pytest.mark.system
 async def test_a_long_item_has_several_vectors_and_indexing_again_leaves_them(
     recall_server: RecallServer, recall_tenant: RecallTenant
 ) -> None:
@@ -262,6 +265,7 @@ async def failing_model(server: Server, template: str, monkeypatch: pytest.Monke
     await embedded.drop_database(server, name)
 
 
+@pytest.mark.system
 async def test_an_item_that_cannot_be_embedded_holds_up_nothing_newer(
     failing_model: RecallServer, log: io.StringIO
 ) -> None:
@@ -279,6 +283,7 @@ async def test_an_item_that_cannot_be_embedded_holds_up_nothing_newer(
     assert ids[1] in log_text
 
 
+@pytest.mark.system
 async def test_an_item_that_failed_is_embedded_when_it_is_offered_again(
     failing_model: RecallServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -123,6 +123,7 @@ async def test_a_chinese_message_is_found_by_a_word_within_it(tenant: Tenant) ->
     assert [hit.message.content for hit in response.hits] == [contents[1]]
 
 
+@pytest.mark.system
 async def test_the_longest_chinese_text_is_stored_and_found(tenant: Tenant) -> None:
     content = "".join(chr(0x4E00 + (number * 7919) % 20_000) for number in range(100_000))
     await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content=content)))

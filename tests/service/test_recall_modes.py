@@ -81,6 +81,7 @@ async def test_an_item_without_a_vector_is_found_by_keyword(recall_tenant: Recal
     assert await recall_tenant.contents("automobiles", mode=KEYWORD) == ["We took the automobile."]
 
 
+@pytest.mark.system
 async def test_a_keyword_search_calls_no_model(recall_server: RecallServer, recall_tenant: RecallTenant) -> None:
     await recall_tenant.remember("We took the automobile.")
 
@@ -99,6 +100,7 @@ async def test_a_keyword_query_of_stop_words_finds_nothing(recall_tenant: Recall
     assert (list(response.hits), response.dense_unavailable) == ([], False)
 
 
+@pytest.mark.system
 async def test_by_keyword_as_many_are_found_as_there_are_although_the_best_are_superseded(
     recall_server: RecallServer, recall_tenant: RecallTenant
 ) -> None:
@@ -197,6 +199,7 @@ async def test_a_vector_is_enough_by_meaning_and_replaces_the_text(recall_tenant
     assert [hit.score for hit in beside_a_text.hits] == [hit.score for hit in by_vector.hits]
 
 
+@pytest.mark.system
 async def test_a_search_by_meaning_without_the_model_fails_instead_of_finding_nothing(
     recall_server: RecallServer, recall_tenant: RecallTenant
 ) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 import numpy as np
+import pytest
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
@@ -55,6 +56,7 @@ async def test_the_few_that_pass_are_all_found_whether_or_not_it_is_known_how_ma
     assert by_words == [long]
 
 
+@pytest.mark.system
 async def test_a_memory_of_many_chunks_is_read_once(recall_tenant: RecallTenant) -> None:
     await recall_tenant.remember("The tide comes in twice a day. " * 60)
     await recall_tenant.remember("A green bicycle.")

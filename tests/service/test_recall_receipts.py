@@ -76,6 +76,7 @@ async def test_a_receipt_is_small(tenant: Tenant) -> None:
     assert all(size <= 300 + 60 * hits for hits, size in sizes.items())
 
 
+@pytest.mark.system
 async def test_a_receipt_of_a_long_query_is_as_small(tenant: Tenant) -> None:
     await set_policy(tenant, recall_receipts="all")
     text = " ".join(f"wort{chr(97 + number % 26)}{chr(97 + number // 26)}x" for number in range(200))
@@ -284,6 +285,7 @@ async def test_an_altered_receipt_is_listed_as_altered(tenant: Tenant, cluster: 
     assert of_principal[ids[1]].model == ""
 
 
+@pytest.mark.system
 async def test_a_receipt_has_its_hits_and_their_signals_by_name(tenant: Tenant) -> None:
     await set_policy(tenant, recall_receipts="all")
     for topic in TOPICS:
@@ -301,6 +303,7 @@ async def test_a_receipt_has_its_hits_and_their_signals_by_name(tenant: Tenant) 
             assert raws == pytest.approx({one.signal: one.raw for one in shown.components}, abs=1e-5)
 
 
+@pytest.mark.system
 async def test_the_erasure_of_a_person_erases_the_queries_of_receipts_that_stay_valid(tenant: Tenant) -> None:
     await set_policy(tenant, recall_receipts="all", audit_query_text=True)
     subject = subjects_pb2.Subject(subject_id="anna-7", display_name="Anna Berg")
@@ -326,6 +329,7 @@ async def test_the_erasure_of_a_person_erases_the_queries_of_receipts_that_stay_
         assert receipt.statement == receipts[name].statement
 
 
+@pytest.mark.system
 async def test_the_erasure_of_a_person_reaches_answers_that_the_access_log_does_not_know(
     cluster: Cluster, tenant: Tenant
 ) -> None:

@@ -89,6 +89,7 @@ async def test_hits_that_are_too_far_away_are_not_looked_for_deeper(
     assert called.count("nearest") == 1
 
 
+@pytest.mark.system
 async def test_the_items_of_a_deep_search_are_read_in_few_statements(
     recall_tenant: RecallTenant, called: list[str]
 ) -> None:
@@ -142,6 +143,7 @@ async def test_an_expired_memory_supersedes_nothing(recall_tenant: RecallTenant)
     assert await recall_tenant.contents("Where does Marta live?") == ["Marta lives in Graz"]
 
 
+@pytest.mark.system
 async def test_a_question_as_long_as_allowed_is_answered(recall_tenant: RecallTenant) -> None:
     await recall_tenant.remember("the kettle is on the stove")
     words = " ".join(f"word{number} in 1999 on monday" for number in range(1000))

@@ -83,6 +83,7 @@ async def test_hybrid_weighs_the_cosine_and_words_alone_whatever_the_items_tell_
     assert response == await similar(recall_tenant, meeting, mode=HYBRID)
 
 
+@pytest.mark.system
 async def test_an_item_of_several_chunks_is_compared_by_all_of_them(recall_tenant: RecallTenant) -> None:
     long = await recall_tenant.remember("The cat caught a mouse. " * 80 + "Gravel arrived by lorry. " * 80)
     await recall_tenant.remember("Our kitten hunts rodents.")
@@ -94,6 +95,7 @@ async def test_an_item_of_several_chunks_is_compared_by_all_of_them(recall_tenan
     assert contents(response)[2] == "She plays the violin."
 
 
+@pytest.mark.system
 async def test_an_item_without_a_vector_is_embedded_for_the_call(
     recall_server: RecallServer, recall_tenant: RecallTenant
 ) -> None:
@@ -119,6 +121,7 @@ async def test_an_item_without_words_is_like_no_other_by_keyword(recall_tenant: 
         await similar(recall_tenant, blank, mode=KEYWORD)
 
 
+@pytest.mark.system
 async def test_its_vectors_need_no_model(recall_server: RecallServer, recall_tenant: RecallTenant) -> None:
     cat = await recall_tenant.remember("The cat caught a mouse.")
     await recall_tenant.remember("Our kitten hunts rodents.")

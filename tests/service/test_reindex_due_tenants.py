@@ -6,6 +6,7 @@ import uuid
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+import pytest
 from fix_database import TestDatabase
 
 from skein.recall.v1 import recall_pb2 as pb
@@ -15,7 +16,6 @@ from skein_recall.reindexes import store as reindex_store
 from skein_recall.reindexes.store import ReindexStore
 
 if TYPE_CHECKING:
-    import pytest
     from fix_models import Deployment
 
 TENANTS = [uuid.UUID(int=number) for number in range(1, 8)]
@@ -90,6 +90,7 @@ async def test_a_reindex_of_one_tenant_is_due_there_alone(database: TestDatabase
     assert (reindex.tenants, reindex.done_tenants, reindex.documents) == (1, 0, 0)
 
 
+@pytest.mark.system
 async def test_the_purge_of_a_tenant_removes_its_reindexes_and_no_others(deployment: Deployment) -> None:
     await deployment.register()
     own = await deployment.start(tenant_id=str(deployment.tenant.tenant_id))

@@ -6,6 +6,7 @@ import asyncio
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+import pytest
 from fix_cluster import Cluster, Tenant
 from fix_memory import MemoryServer
 from fix_states import waiting
@@ -63,6 +64,7 @@ async def former_rows(connection: Connection, tables: tuple[str, ...], tenant_id
     ]
 
 
+@pytest.mark.system
 async def test_former_blocks_and_ratings_go_when_they_ended_before_the_retention(memory_server: MemoryServer) -> None:
     tables = ("memory.revisions", "memory.block_agents_history", "memory.source_trust_history")
     async with (

@@ -254,6 +254,7 @@ async def test_a_refused_request_may_be_repeated(tenant: Tenant) -> None:
     assert len(await append(tenant, user("a"), create_session=False, request_id="r-1")) == 1
 
 
+@pytest.mark.system
 async def test_eight_callers_at_once_leave_no_gap_and_keep_their_batches_together(tenant: Tenant) -> None:
     async def caller(name: int) -> None:
         for batch in range(6):
@@ -306,6 +307,7 @@ async def test_messages_of_all_ages_keep_the_order_given(tenant: Tenant) -> None
     assert await transcript(tenant) == []
 
 
+@pytest.mark.system
 async def test_a_thousand_messages_go_in_at_once_and_their_vectors_are_made_later(tenant: Tenant) -> None:
     request = pb.AppendMessagesRequest(
         session_id="s", messages=[user(f"line {number} of the log") for number in range(1000)], create_session=True

@@ -205,6 +205,7 @@ async def test_a_message_of_an_old_month_keeps_its_former_versions_too(
     assert pages == [[("green tea", None, True)], [("coffee", None, True)]]
 
 
+@pytest.mark.system
 async def test_an_archived_message_is_shown_at_no_time_and_an_unarchived_one_at_its_own(
     deployment: Deployment,
 ) -> None:
@@ -289,6 +290,7 @@ async def test_an_export_of_a_person_has_the_former_versions_of_messages(tenant:
     assert not any(record.truncated for record in records)
 
 
+@pytest.mark.system
 async def test_an_export_has_at_most_a_hundred_former_versions_of_a_message(tenant: Tenant) -> None:
     name = await session(tenant, subject_id="ann")
     (message_id,) = await say(tenant, name, "tea")

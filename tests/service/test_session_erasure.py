@@ -236,6 +236,7 @@ async def test_repeated_requests_do_nothing_after_a_purge(tenant: Tenant) -> Non
         await sequences(tenant, name)
 
 
+@pytest.mark.system
 async def test_a_purge_of_a_person_leaves_the_marker_in_no_table(tenant: Tenant, connection: Connection) -> None:
     marker, person = marked(), uuid.uuid4().hex
     for number in range(3):
@@ -274,6 +275,7 @@ async def test_a_purge_of_a_person_leaves_the_marker_in_no_table(tenant: Tenant,
     assert await sequences(tenant, other) == [(2, "not this one"), (4, "next")]
 
 
+@pytest.mark.system
 async def test_purged_messages_leave_the_others_and_a_title_that_was_chosen(
     tenant: Tenant, connection: Connection
 ) -> None:
@@ -294,6 +296,7 @@ async def test_purged_messages_leave_the_others_and_a_title_that_was_chosen(
         await tenant.sessions.GetMessage(session_pb2.GetMessageRequest(message_id=ids[0]))
 
 
+@pytest.mark.system
 async def test_messages_of_a_deleted_session_are_purged_with_the_summary_made_of_them(
     tenant: Tenant, connection: Connection
 ) -> None:
@@ -307,6 +310,7 @@ async def test_messages_of_a_deleted_session_are_purged_with_the_summary_made_of
     assert await holding(connection, marker) == []
 
 
+@pytest.mark.system
 async def test_a_title_follows_the_message_that_it_is_made_of(tenant: Tenant, connection: Connection) -> None:
     marker = marked()
     name = await session(tenant)
@@ -366,6 +370,7 @@ async def test_nothing_takes_the_place_of_what_is_being_purged(
         await append
 
 
+@pytest.mark.system
 async def test_appends_and_a_purge_at_once_leave_nothing(tenant: Tenant, connection: Connection) -> None:
     marker, name = marked(), await session(tenant, subject_id="anna")
 
@@ -379,6 +384,7 @@ async def test_appends_and_a_purge_at_once_leave_nothing(tenant: Tenant, connect
     assert await holding(connection, marker) == []
 
 
+@pytest.mark.system
 async def test_two_purges_of_a_person_at_once_leave_nothing(tenant: Tenant, connection: Connection) -> None:
     marker = marked()
     for number in range(6):
@@ -407,6 +413,7 @@ async def exported(tenant: Tenant, subject_id: str, page_size: int) -> list[sess
             return results
 
 
+@pytest.mark.system
 async def test_an_export_holds_all_that_a_purge_removes_and_nothing_else(tenant: Tenant) -> None:
     for name in ("a", "b"):
         await fill(tenant, f"of {name}", name, subject_id="anna")
@@ -436,6 +443,7 @@ async def test_an_export_holds_all_that_a_purge_removes_and_nothing_else(tenant:
     assert await exported(tenant, "nobody", 10) == []
 
 
+@pytest.mark.system
 async def test_an_export_of_large_messages_fits_its_answers(tenant: Tenant) -> None:
     name = await session(tenant, subject_id="anna")
     for _ in range(6):

@@ -253,6 +253,7 @@ async def test_a_message_comes_too_late_whether_or_not_the_worker_has_been_there
         await say(deployment)
 
 
+@pytest.mark.system
 async def test_speaking_resuming_and_bringing_back_begin_the_idle_time_anew(deployment: Deployment) -> None:
     await deployment.minutes(30)
     for name in ("spoken", "resumed", "back", "renamed"):

@@ -192,6 +192,7 @@ async def test_a_repeated_request_stores_nothing_again(tenant: Tenant) -> None:
     assert await get(tenant, name, "key") == 2
 
 
+@pytest.mark.system
 async def test_a_session_takes_no_more_than_a_thousand_keys(tenant: Tenant) -> None:
     name = await session(tenant)
     for start in range(0, 1000, 50):

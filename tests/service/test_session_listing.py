@@ -122,6 +122,7 @@ async def test_metadata_of_too_many_values_is_refused(tenant: Tenant) -> None:
         await opened(tenant, "s", metadata=facts(numbers=list(range(501))))
 
 
+@pytest.mark.system
 async def test_a_list_ends_and_misses_nothing_although_every_session_changes_all_the_time(tenant: Tenant) -> None:
     names = [f"s{number}" for number in range(7)]
     for name in names:
@@ -154,6 +155,7 @@ async def test_a_list_that_nothing_disturbs_shows_everything_once(tenant: Tenant
     assert await walked(tenant, size=1000) == names[::-1]
 
 
+@pytest.mark.system
 async def test_a_rare_session_is_found_behind_thousands(cluster: Cluster, tenant: Tenant) -> None:
     await opened(tenant, "rare", state=pb.SESSION_STATE_COMPLETED, metadata=facts(call="c-1", room="kitchen"))
     async with cluster.superuser() as connection:

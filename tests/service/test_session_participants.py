@@ -132,6 +132,7 @@ async def forget_participants(session_server: SessionServer) -> None:
         )
 
 
+@pytest.mark.system
 async def test_messages_of_an_older_version_are_brought_up_some_at_a_time(session_server: SessionServer) -> None:
     async with session_server.channel() as channel, session_server.channel(system=True) as system:
         sessions, internal = Sessions(rpc.SessionServiceStub(channel)), rpc.SessionInternalServiceStub(system)
@@ -156,6 +157,7 @@ async def test_messages_of_an_older_version_are_brought_up_some_at_a_time(sessio
         assert remaining == []
 
 
+@pytest.mark.system
 async def test_a_file_of_cold_storage_that_is_older_than_its_sessions_subject_has_it(
     session_server: SessionServer,
 ) -> None:

@@ -91,6 +91,7 @@ async def test_a_stream_is_resumed_from_a_sequence_number(tenant: Tenant) -> Non
     assert first + rest == [f"message {number}" for number in range(1, 101)]
 
 
+@pytest.mark.system
 async def test_messages_of_any_size_are_sent_one_after_the_other(tenant: Tenant) -> None:
     session_id = await opened(tenant)
     for portion in range(4):

@@ -178,6 +178,7 @@ async def test_a_refresh_token_that_is_none_is_refused(cluster: Cluster) -> None
         await cluster.anonymous.auth.RefreshSession(pb.RefreshSessionRequest(refresh_token="skein_rt_nonsense"))
 
 
+@pytest.mark.system
 async def test_a_signed_out_token_is_refused_soon(cluster: Cluster, account: Account) -> None:
     await account.stubs.auth.SignOut(pb.SignOutRequest())
 
@@ -186,6 +187,7 @@ async def test_a_signed_out_token_is_refused_soon(cluster: Cluster, account: Acc
         await cluster.anonymous.auth.RefreshSession(pb.RefreshSessionRequest(refresh_token=account.refresh_token))
 
 
+@pytest.mark.system
 async def test_a_deactivated_account_is_refused_soon(cluster: Cluster, account: Account) -> None:
     await account.stubs.auth.GetMe(auth_pb2.GetMeRequest())
     change = pb.Account(account_id=account.account_id, status=pb.ACCOUNT_STATUS_DEACTIVATED)

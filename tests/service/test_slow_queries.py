@@ -107,6 +107,7 @@ async def test_queries_below_the_threshold_are_not_logged(
     assert lines(log) == []
 
 
+@pytest.mark.system
 async def test_postgres_s_own_log_has_the_same_name_with_the_service_and_no_value() -> None:
     """With the settings of deploy/postgres, but for the time after which a statement is logged."""
     conf = (ROOT / "deploy/postgres/postgresql.conf").read_text("utf-8")

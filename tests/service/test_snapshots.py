@@ -116,6 +116,7 @@ async def test_a_snapshot_holds_everything_and_says_how_much(tenant: Tenant) -> 
     assert await differences(tenant, made) == set()
 
 
+@pytest.mark.system
 async def test_a_snapshot_differs_from_now_by_what_happened_since(tenant: Tenant) -> None:
     ids = await everything(tenant)
     made = await snapshot(tenant)
@@ -140,6 +141,7 @@ async def test_a_snapshot_differs_from_now_by_what_happened_since(tenant: Tenant
     assert await differences(tenant, later) == set()
 
 
+@pytest.mark.system
 async def test_a_restore_brings_back_what_is_missing_and_what_changed(tenant: Tenant) -> None:
     ids = await everything(tenant)
     made = await snapshot(tenant)
@@ -165,6 +167,7 @@ async def test_a_restore_brings_back_what_is_missing_and_what_changed(tenant: Te
     assert (read.memory.memory_id, list(read.memory.tags), read.memory.revision) == (ids["a"], ["t"], 3)
 
 
+@pytest.mark.system
 async def test_a_restore_that_replaces_deletes_the_rest(tenant: Tenant) -> None:
     await everything(tenant)
     made = await snapshot(tenant)
@@ -265,6 +268,7 @@ def gone_calls(tenant: Tenant, snapshot_id: str) -> Iterable[Any]:
     )
 
 
+@pytest.mark.system
 async def test_a_large_snapshot_is_finished_in_the_background(
     cluster: Cluster, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -239,6 +239,7 @@ FILL = """
 """
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("count", [1, 2, 5])
 async def test_a_search_by_properties_reads_the_key_of_properties_alone(database: TestDatabase, count: int) -> None:
     async with database.superuser() as superuser:

@@ -73,6 +73,7 @@ async def test_a_tool_without_an_id_gets_one_but_needs_a_name(tenant: Tenant) ->
         await tenant.tenancy.CreateTool(pb.CreateToolRequest(tool=pb.Tool(tool_id="x", name=" ")))
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "document",
     [

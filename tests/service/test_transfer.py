@@ -126,6 +126,7 @@ async def fill(
 
 
 # Without shrinking, as each example takes two tenants.
+@pytest.mark.system
 @settings(
     max_examples=8,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
@@ -361,6 +362,7 @@ async def test_an_imported_memory_is_recalled_by_its_words(tenant: Tenant) -> No
     assert [hit.memory.content for hit in response.hits] == ["the kettle is red"]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("size", [1, 1000])
 async def test_portions_stay_within_what_clients_take(tenant: Tenant, size: int) -> None:
     memories = [memory_pb2.Memory(content="語" * 100_000) for _ in range(13)]

@@ -8,7 +8,8 @@ from typing import Any
 
 import grpc
 import pytest
-from fix_cluster import Tenant, refused
+from fix_cluster import Cluster, Tenant, refused
+from fix_database import all_told
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.memory.v1 import blocks_pb2, history_pb2, memory_pb2, scores_pb2
@@ -139,11 +140,12 @@ async def test_as_of_reads_go_by_when_skein_recorded_a_memory(tenant: Tenant) ->
     assert [link.create_time for link in links_now.links] == [stamp(OLD)]
 
 
-async def test_the_event_log_says_when_an_import_happened_here(tenant: Tenant) -> None:
+async def test_the_event_log_says_when_an_import_happened_here(cluster: Cluster, tenant: Tenant) -> None:
     before = datetime.now(UTC)
 
     await imported(tenant, {"memory": OF_2017}, {"block": {"block": {"block_id": "b", "label": "human",
                    "create_time": OLD}}})  # fmt: skip
+    await all_told(cluster.postgres)
 
     changes = (await tenant.history.ListChanges(history_pb2.ListChangesRequest(page_size=100))).changes
     assert {"memory_created", "block_created", "data_imported"} <= {change.event_type for change in changes}

@@ -165,6 +165,7 @@ async def test_waiting_bodies_of_a_known_caller_are_refused_beyond_the_budget(
     assert known.used_bytes == 0
 
 
+@pytest.mark.system
 async def test_waiting_bodies_of_anonymous_callers_are_refused_beyond_the_budget(
     cluster: Cluster, tenant: Tenant, anonymous: BodyMemory
 ) -> None:
@@ -187,6 +188,7 @@ async def test_waiting_bodies_of_anonymous_callers_are_refused_beyond_the_budget
     assert anonymous.used_bytes == 0
 
 
+@pytest.mark.system
 async def test_the_body_of_a_call_whose_time_ends_while_it_waits_is_returned_to_the_budget(
     cluster: Cluster, tenant: Tenant, known: BodyMemory
 ) -> None:

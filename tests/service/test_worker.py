@@ -55,6 +55,7 @@ async def connection(cluster: Cluster) -> AsyncIterator[asyncpg.Connection[async
         await connection.close()
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("spaces", [1, 70_000], ids=["short texts", "a text that is embedded alone"])
 async def test_a_large_batch_of_memories_is_found_by_meaning_soon(busy_worker: Cluster, spaces: int) -> None:
     tenant = await busy_worker.new_tenant()
@@ -70,6 +71,7 @@ async def test_a_large_batch_of_memories_is_found_by_meaning_soon(busy_worker: C
     assert hit.memory.content == content
 
 
+@pytest.mark.system
 async def test_a_large_batch_of_messages_is_found_by_meaning_soon(busy_worker: Cluster) -> None:
     tenant = await busy_worker.new_tenant()
     texts = [f"Let us talk about invoice {number}" for number in range(LARGE_BATCH)]
@@ -84,6 +86,7 @@ async def test_a_large_batch_of_messages_is_found_by_meaning_soon(busy_worker: C
     assert hit.message.content == "Grandmother's birthday is on the third of June"
 
 
+@pytest.mark.system
 async def test_upkeep_makes_a_missing_month_and_running_it_again_changes_nothing(
     cluster: Cluster, connection: asyncpg.Connection[asyncpg.Record]
 ) -> None:
@@ -146,6 +149,7 @@ async def test_a_job_whose_key_waits_already_is_not_added_again(cluster: Cluster
     assert done == [b"first", b"last"]
 
 
+@pytest.mark.system
 async def test_two_workers_do_a_standing_job_one_at_a_time(cluster: Cluster) -> None:
     at_work = 0
     together = 0

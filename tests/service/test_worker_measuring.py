@@ -258,6 +258,7 @@ async def gone(measured_database: MeasuredDatabase) -> bool:
     return True
 
 
+@pytest.mark.system
 async def test_an_archive_that_fails_is_counted_and_what_is_in_none_grows_old(
     measured_database: MeasuredDatabase,
 ) -> None:
@@ -302,6 +303,7 @@ END $$;
 """
 
 
+@pytest.mark.system
 async def test_on_citus_each_machine_is_measured_and_one_that_does_not_answer_is_told(
     measured_database: MeasuredDatabase,
 ) -> None:

@@ -4,6 +4,7 @@ import string
 import uuid
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +22,7 @@ def test_a_key_is_read_as_it_was_written(key: ApiKeyToken) -> None:
     assert ApiKeyToken.parse(key.encode()) == key
 
 
+@pytest.mark.system
 @given(keys, st.data())
 def test_no_single_wrong_character_is_accepted(key: ApiKeyToken, data: st.DataObject) -> None:
     text = key.encode()
@@ -30,6 +32,7 @@ def test_no_single_wrong_character_is_accepted(key: ApiKeyToken, data: st.DataOb
     assert ApiKeyToken.parse(text[:place] + wrong + text[place + 1 :]) is None
 
 
+@pytest.mark.system
 @given(keys, st.data())
 def test_no_swapped_neighbours_are_accepted(key: ApiKeyToken, data: st.DataObject) -> None:
     text = key.encode()
@@ -44,6 +47,7 @@ def test_a_key_that_was_cut_off_is_not_accepted(key: ApiKeyToken, length: int) -
     assert ApiKeyToken.parse(key.encode()[:length]) is None
 
 
+@pytest.mark.system
 @given(st.text())
 def test_other_texts_are_no_keys(text: str) -> None:
     assert ApiKeyToken.parse(text) is None
@@ -84,6 +88,7 @@ def test_a_key_with_check_digits_is_read_as_it_was_written(key: ApiKeyToken) -> 
     assert ApiKeyToken.parse(key.encode()) == key
 
 
+@pytest.mark.system
 @given(checked_keys, st.data())
 def test_no_single_wrong_character_is_accepted_with_check_digits(key: ApiKeyToken, data: st.DataObject) -> None:
     text = key.encode()

@@ -58,6 +58,7 @@ async def test_calls_that_come_together_share_one_fetch_of_the_keys() -> None:
     assert auth.call_count == 1
 
 
+@pytest.mark.system
 async def test_a_key_that_was_made_a_moment_ago_is_fetched_not_refused() -> None:
     auth = Auth(new_key("first"))
     verifier = IdentityTokenVerifier(auth.fetch)
@@ -67,6 +68,7 @@ async def test_a_key_that_was_made_a_moment_ago_is_fetched_not_refused() -> None
     assert await verifier.verify(sign_identity_token(CALLER, key=auth.keys[1], at=time.time())[0]) == CALLER
 
 
+@pytest.mark.system
 async def test_a_key_that_auth_lists_no_more_verifies_nothing() -> None:
     """A signing key that leaked is rotated away: its tokens must be refused even when no other key is asked for."""
     auth = Auth(new_key("leaked"))
@@ -82,6 +84,7 @@ async def test_a_key_that_auth_lists_no_more_verifies_nothing() -> None:
         await verifier.verify(forged[1])
 
 
+@pytest.mark.system
 async def test_a_caller_is_not_called_invalid_while_auth_does_not_answer() -> None:
     key = new_key("k")
     auth = Auth(key)

@@ -7,6 +7,7 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
+import pytest
 from fix_cluster import test_environment
 from fix_command import start
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+@pytest.mark.system
 async def test_ctrl_c_ends_a_command_with_130_and_one_sentence(tmp_path: Path) -> None:
     pipe = tmp_path / "records.jsonl"
     os.mkfifo(pipe)

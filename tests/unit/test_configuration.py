@@ -241,6 +241,7 @@ def _folder(path: Path) -> Path:
     return path
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("services", [(), ("gateway",)])
 def test_a_gateway_for_other_machines_that_trusts_no_proxy_is_noted(services: tuple[str, ...]) -> None:
     ended = run("check", *services, "--json", SKEIN_HOST="192.0.2.1")

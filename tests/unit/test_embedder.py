@@ -95,6 +95,7 @@ async def test_a_vector_is_that_of_the_reference_implementation(embedder: LocalE
     assert float(np.linalg.norm(vector)) == pytest.approx(1, abs=1e-5)
 
 
+@pytest.mark.system
 async def test_texts_in_one_batch_get_the_vectors_they_get_alone(embedder: LocalEmbedder) -> None:
     alone = [(await embedder.embed([text]))[0] for text in TEXTS]
 
@@ -105,6 +106,7 @@ async def test_texts_in_one_batch_get_the_vectors_they_get_alone(embedder: Local
     assert float((together * np.stack(alone)).sum(axis=1).min()) > 0.9999
 
 
+@pytest.mark.system
 async def test_texts_are_as_near_to_one_another_as_the_reference_has_them(embedder: LocalEmbedder) -> None:
     worded = [case for case in CASES if any(character.isalpha() for character in case["text"])]
     reference = np.array([case["vector"] for case in worded], dtype=np.float32)
@@ -114,6 +116,7 @@ async def test_texts_are_as_near_to_one_another_as_the_reference_has_them(embedd
     assert np.abs(vectors @ vectors.T - reference @ reference.T).max() < 0.02
 
 
+@pytest.mark.system
 @given(
     st.lists(st.floats(-4, 4, width=32), min_size=2 * BLOCK, max_size=2 * BLOCK),
     st.integers(min_value=-40, max_value=6),
@@ -130,6 +133,7 @@ def test_a_weight_is_rounded_by_half_a_step_of_its_block_at_most(weights: list[f
     assert (again[1] == 0).all()
 
 
+@pytest.mark.system
 def test_a_processor_without_a_faster_form_of_the_weights_gives_the_same_vectors(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -154,6 +158,7 @@ async def test_no_texts_give_no_vectors(embedder: LocalEmbedder) -> None:
     assert (await embedder.embed([])).shape == (0, 384)
 
 
+@pytest.mark.system
 async def test_each_of_many_concurrent_callers_gets_its_own_vectors(embedder: LocalEmbedder) -> None:
     texts = [[f"caller {caller} keeps {count} keys" for count in range(caller % 12)] for caller in range(40)]
 
@@ -171,6 +176,7 @@ async def test_a_text_without_a_utf8_form_fails_its_caller_alone(embedder: Local
     assert isinstance(good, np.ndarray)
 
 
+@pytest.mark.system
 async def test_the_hook_hears_of_every_text_and_its_time() -> None:
     seen: list[tuple[int, float]] = []
     hooks = EmbedderHooks(on_batch=lambda texts, seconds: seen.append((texts, seconds)))
@@ -181,6 +187,7 @@ async def test_the_hook_hears_of_every_text_and_its_time() -> None:
     assert all(seconds > 0 for _, seconds in seen)
 
 
+@pytest.mark.system
 async def test_the_hook_hears_once_of_each_request_how_long_it_waited() -> None:
     waited: list[float] = []
     small_waited: list[float] = []
@@ -417,6 +424,7 @@ async def test_long_texts_are_tokenised_a_few_at_a_time() -> None:
     batcher.close()
 
 
+@pytest.mark.system
 async def test_no_more_of_a_text_reaches_the_tokenizer_than_the_model_could_read() -> None:
     longest = 0
 
@@ -492,6 +500,7 @@ WRITING = st.one_of(
 )
 
 
+@pytest.mark.system
 @given(
     st.builds(
         lambda parts, times: "".join(parts) * times,
@@ -561,6 +570,7 @@ def test_weights_of_another_version_of_a_wheel_are_refused(monkeypatch: pytest.M
         Encoder.load(E5_SMALL, threads=1)
 
 
+@pytest.mark.system
 async def test_a_model_of_quantized_weights_has_the_vectors_of_its_own_graph() -> None:
     archive = E5_SMALL.weights_file.find()
     with tarfile.open(archive) as files:
@@ -578,6 +588,7 @@ async def test_a_model_of_quantized_weights_has_the_vectors_of_its_own_graph() -
         assert float(vector @ expected / np.linalg.norm(expected)) > 0.99
 
 
+@pytest.mark.system
 def test_serving_imports_no_training_framework() -> None:
     program = """
 import asyncio, sys

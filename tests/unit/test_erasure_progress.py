@@ -54,6 +54,7 @@ def test_a_large_erasure_is_reported_in_parts_of_which_the_last_is_complete(requ
     assert [report.log_position for report in reports if report.complete] == ["0/1"]
 
 
+@pytest.mark.system
 def test_counts_are_reported_once_without_a_request_id_and_in_full_with_one() -> None:
     added = parts(progress_of(STEP), pb.Remains())
     repeated = parts(progress_of(STEP, request_id="f1"), pb.Remains())
@@ -62,6 +63,7 @@ def test_counts_are_reported_once_without_a_request_id_and_in_full_with_one() ->
     assert {report.deleted_counts["memory.memories"] for report in repeated} == {130_000}
 
 
+@pytest.mark.system
 def test_an_incomplete_report_is_continued_and_nothing_is_reported_twice() -> None:
     progress = progress_of(STEP)
     first = parts(progress, None)

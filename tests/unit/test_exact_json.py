@@ -34,6 +34,7 @@ def test_a_written_value_is_read_equal(value: dict[str, Any]) -> None:
     assert exact.loads(exact.canonical(value)) == value
 
 
+@pytest.mark.system
 @given(OBJECTS)
 def test_a_struct_agrees_with_the_text_that_it_is_rounded_from(value: dict[str, Any]) -> None:
     memory = pb.Memory()

@@ -105,6 +105,7 @@ def test_an_unreadable_filter_is_refused_by_its_position(text: str, refusal: typ
     assert what in message
 
 
+@pytest.mark.system
 @given(EXPRESSIONS)
 def test_a_written_filter_reads_as_the_same(expression: Expression) -> None:
     assert parse(format_expression(expression)) == expression
@@ -165,6 +166,7 @@ def test_a_field_that_a_kind_of_items_lacks_is_unset(
         assert for_kind(expression, kind) == expected
 
 
+@pytest.mark.system
 @given(ITEM_EXPRESSIONS, MEMORIES, MESSAGES)
 def test_what_remains_for_a_kind_holds_for_the_same_items(
     expression: Expression, memory: dict[str, Any], message: dict[str, Any]

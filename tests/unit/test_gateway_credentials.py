@@ -338,6 +338,7 @@ async def test_an_ipv6_customer_is_one_source_whatever_its_addresses(auth: Auth)
     assert len(auth.requests) == SOURCE_BURST
 
 
+@pytest.mark.system
 async def test_many_sources_together_have_a_limit_too(auth: Auth) -> None:
     known = auth.credentials
     auth.refuses = grpc.StatusCode.UNAUTHENTICATED

@@ -136,6 +136,7 @@ def test_texts_are_compared_by_their_words() -> None:
     assert normalize(" 🙂 ") == "🙂"
 
 
+@pytest.mark.system
 def test_a_text_of_nothing_but_marks_is_little_more_work_than_any_other() -> None:
     def seconds(text: str) -> float:
         started = time.process_time()

@@ -99,6 +99,7 @@ def test_scores_lie_between_nothing_and_one_and_have_three_decimals(
         assert value == round(value, 3)
 
 
+@pytest.mark.system
 @given(memories(), read_subgraph(), FORMULAS)
 def test_the_terms_add_up_to_the_scores_and_each_has_a_name_of_its_own(
     one: Memory, around: ScoreInputs, formula: str
@@ -111,6 +112,7 @@ def test_the_terms_add_up_to_the_scores_and_each_has_a_name_of_its_own(
         assert len({term.name for term in terms}) == len(terms)
 
 
+@pytest.mark.system
 @given(memories(), read_subgraph(), st.sampled_from(["supports", "example_of"]), FORMULAS)
 def test_more_support_never_lowers_confidence(one: Memory, around: ScoreInputs, relation: str, formula: str) -> None:
     richer = replace(around, incoming=more(around.incoming, relation), links=around.links + 1)
@@ -146,6 +148,7 @@ def test_a_higher_base_never_lowers_a_score(one: Memory, around: ScoreInputs, ot
     assert after.importance >= before.importance
 
 
+@pytest.mark.system
 @given(memories(), read_subgraph(), UNIT, UNIT)
 def test_more_trust_never_lowers_a_score(one: Memory, around: ScoreInputs, first: float, second: float) -> None:
     low, high = sorted((first, second))
@@ -166,6 +169,7 @@ def test_more_use_never_lowers_a_score(one: Memory, around: ScoreInputs, count: 
     assert after.importance >= before.importance
 
 
+@pytest.mark.system
 @given(memories(), read_subgraph(), st.floats(0, 4000), FORMULAS)
 def test_time_alone_never_raises_a_score(one: Memory, around: ScoreInputs, days: float, formula: str) -> None:
     before, after = (scores_of(one, around, formula=formula, at=at) for at in (AT, AT + timedelta(days=days)))

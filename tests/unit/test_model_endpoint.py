@@ -259,6 +259,7 @@ async def test_a_private_address_is_asked_only_where_the_operator_allows_it(endp
     assert endpoint.batches == []
 
 
+@pytest.mark.system
 @given(st.text(alphabet="ab. \n", max_size=3000))
 def test_pieces_of_a_text_fit_the_window_and_leave_nothing_out(text: str) -> None:
     pieces = made(EmbeddingServer(url="https://example.com")).chunks(text)

@@ -55,6 +55,7 @@ async def test_an_overloaded_call_is_repeated() -> None:
     assert (reply, method.calls) == ("done", 3)
 
 
+@pytest.mark.system
 async def test_an_overloaded_call_fails_before_the_deadline() -> None:
     method = Method(grpc_error(errors.Overloaded()))
 
@@ -65,6 +66,7 @@ async def test_an_overloaded_call_fails_before_the_deadline() -> None:
     assert method.calls > 1
 
 
+@pytest.mark.system
 async def test_a_repeat_waits_for_the_pause_that_the_gateway_names() -> None:
     method = Method(grpc_error(errors.Overloaded(retry_after=0.4)), "done")
 
@@ -73,6 +75,7 @@ async def test_a_repeat_waits_for_the_pause_that_the_gateway_names() -> None:
     assert method.times[1] - method.times[0] >= 0.4
 
 
+@pytest.mark.system
 async def test_a_pause_leaves_time_for_another_attempt() -> None:
     method = Method(grpc_error(errors.Overloaded(retry_after=30)), "done")
 

@@ -60,6 +60,7 @@ def test_times_are_epoch_floats() -> None:
     assert isinstance(record["last_accessed"], float)
 
 
+@pytest.mark.system
 @given(st.dictionaries(names, json_values, max_size=5), st.floats(0, 1))
 def test_changes_of_the_decay_manager_are_returned(more: dict[str, Any], freshness: float) -> None:
     memory = store_and_read({"content": "text"})

@@ -28,6 +28,7 @@ def rotated(cosine: float, dimensions: int) -> np.ndarray[tuple[int, int], np.dt
     return vectors
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("description", "expected"),
     [(MINILM, COSINE_SCALE), (E5_SMALL, SimilarityScale(E5_SMALL.similarity_floor, E5_SMALL.similarity_ceiling))],

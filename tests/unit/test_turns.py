@@ -123,6 +123,7 @@ def test_at_capacity_it_is_stable() -> None:
     assert median(server.waits["one"]) <= WAIT + TICK
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("times", [1.5, 2, 3, 10])
 def test_beyond_capacity_as_much_is_done_as_can_be_and_who_waits_waits_shortly(times: float) -> None:
     server = Server({"one": times * CAPACITY})
@@ -136,6 +137,7 @@ def test_beyond_capacity_as_much_is_done_as_can_be_and_who_waits_waits_shortly(t
     assert server.refused["one"] / server.offered["one"] == pytest.approx(1 - 1 / times, abs=0.05)
 
 
+@pytest.mark.system
 def test_it_recovers_when_the_load_falls() -> None:
     server = Server({"one": 10 * CAPACITY})
     server.run(10)
@@ -149,6 +151,7 @@ def test_it_recovers_when_the_load_falls() -> None:
     assert server.turns.waiting == 0
 
 
+@pytest.mark.system
 def test_a_noisy_tenant_only_waits_behind_itself() -> None:
     quiet = {f"quiet {number}": 0.05 * CAPACITY for number in range(6)}
     server = Server({**quiet, "noisy": 10 * CAPACITY})
@@ -163,6 +166,7 @@ def test_a_noisy_tenant_only_waits_behind_itself() -> None:
     assert server.done["noisy"] / 20 >= 0.9 * (CAPACITY - sum(quiet.values()))
 
 
+@pytest.mark.system
 def test_tenants_that_want_more_than_there_is_get_the_same() -> None:
     server = Server({"one": 3 * CAPACITY, "two": 3 * CAPACITY, "three": 1.5 * CAPACITY})
 
@@ -172,6 +176,7 @@ def test_tenants_that_want_more_than_there_is_get_the_same() -> None:
     assert shares == pytest.approx([1 / 3] * 3, abs=0.03)
 
 
+@pytest.mark.system
 def test_expensive_calls_count_for_what_they_cost() -> None:
     server = Server({"cheap": 3 * CAPACITY, "dear": 3 * CAPACITY}, costs={"cheap": WORK, "dear": 4 * WORK})
 
@@ -181,6 +186,7 @@ def test_expensive_calls_count_for_what_they_cost() -> None:
     assert server.done["cheap"] / server.done["dear"] == pytest.approx(4, rel=0.15)
 
 
+@pytest.mark.system
 def test_an_idle_tenant_saves_nothing_up_and_owes_nothing() -> None:
     server = Server({"one": 2 * CAPACITY, "two": 0.0})
     server.run(10)

@@ -39,7 +39,7 @@ _NEXT_STEPS = (
     ('.venv/bin/skein recall "…"', "finds it again"),
     (".venv/bin/skein import", "imports your own conversations: jsonl FILE, or locomo FILE"),
     ("make cluster", "runs each service in a process of its own"),
-    ("make test", "runs all tests"),
+    ("make test", "runs the fast tests"),
 )
 
 

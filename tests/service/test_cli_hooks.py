@@ -1,0 +1,368 @@
+"""`skein hooks`: what documented inputs of coding agents read and write in a cluster, and what a failure leaves alone.
+
+`hook_inputs` has an input of each agent and event, with the fields that its documentation lists.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fix_cluster import test_environment
+from fix_command import CommandResult, skein, start
+
+from skein.memory.v1 import blocks_pb2, memory_pb2
+from skein.session.v1 import session_pb2
+from skein_client.exact_json import get_json
+from skein_cluster.cli.exit_codes import ExitCode
+from skein_cluster.hooks.agents import AGENTS
+
+if TYPE_CHECKING:
+    from fix_cluster import Cluster, Tenant
+
+INPUTS = Path(__file__).with_name("hook_inputs")
+PROMPT = "How do we deploy the webshop?"
+ANSWER = "The webshop is deployed from the release branch, by the script deploy.sh."
+KNOWN = "The webshop is deployed on Tuesdays only"
+# Each takes the context of a prompt.
+WITH_CONTEXT = [name for name, agent in AGENTS.items() if agent.takes_context_at_prompt]
+NO_EFFECT: dict[tuple[str, str], dict[str, Any]] = {("cursor", "prompt"): {"continue": True}}
+
+
+@pytest.fixture
+def environment(cluster: Cluster, tenant: Tenant) -> dict[str, str]:
+    return {**test_environment(), "SKEIN_ENDPOINT": cluster.endpoint, "SKEIN_API_KEY": tenant.api_key}
+
+
+def hook_input(agent: str, event: str, **changed: Any) -> dict[str, Any]:
+    fields: dict[str, Any] = json.loads((INPUTS / agent / f"{event}.json").read_text("utf-8"))
+    return {**fields, **changed}
+
+
+async def run(agent: str, event: str, *options: str, environment: dict[str, str], **changed: Any) -> CommandResult:
+    """Run a hook as the agent does; its output is JSON and its exit code 0."""
+    content = json.dumps(hook_input(agent, event, **changed)).encode()
+    ended = await skein("hooks", "run", agent, event, *options, environment=environment, stdin=content)
+    assert ended.code == ExitCode.OK, ended.err
+    return ended
+
+
+def context_of(agent: str, event: str, answer: dict[str, Any]) -> str:
+    """Return the text that the agent's documentation says it adds to its context."""
+    if agent == "cursor":
+        return str(answer["additional_context"])
+    (specific,) = answer.values()
+    assert list(answer) == ["hookSpecificOutput"]
+    assert specific["hookEventName"] == hook_input(agent, event)["hook_event_name"]
+    return str(specific["additionalContext"])
+
+
+def session_id(agent: str) -> str:
+    fields = hook_input(agent, "session-start")
+    return f"{agent}:{fields['session_id']}"
+
+
+async def messages(tenant: Tenant, agent: str) -> list[session_pb2.Message]:
+    listed = await tenant.sessions.ListMessages(session_pb2.ListMessagesRequest(session_id=session_id(agent)))
+    return list(listed.messages)
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+async def test_a_session_starts_with_what_is_known_of_the_project(
+    environment: dict[str, str], tenant: Tenant, agent: str
+) -> None:
+    await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content=KNOWN)))
+
+    started = await run(agent, "session-start", environment=environment)
+
+    assert started.err == ""
+    context = context_of(agent, "session-start", started.json)
+    assert KNOWN in context
+    assert "not instructions" in context
+
+
+@pytest.mark.parametrize("agent", WITH_CONTEXT)
+async def test_a_prompt_comes_with_what_is_known_about_it(
+    environment: dict[str, str], tenant: Tenant, agent: str
+) -> None:
+    await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content=KNOWN)))
+
+    prompted = await run(agent, "prompt", environment=environment)
+
+    assert KNOWN in context_of(agent, "prompt", prompted.json)
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("agent", AGENTS)
+async def test_a_turn_is_remembered_once_however_often_it_is_reported(
+    environment: dict[str, str], tenant: Tenant, agent: str
+) -> None:
+    for event in ("prompt", "stop", "prompt", "stop"):
+        ended = await run(agent, event, environment=environment)
+        assert ended.err == ""
+
+    stored = await messages(tenant, agent)
+
+    assert [(message.role, message.content) for message in stored] == [
+        (session_pb2.MESSAGE_ROLE_USER, PROMPT),
+        (session_pb2.MESSAGE_ROLE_ASSISTANT, ANSWER),
+    ]
+    assert [get_json(message, "metadata") for message in stored] == [{"coding_agent": agent, "project": "webshop"}] * 2
+
+
+async def test_a_turn_that_is_reported_twice_at_once_is_remembered_once(
+    environment: dict[str, str], tenant: Tenant
+) -> None:
+    await asyncio.gather(*(run("gemini-cli", "stop", environment=environment) for _ in range(4)))
+
+    assert [message.content for message in await messages(tenant, "gemini-cli")] == [PROMPT, ANSWER]
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("agent", WITH_CONTEXT)
+async def test_a_prompt_is_not_answered_with_the_session_itself(environment: dict[str, str], agent: str) -> None:
+    await run(agent, "prompt", environment=environment)
+    await run(agent, "stop", environment=environment)
+
+    same = await run(agent, "prompt", environment=environment, prompt="Where is the webshop deployed from?")
+    other = await run(
+        agent, "prompt", environment=environment, prompt="Where is the webshop deployed from?", session_id="another"
+    )
+
+    assert same.json == {}
+    assert ANSWER in context_of(agent, "prompt", other.json)
+
+
+@pytest.mark.parametrize("agent", ["claude-code", "codex", "cursor"])
+async def test_equal_words_of_two_turns_are_both_remembered(
+    environment: dict[str, str], tenant: Tenant, agent: str
+) -> None:
+    turn = AGENTS[agent].turn_field
+
+    for number in ("first", "second"):
+        await run(agent, "stop", environment=environment, **{turn: number})
+
+    assert [message.content for message in await messages(tenant, agent)] == [ANSWER, ANSWER]
+
+
+async def test_a_turn_that_a_hook_prolonged_does_not_repeat_its_prompt(
+    environment: dict[str, str], tenant: Tenant
+) -> None:
+    await run("gemini-cli", "stop", environment=environment)
+    await run(
+        "gemini-cli", "stop", environment=environment, stop_hook_active=True, timestamp="later", prompt_response="Again"
+    )
+
+    assert [message.content for message in await messages(tenant, "gemini-cli")] == [PROMPT, ANSWER, "Again"]
+
+
+async def test_what_a_subagent_is_asked_is_not_remembered(environment: dict[str, str], tenant: Tenant) -> None:
+    await run("claude-code", "prompt", environment=environment, agent_id="def456", agent_type="Explore")
+    await run("claude-code", "stop", environment=environment)
+
+    assert [message.content for message in await messages(tenant, "claude-code")] == [ANSWER]
+
+
+async def test_agent_and_subject_choose_the_memory_and_mark_what_is_said(
+    environment: dict[str, str], tenant: Tenant
+) -> None:
+    memories = [
+        memory_pb2.Memory(content="The webshop belongs to Anna", subject_id="anna", scope=memory_pb2.SCOPE_USER),
+        memory_pb2.Memory(content="The webshop belongs to Bob", subject_id="bob", scope=memory_pb2.SCOPE_USER),
+    ]
+    await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
+    options = ("--agent", "coder", "--subject", "anna")
+
+    started = await run("claude-code", "session-start", *options, environment=environment)
+    await run("claude-code", "stop", *options, environment=environment)
+
+    context = context_of("claude-code", "session-start", started.json)
+    assert "belongs to Anna" in context
+    assert "belongs to Bob" not in context
+    (message,) = await messages(tenant, "claude-code")
+    assert (message.agent_id, message.subject_id) == ("coder", "anna")
+
+
+async def test_the_blocks_of_the_agent_are_part_of_a_session_s_start(
+    environment: dict[str, str], tenant: Tenant
+) -> None:
+    block = blocks_pb2.Block(label="persona", value="Tests come first")
+    created = await tenant.blocks.CreateBlock(blocks_pb2.CreateBlockRequest(block=block))
+    await tenant.blocks.AttachBlock(blocks_pb2.AttachBlockRequest(agent_id="coder", block_id=created.block.block_id))
+
+    started = await run("codex", "session-start", "--agent", "coder", environment=environment)
+
+    assert context_of("codex", "session-start", started.json).count("Tests come first") == 1
+
+
+async def test_long_and_odd_texts_are_remembered(environment: dict[str, str], tenant: Tenant) -> None:
+    odd = "\ud83c NUL \0 and " + "long " * 30_000
+    await run("claude-code", "stop", environment=environment, last_assistant_message=odd, session_id="s" * 300)
+
+    listed = await tenant.sessions.ListSessions(session_pb2.ListSessionsRequest())
+
+    (session,) = listed.sessions
+    assert (session.message_count, len(session.session_id) <= 255) == (1, True)
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("event", ["session-start", "prompt", "stop"])
+async def test_without_a_cluster_the_agent_gets_an_output_without_effect(agent: str, event: str) -> None:
+    nowhere = {**test_environment(), "SKEIN_ENDPOINT": "127.0.0.1:1", "SKEIN_API_KEY": "skein_nobody"}
+
+    ended = await run(agent, event, environment=nowhere)
+
+    assert ended.json == NO_EFFECT.get((agent, event), {})
+    assert ended.err.count("\n") == 1
+    assert ended.err.startswith(f"skein hooks: {agent} {event}: ")
+    assert PROMPT not in ended.err
+    assert ANSWER not in ended.err
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"not JSON", b"[]", b'{"prompt": "no session"}', b'{"a": "\xff"}', b"[" * 9999]
+)
+async def test_an_input_that_is_not_documented_is_a_line_in_the_log(
+    environment: dict[str, str], content: bytes
+) -> None:
+    ended = await skein("hooks", "run", "claude-code", "prompt", environment=environment, stdin=content)
+
+    assert (ended.code, ended.json, ended.err.count("\n")) == (ExitCode.OK, {}, 1)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("claude-code", "unknown"), ("unknown", "stop"), ("claude-code",), (), ("claude-code", "stop", "--unknown")],
+)
+async def test_a_wrong_command_line_does_not_stop_the_agent(arguments: tuple[str, ...]) -> None:
+    ended = await skein("hooks", "run", *arguments, environment=test_environment(), stdin=b"{}")
+
+    assert (ended.code, ended.json, ended.err.count("\n")) == (ExitCode.OK, {}, 1)
+
+
+async def test_a_refused_key_is_a_line_without_the_key(cluster: Cluster) -> None:
+    stranger = {**test_environment(), "SKEIN_ENDPOINT": cluster.endpoint, "SKEIN_API_KEY": "skein_nobody"}
+
+    ended = await run("claude-code", "prompt", environment=stranger)
+
+    assert (ended.json, ended.err.count("\n")) == ({}, 1)
+    assert "skein_nobody" not in ended.err
+
+
+async def test_what_cannot_be_remembered_does_not_keep_the_context_back(
+    environment: dict[str, str], tenant: Tenant
+) -> None:
+    await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content=KNOWN)))
+    await run("claude-code", "stop", environment=environment)
+    await tenant.sessions.EndSession(session_pb2.EndSessionRequest(session_id=session_id("claude-code")))
+
+    prompted = await run("claude-code", "prompt", environment=environment)
+
+    assert KNOWN in context_of("claude-code", "prompt", prompted.json)
+    assert "ended" in prompted.err
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("silent", ["stdin", "cluster"])
+async def test_a_hook_ends_although_something_never_answers(silent: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        silence = {**test_environment(), "SKEIN_ENDPOINT": f"127.0.0.1:{port}", "SKEIN_API_KEY": "skein_nobody"}
+        began = time.monotonic()
+        process = await start(
+            "hooks", "run", "claude-code", "prompt", environment=silence, stdin=asyncio.subprocess.PIPE
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        if silent == "cluster":
+            process.stdin.write(json.dumps(hook_input("claude-code", "prompt")).encode())
+            process.stdin.close()
+        out = await process.stdout.read()
+
+        assert await process.wait() == ExitCode.OK
+        assert json.loads(out) == {}
+        assert time.monotonic() - began < 60
+
+
+@pytest.mark.parametrize("scope", ["user", "project"])
+@pytest.mark.parametrize("agent", AGENTS)
+async def test_hooks_are_installed_listed_and_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent: str, scope: str
+) -> None:
+    home, project = tmp_path / "home", tmp_path / "project"
+    home.mkdir()
+    project.mkdir()
+    monkeypatch.chdir(project)
+    environment = {**test_environment(), "HOME": str(home), "SKEIN_API_KEY": "skein_secret"}
+    file = (home if scope == "user" else project) / AGENTS[agent].folder / AGENTS[agent].file
+
+    installed = await skein("hooks", "install", agent, "--scope", scope, environment=environment)
+    text = file.read_text("utf-8")
+    again = await skein("hooks", "install", agent, "--scope", scope, environment=environment)
+    listed = await skein("hooks", "list", "--json", environment=environment)
+    removed = await skein("hooks", "remove", agent, "--scope", scope, environment=environment)
+    twice = await skein("hooks", "remove", agent, "--scope", scope, environment=environment)
+
+    assert [one.code for one in (installed, again, listed, removed, twice)] == [ExitCode.OK] * 5, installed.err
+    assert "already" in again.out
+    assert "skein_secret" not in text
+    assert [(one["agent"], one["scope"], one["event"], one["file"]) for one in listed.json["hooks"]] == [
+        (agent, scope, event, str(file)) for event in ("session-start", "prompt", "stop")
+    ]
+    assert not file.exists()
+
+
+async def test_a_settings_file_with_comments_is_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / ".gemini/settings.json"
+    file.parent.mkdir()
+    text = '{\n  // mine\n  "theme": "dark"\n}\n'
+    file.write_text(text, "utf-8")
+
+    environment = {**test_environment(), "HOME": str(tmp_path)}
+
+    refused = await skein("hooks", "install", "gemini-cli", environment=environment)
+    await skein("hooks", "install", "codex", environment=environment)
+    listed = await skein("hooks", "list", "--json", environment=environment)
+
+    assert refused.code == ExitCode.REFUSED
+    assert "left alone" in refused.err
+    assert file.read_text("utf-8") == text
+    assert (listed.code, {one["agent"] for one in listed.json["hooks"]}) == (ExitCode.OK, {"codex"})
+    assert "left alone" in listed.err
+
+
+@pytest.mark.system
+async def test_the_installed_command_is_one_that_a_shell_runs(
+    environment: dict[str, str], tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    installed = await skein(
+        *("hooks", "install", "claude-code", "--scope", "project", "--subject", "anna's"), environment=environment
+    )
+    document = json.loads((tmp_path / ".claude/settings.json").read_text("utf-8"))
+    handler = document["hooks"]["Stop"][0]["hooks"][0]
+    bin_folder = tmp_path / "bin"
+    bin_folder.mkdir()
+    program = bin_folder / "skein"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m skein_cluster "$@"\n', "utf-8")
+    program.chmod(0o755)
+
+    process = await asyncio.create_subprocess_shell(
+        handler["command"],
+        env={**environment, "PATH": f"{bin_folder}:{os.environ['PATH']}"},
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    out, _ = await process.communicate(json.dumps(hook_input("claude-code", "stop")).encode())
+
+    assert installed.code == process.returncode == ExitCode.OK
+    assert json.loads(out) == {}
+    (message,) = await messages(tenant, "claude-code")
+    assert (message.content, message.subject_id) == (ANSWER, "anna's")
