@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.json_format import ParseDict
 from google.protobuf.struct_pb2 import Struct
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import blocks_pb2, memory_pb2
@@ -20,6 +21,7 @@ from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from datetime import datetime
 
     from google.protobuf.message import Message
 
@@ -36,6 +38,13 @@ USER = session_pb2.MESSAGE_ROLE_USER
 def struct(**values: Any) -> Struct:
     """Return the values as protobuf's JSON object."""
     return ParseDict(values, Struct())
+
+
+def stamp(time: datetime) -> Timestamp:
+    """Return a time as protobuf's."""
+    result = Timestamp()
+    result.FromDatetime(time)
+    return result
 
 
 def filled(request_type: type[R], resource: Message, name: str, fields: dict[str, Any]) -> R:

@@ -19,15 +19,15 @@ import asyncpg
 import numpy as np
 import pytest
 from fix_attacks import attack_size
+from fix_calls import struct
 from fix_cluster import test_environment
 from fix_disk import files_holding, spellings, write_anew
 from fix_forgetting import finish
 from fix_marker import places_of
 from fix_own_postgres import open_folder, served_on, url_of
 from fix_personal import ERASED
-from google.protobuf import json_format
 from google.protobuf.field_mask_pb2 import FieldMask
-from google.protobuf.struct_pb2 import Struct, Value
+from google.protobuf.struct_pb2 import Value
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import (
@@ -73,10 +73,6 @@ class Person:
         return spellings(self.word.removesuffix("ings"))
 
 
-def struct_of(**values: str) -> Struct:
-    return json_format.ParseDict(values, Struct())
-
-
 def a_person() -> Person:
     """Return a person whose word no other text has."""
     letters = "".join(secrets.choice("bcdfghjklmnpqrtvwxz") for _ in range(14))
@@ -89,21 +85,19 @@ async def leave_traces(tenant: Tenant, person: Person, copies: int) -> None:
     mask = FieldMask(paths=["audit_strict", "audit_query_text", "approval"])
     policy = subjects_pb2.Policy(audit_strict=True, audit_query_text=True, approval="agents")
     subject = subjects_pb2.Subject(
-        subject_id=word, display_name=word, profile=struct_of(name=word), preferences=struct_of(likes=word)
+        subject_id=word, display_name=word, profile=struct(name=word), preferences=struct(likes=word)
     )
     await tenant.tenancy.CreateSubject(subjects_pb2.CreateSubjectRequest(subject=subject, request_id="subject"))
     # Hashed before the tenant wants the words.
     await tenant.recall.Recall(recall_pb2.RecallRequest(query=word))
     await tenant.tenancy.UpdatePolicy(subjects_pb2.UpdatePolicyRequest(policy=policy, update_mask=mask))
 
-    session = session_pb2.Session(
-        session_id=f"with {word}", title=word, metadata=struct_of(about=word), subject_id=word
-    )
+    session = session_pb2.Session(session_id=f"with {word}", title=word, metadata=struct(about=word), subject_id=word)
     await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=session, request_id="session"))
     messages = [
         session_pb2.Message(
             role=session_pb2.MESSAGE_ROLE_USER, content=f"{word} {n}", name=word, external_id=f"{word} {n}",
-            metadata=struct_of(about=word), subject_id=word,
+            metadata=struct(about=word), subject_id=word,
         )
         for n in range(copies)
     ]  # fmt: skip
@@ -113,7 +107,7 @@ async def leave_traces(tenant: Tenant, person: Person, copies: int) -> None:
     await tenant.sessions.AppendMessages(appending)
     item = states_pb2.PutSessionItemRequest(session_id=session.session_id, key=word, value=Value(string_value=word))
     await tenant.sessions.PutSessionItem(item)
-    state = states_pb2.AgentState(agent_id="butler", session_id=session.session_id, state_data=struct_of(knows=word))
+    state = states_pb2.AgentState(agent_id="butler", session_id=session.session_id, state_data=struct(knows=word))
     await tenant.sessions.PutAgentState(states_pb2.PutAgentStateRequest(state=state))
     cold = session_pb2.Session(session_id=f"cold {word}", subject_id=word)
     await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=cold))
@@ -130,7 +124,7 @@ async def leave_traces(tenant: Tenant, person: Person, copies: int) -> None:
     await tenant.memory.UpdateMemory(
         memory_pb2.UpdateMemoryRequest(memory=changed, update_mask=FieldMask(paths=["content"]))
     )
-    link = memory_pb2.Link(from_memory_id=first, to_memory_id=second, label=word, metadata=struct_of(a=word))
+    link = memory_pb2.Link(from_memory_id=first, to_memory_id=second, label=word, metadata=struct(a=word))
     made = await tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=link, request_id="link"))
     relabelled = memory_pb2.Link(link_id=made.link.link_id, label=f"{word} again")
     await tenant.links.UpdateLink(memory_pb2.UpdateLinkRequest(link=relabelled, update_mask=FieldMask(paths=["label"])))
@@ -208,8 +202,8 @@ async def remember(tenant: Tenant, person: Person, n: int) -> str:
     word = person.word
     memory = memory_pb2.Memory(
         content=f"{word} likes tea, {n}", type="fact", title=word, key=f"{word} {n}", tags=[word], source=word,
-        external_id=f"{word} {n}", session_id=f"with {word}", subject_id=word, metadata=struct_of(about=word),
-        data=struct_of(who=word),
+        external_id=f"{word} {n}", session_id=f"with {word}", subject_id=word, metadata=struct(about=word),
+        data=struct(who=word),
         derived_from=[memory_pb2.SourceReference(kind=memory_pb2.SOURCE_KIND_PERSON, name=word)],
     )  # fmt: skip
     request = memory_pb2.CreateMemoryRequest(memory=memory, request_id=f"memory {n}")

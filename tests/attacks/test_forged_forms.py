@@ -16,7 +16,7 @@ import httpx
 import pytest
 from fix_attacks import attack_size
 from fix_console import furnished
-from fix_receipts import get_receipt, recall_with_receipt, set_policy
+from fix_receipts import get_receipt, recall_with_receipt
 from fix_web import PASSWORD, Form, Person, Pkce, Web, authorize_url, form_of, forms_of, new_person, step_of
 from grpc import aio
 
@@ -117,7 +117,7 @@ async def every_form(web: Web, stranger: Web, tenant: Tenant) -> list[FilledForm
     webhook = webhooks_pb2.Webhook(display_name="w", event_types=["*"], webhook_url="https://127.0.0.1/hook")
     await wait_for_approval(tenant)
     created = await tenant.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=webhook))
-    await set_policy(tenant, recall_receipts="all")
+    await tenant.set_policy(recall_receipts="all")
     receipt_id = (await recall_with_receipt(tenant, "tea")).receipt_id
     await get_receipt(tenant, receipt_id)
     of_one = (

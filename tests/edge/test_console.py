@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fix_console import attempt_deliveries, certify, furnished
 from fix_node import run, tool, version_of
-from fix_receipts import recall_with_receipt, set_policy
+from fix_receipts import recall_with_receipt
 from fix_web import PASSWORD, new_person
 
 from skein.memory.v1 import blocks_pb2, memory_pb2, webhooks_pb2
@@ -90,7 +90,7 @@ async def test_a_tenant_is_managed_without_script_and_on_every_screen(
 ) -> None:
     seeded = await furnished(tenant)
     await certify(tenant)
-    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
     await recall_with_receipt(tenant, "tea")
     memory_id = seeded.memory_ids["tea"]
     person = await new_person(cluster, tenant, role=members_pb2.ROLE_OWNER)
@@ -150,7 +150,7 @@ async def test_every_page_is_used_with_keys_alone(cluster: Cluster, tenant: Tena
     block = blocks_pb2.CreateBlockRequest(block=blocks_pb2.Block(label="persona", value="Kind."), agent_id="kitchen")
     webhook = webhooks_pb2.Webhook(display_name="till", event_types=["*"], webhook_url="https://127.0.0.1/hook")
     created = await tenant.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=webhook))
-    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
     receipt_ids = [(await recall_with_receipt(tenant, query)).receipt_id for query in ("tea", "what does Anna drink?")]
     ids = {
         "receipt": receipt_ids[0],

@@ -42,12 +42,6 @@ async def agent(cluster: Cluster, tenant: Tenant) -> Stubs:
     return await key(cluster, tenant, agent_id="kitchen")
 
 
-async def create(caller: Stubs, content: str, *, request_id: str = "", **fields: Any) -> memory_pb2.Memory:
-    memory = memory_pb2.Memory(content=content, **fields)
-    request = memory_pb2.CreateMemoryRequest(memory=memory, request_id=request_id)
-    return (await caller.memory.CreateMemory(request)).memory
-
-
 async def change(caller: Stubs, memory_id: str, **fields: Any) -> memory_pb2.UpdateMemoryResponse:
     memory = memory_pb2.Memory(memory_id=memory_id, **fields)
     mask = FieldMask(paths=[name for name in fields if name != "revision"])
@@ -70,10 +64,6 @@ async def refuse(caller: Stubs, pending_id: str) -> None:
     await caller.curation.RefuseMemory(pb.RefuseMemoryRequest(pending_id=pending_id))
 
 
-async def read(caller: Stubs, memory_id: str) -> memory_pb2.Memory:
-    return (await caller.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))).memory
-
-
 async def recalled(caller: Stubs, query: str) -> list[str]:
     response = await caller.recall.Recall(recall_pb2.RecallRequest(query=query, min_relevance=0))
     return [hit.memory.content for hit in response.hits if hit.HasField("memory")]
@@ -89,7 +79,7 @@ async def events_of(cluster: Cluster, tenant: Tenant, *kinds: str) -> list[tuple
 async def test_without_a_policy_nothing_waits(cluster: Cluster, tenant: Tenant) -> None:
     agent = await key(cluster, tenant, agent_id="kitchen")
 
-    memory = await create(agent, "the kettle sings")
+    memory = await agent.create_memory("the kettle sings")
 
     assert not memory.pending_approval
     assert memory.content == "the kettle sings"
@@ -97,13 +87,13 @@ async def test_without_a_policy_nothing_waits(cluster: Cluster, tenant: Tenant) 
 
 
 async def test_what_an_agent_writes_is_found_by_no_call_until_it_is_approved(tenant: Tenant, agent: Stubs) -> None:
-    known = await create(tenant, "the kettle sings at five o'clock", type="fact", key="kettle")
+    known = await tenant.create_memory("the kettle sings at five o'clock", type="fact", key="kettle")
 
-    waiting = await create(agent, "the kettle sings at six o'clock", tags=["t"])
+    waiting = await agent.create_memory("the kettle sings at six o'clock", tags=["t"])
 
     assert waiting.pending_approval
     with refused(NOT_FOUND, "MEMORY_NOT_FOUND"):
-        await read(tenant, waiting.memory_id)
+        await tenant.get_memory(waiting.memory_id)
     listed = (await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())).memories
     assert [memory.memory_id for memory in listed] == [known.memory_id]
     assert await recalled(tenant, "when does the kettle sing") == [known.content]
@@ -124,7 +114,7 @@ async def test_what_an_agent_writes_is_found_by_no_call_until_it_is_approved(ten
 
 
 async def test_an_approved_memory_keeps_its_id_and_its_author_and_is_recalled(tenant: Tenant, agent: Stubs) -> None:
-    waiting = await create(agent, "the kettle sings at six", tags=["b", "a"], data_json='{"n": 1.10}')
+    waiting = await agent.create_memory("the kettle sings at six", tags=["b", "a"], data_json='{"n": 1.10}')
 
     approved = await approve(tenant, waiting.memory_id)
 
@@ -134,14 +124,14 @@ async def test_an_approved_memory_keeps_its_id_and_its_author_and_is_recalled(te
     assert list(approved.tags) == ["b", "a"]
     assert approved.data_json == '{"n":1.10}'
     assert not approved.pending_approval
-    assert (await read(agent, waiting.memory_id)).content == "the kettle sings at six"
+    assert (await agent.get_memory(waiting.memory_id)).content == "the kettle sings at six"
     assert await recalled(agent, "when does the kettle sing") == ["the kettle sings at six"]
     assert await pending(tenant) == []
 
 
 async def test_an_approver_sees_what_waits_from_whom_and_until_when(tenant: Tenant, agent: Stubs) -> None:
-    first = await create(agent, "one", subject_id="anna")
-    second = await create(agent, "two")
+    first = await agent.create_memory("one", subject_id="anna")
+    second = await agent.create_memory("two")
 
     page = await tenant.curation.ListPendingMemories(pb.ListPendingMemoriesRequest(page_size=1))
     rest = await pending(tenant, page_size=1, page_token=page.next_page_token)
@@ -155,7 +145,7 @@ async def test_an_approver_sees_what_waits_from_whom_and_until_when(tenant: Tena
 
 
 async def test_edits_of_the_approver_replace_what_was_written(tenant: Tenant, agent: Stubs) -> None:
-    waiting = await create(agent, "the kettle sings at six", title="a title")
+    waiting = await agent.create_memory("the kettle sings at six", title="a title")
 
     approved = await approve(tenant, waiting.memory_id, content="the kettle sings at seven", tags=["seen"])
 
@@ -169,7 +159,7 @@ async def test_edits_of_the_approver_replace_what_was_written(tenant: Tenant, ag
 
 
 async def test_an_edit_that_is_refused_leaves_the_memory_waiting(tenant: Tenant, agent: Stubs) -> None:
-    waiting = await create(agent, "tea")
+    waiting = await agent.create_memory("tea")
 
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "CONTENT_EMPTY"):
         await approve(tenant, waiting.memory_id, content=" ")
@@ -180,7 +170,7 @@ async def test_an_edit_that_is_refused_leaves_the_memory_waiting(tenant: Tenant,
 
 
 async def test_a_refused_memory_is_gone_and_is_decided_on_once(tenant: Tenant, agent: Stubs) -> None:
-    waiting = await create(agent, "tea")
+    waiting = await agent.create_memory("tea")
 
     await refuse(tenant, waiting.memory_id)
 
@@ -193,8 +183,8 @@ async def test_a_refused_memory_is_gone_and_is_decided_on_once(tenant: Tenant, a
 async def test_a_repeated_request_waits_once_and_a_repeated_approval_answers_alike(
     tenant: Tenant, agent: Stubs
 ) -> None:
-    first = await create(agent, "tea", request_id="r")
-    again = await create(agent, "tea", request_id="r")
+    first = await agent.create_memory("tea", request_id="r")
+    again = await agent.create_memory("tea", request_id="r")
     request = pb.ApproveMemoryRequest(pending_id=first.memory_id, request_id="a")
 
     approved = await tenant.curation.ApproveMemory(request)
@@ -204,12 +194,12 @@ async def test_a_repeated_request_waits_once_and_a_repeated_approval_answers_ali
 
 
 async def test_a_change_waits_and_the_memory_stays_as_it_is(tenant: Tenant, agent: Stubs) -> None:
-    known = await create(tenant, "the kettle sings at five", title="kettle")
+    known = await tenant.create_memory("the kettle sings at five", title="kettle")
 
     response = await change(agent, known.memory_id, content="the kettle sings at six")
 
     assert response.memory.content == "the kettle sings at five"
-    assert (await read(agent, known.memory_id)).revision == known.revision
+    assert (await agent.get_memory(known.memory_id)).revision == known.revision
     assert await recalled(agent, "when does the kettle sing") == ["the kettle sings at five"]
     (write,) = await pending(tenant)
     assert (write.pending_id, write.memory.memory_id) == (response.pending_id, known.memory_id)
@@ -217,7 +207,7 @@ async def test_a_change_waits_and_the_memory_stays_as_it_is(tenant: Tenant, agen
 
 
 async def test_an_approved_change_applies_to_the_memory_as_it_is_now(tenant: Tenant, agent: Stubs) -> None:
-    known = await create(tenant, "the kettle sings at five", title="kettle")
+    known = await tenant.create_memory("the kettle sings at five", title="kettle")
     waiting = await change(agent, known.memory_id, content="the kettle sings at six")
     await change(tenant, known.memory_id, title="the old kettle")
 
@@ -235,7 +225,7 @@ async def test_an_approved_change_applies_to_the_memory_as_it_is_now(tenant: Ten
 async def test_a_change_of_a_revision_that_is_no_longer_current_can_only_be_refused(
     tenant: Tenant, agent: Stubs
 ) -> None:
-    known = await create(tenant, "tea")
+    known = await tenant.create_memory("tea")
     waiting = await change(agent, known.memory_id, content="coffee", revision=known.revision)
     await change(tenant, known.memory_id, title="t")
 
@@ -243,7 +233,7 @@ async def test_a_change_of_a_revision_that_is_no_longer_current_can_only_be_refu
         await approve(tenant, waiting.pending_id)
     await refuse(tenant, waiting.pending_id)
 
-    assert (await read(tenant, known.memory_id)).content == "tea"
+    assert (await tenant.get_memory(known.memory_id)).content == "tea"
 
 
 async def test_batches_and_remember_wait_whole(tenant: Tenant, agent: Stubs) -> None:
@@ -260,16 +250,16 @@ async def test_batches_and_remember_wait_whole(tenant: Tenant, agent: Stubs) -> 
 
 async def test_an_invalid_memory_never_waits(tenant: Tenant, agent: Stubs) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "CONTENT_EMPTY"):
-        await create(agent, " ")
+        await agent.create_memory(" ")
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "MEMORY_DATA_INVALID"):
-        await create(agent, "x", type="task", data_json='{"status": "later, perhaps"}')
+        await agent.create_memory("x", type="task", data_json='{"status": "later, perhaps"}')
 
     assert await pending(tenant) == []
 
 
 async def test_secrets_and_imports_never_wait(tenant: Tenant, agent: Stubs) -> None:
     with refused(DENIED, "APPROVAL_REQUIRED"):
-        await create(agent, "", type="knowledge_vault", secret_value="s")
+        await agent.create_memory("", type="knowledge_vault", secret_value="s")
     with refused(DENIED, "APPROVAL_REQUIRED"):
         await agent.memory.CreateMemory(
             memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="x"), keep_times=True)
@@ -317,7 +307,7 @@ DOORS: dict[str, Callable[[Stubs, str, str], Awaitable[Any]]] = {
 
 
 async def test_every_other_door_is_closed_for_a_source_whose_memories_wait(tenant: Tenant, agent: Stubs) -> None:
-    a, b = (await create(tenant, "tea")).memory_id, (await create(tenant, "coffee")).memory_id
+    a, b = (await tenant.create_memory("tea")).memory_id, (await tenant.create_memory("coffee")).memory_id
 
     for door, knock in DOORS.items():
         try:
@@ -329,12 +319,12 @@ async def test_every_other_door_is_closed_for_a_source_whose_memories_wait(tenan
 
 
 async def test_such_a_source_may_delete_and_purge(tenant: Tenant, agent: Stubs) -> None:
-    memory = await create(tenant, "tea")
+    memory = await tenant.create_memory("tea")
 
     await agent.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=memory.memory_id))
 
     with refused(NOT_FOUND, "MEMORY_NOT_FOUND"):
-        await read(tenant, memory.memory_id)
+        await tenant.get_memory(memory.memory_id)
 
 
 @pytest.mark.parametrize(
@@ -351,7 +341,7 @@ async def test_whose_memories_wait_is_said_by_the_policy(
         "approver": tenant,
     }
 
-    waiting = {name for name, caller in callers.items() if (await create(caller, name)).pending_approval}
+    waiting = {name for name, caller in callers.items() if (await caller.create_memory(name)).pending_approval}
 
     assert waiting == expected
 
@@ -359,7 +349,7 @@ async def test_whose_memories_wait_is_said_by_the_policy(
 async def test_a_caller_without_the_permission_decides_on_nothing(cluster: Cluster, tenant: Tenant) -> None:
     await require(tenant, "all")
     few = await key(cluster, tenant, "memory.read", "memory.write")
-    waiting = await create(few, "tea")
+    waiting = await few.create_memory("tea")
 
     for decide in (approve, refuse):
         with refused(DENIED, "PERMISSION_MISSING"):
@@ -369,7 +359,7 @@ async def test_a_caller_without_the_permission_decides_on_nothing(cluster: Clust
 
 
 async def test_no_other_tenant_sees_or_decides_what_waits(tenant: Tenant, agent: Stubs, other_tenant: Tenant) -> None:
-    waiting = await create(agent, "tea")
+    waiting = await agent.create_memory("tea")
 
     assert await pending(other_tenant) == []
     for decide in (approve, refuse):
@@ -382,7 +372,7 @@ async def test_each_step_is_an_event_that_webhooks_may_choose(cluster: Cluster, 
     kinds = ("memory_pending", "memory_approved", "memory_refused", "memory_pending_expired")
     webhook = webhooks_pb2.Webhook(display_name="w", event_types=kinds, webhook_url="https://hooks.invalid/")
     await tenant.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=webhook))
-    first, second = await create(agent, "tea"), await create(agent, "coffee")
+    first, second = await agent.create_memory("tea"), await agent.create_memory("coffee")
     await approve(tenant, first.memory_id)
     await refuse(tenant, second.memory_id)
 
@@ -398,9 +388,9 @@ async def test_each_step_is_an_event_that_webhooks_may_choose(cluster: Cluster, 
 
 
 async def test_an_erased_person_is_erased_from_what_waits(cluster: Cluster, tenant: Tenant, agent: Stubs) -> None:
-    await create(agent, "anna drinks tea", subject_id="anna", request_id="r")
-    other = await create(agent, "bob drinks tea", subject_id="bob")
-    known = await create(tenant, "anna sleeps", subject_id="anna")
+    await agent.create_memory("anna drinks tea", subject_id="anna", request_id="r")
+    other = await agent.create_memory("bob drinks tea", subject_id="bob")
+    known = await tenant.create_memory("anna sleeps", subject_id="anna")
     await change(agent, known.memory_id, content="anna never sleeps")
 
     selection = memory_pb2.MemorySelection(filter=memory_pb2.MemoryFilter(subject_id="anna"))
@@ -419,10 +409,13 @@ async def test_an_erased_person_is_erased_from_what_waits(cluster: Cluster, tena
 
 @pytest.mark.parametrize("by", ["memory_id", "external_id", "session_id", "agent_id", "where"])
 async def test_a_purge_removes_what_waits(tenant: Tenant, agent: Stubs, by: str) -> None:
-    waiting = await create(agent, "anna drinks tea", external_id="x", session_id="s", agent_id="a")
-    known = await create(tenant, "anna sleeps", session_id="t", external_id="y")
+    waiting = await agent.create_memory("anna drinks tea", external_id="x", session_id="s", agent_id="a")
+    known = await tenant.create_memory("anna sleeps", session_id="t", external_id="y")
     await change(agent, known.memory_id, session_id="s", agent_id="a")
-    kept = [await create(agent, "bob drinks tea", session_id="other"), await create(agent, "anna drinks tea")]
+    kept = [
+        await agent.create_memory("bob drinks tea", session_id="other"),
+        await agent.create_memory("anna drinks tea"),
+    ]
     where = 'session_id = "s" AND agent_id = "a"'
     selections = {
         "memory_id": memory_pb2.MemorySelection(memory_ids=[waiting.memory_id, known.memory_id]),
@@ -447,7 +440,7 @@ async def test_a_purge_removes_what_waits(tenant: Tenant, agent: Stubs, by: str)
 
 
 async def test_a_purge_by_other_fields_leaves_what_waits(tenant: Tenant, agent: Stubs) -> None:
-    waiting = await create(agent, "anna drinks tea", session_id="s")
+    waiting = await agent.create_memory("anna drinks tea", session_id="s")
     filter_ = memory_pb2.MemoryFilter(session_id="s", types=["fact"])
 
     purged = await tenant.memory.PurgeMemories(
@@ -463,7 +456,7 @@ async def test_the_guard_redacts_what_waits_and_seals_nothing(tenant: Tenant, ag
     mask = FieldMask(paths=["guard_secrets"])
     await tenant.tenancy.UpdatePolicy(subjects_pb2.UpdatePolicyRequest(policy=policy, update_mask=mask))
 
-    await create(agent, "the token is ghp_" + "a1B2" * 9)
+    await agent.create_memory("the token is ghp_" + "a1B2" * 9)
 
     (write,) = await pending(tenant)
     assert write.memory.content == "the token is [github_token]"
@@ -482,9 +475,9 @@ async def test_searches_have_no_right_to_read_what_waits(cluster: Cluster) -> No
 
 
 async def test_what_a_memory_was_made_of_waits_with_it(tenant: Tenant, agent: Stubs) -> None:
-    source = await create(tenant, "the kettle is old")
+    source = await tenant.create_memory("the kettle is old")
     made_of = [memory_pb2.SourceReference(kind=memory_pb2.SOURCE_KIND_MEMORY, id=source.memory_id)]
-    waiting = await create(agent, "the kettle needs care", derived_from=made_of)
+    waiting = await agent.create_memory("the kettle needs care", derived_from=made_of)
     changing = await change(
         agent,
         source.memory_id,
@@ -502,4 +495,4 @@ async def test_what_a_memory_was_made_of_waits_with_it(tenant: Tenant, agent: St
     assert "manual" in str(lineage)
     with refused(NOT_FOUND, "SOURCE_NOT_FOUND"):
         gone = memory_pb2.SourceReference(kind=memory_pb2.SOURCE_KIND_MEMORY, id=str(uuid.uuid4()))
-        await create(agent, "made of nothing", derived_from=[gone])
+        await agent.create_memory("made of nothing", derived_from=[gone])

@@ -12,7 +12,6 @@ from fix_web import PASSWORD, REDIRECT, Pkce, Web, authorize_url, new_person
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.memory.v1 import approvals_pb2 as pb
-from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import members_pb2, subjects_pb2
 
 if TYPE_CHECKING:
@@ -58,11 +57,6 @@ async def application(cluster: Cluster, web: Web, person: Person, tenant: Tenant
     return cluster.with_key(answer.json()["access_token"])
 
 
-async def create(caller: Stubs, content: str) -> memory_pb2.Memory:
-    request = memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content=content))
-    return (await caller.memory.CreateMemory(request)).memory
-
-
 async def test_an_application_is_an_agent_and_its_person_is_none(
     cluster: Cluster, web: Web, admin: Person, tenant: Tenant
 ) -> None:
@@ -71,14 +65,14 @@ async def test_an_application_is_an_agent_and_its_person_is_none(
     access_token = (await sign_in(cluster, admin.email, PASSWORD)).access_token
     person = cluster.with_key(access_token, **{"skein-tenant-id": str(tenant.tenant_id)})
 
-    waiting = await create(agent, "the kettle sings")
+    waiting = await agent.create_memory("the kettle sings")
 
     assert waiting.pending_approval
     with refused(grpc.StatusCode.PERMISSION_DENIED, "APPROVAL_REQUIRED"):
         await agent.curation.ApproveMemory(pb.ApproveMemoryRequest(pending_id=waiting.memory_id))
     approved = await person.curation.ApproveMemory(pb.ApproveMemoryRequest(pending_id=waiting.memory_id))
     assert approved.memory.content == "the kettle sings"
-    assert not (await create(person, "tea")).pending_approval
+    assert not (await person.create_memory("tea")).pending_approval
 
 
 @pytest.mark.parametrize(("scope", "waits"), [("memory.read memory.write", True), ("", True), (EVERYTHING, False)])
@@ -88,7 +82,7 @@ async def test_with_all_an_application_waits_unless_its_scope_names_the_permissi
     await require(tenant, "all")
     agent = await application(cluster, web, admin, tenant, scope)
 
-    memory = await create(agent, "the kettle sings")
+    memory = await agent.create_memory("the kettle sings")
 
     assert memory.pending_approval == waits
 

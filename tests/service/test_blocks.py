@@ -6,7 +6,6 @@ from typing import Any
 import grpc
 import pytest
 from fix_cluster import Tenant, refused
-from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.struct_pb2 import Struct
 from grpc import aio
 
@@ -16,26 +15,6 @@ NOT_FOUND = grpc.StatusCode.NOT_FOUND
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 EXISTS = grpc.StatusCode.ALREADY_EXISTS
 PRECONDITION = grpc.StatusCode.FAILED_PRECONDITION
-
-
-async def create(tenant: Tenant, label: str = "human", value: str = "", agent_id: str = "", **fields: Any) -> pb.Block:
-    request = pb.CreateBlockRequest(block=pb.Block(label=label, value=value, **fields), agent_id=agent_id)
-    return (await tenant.blocks.CreateBlock(request)).block
-
-
-async def get(tenant: Tenant, block_id: str) -> pb.Block:
-    return (await tenant.blocks.GetBlock(pb.GetBlockRequest(block_id=block_id))).block
-
-
-async def append(tenant: Tenant, block_id: str, text: str, **fields: Any) -> pb.Block:
-    request = pb.AppendToBlockRequest(block_id=block_id, text=text, **fields)
-    return (await tenant.blocks.AppendToBlock(request)).block
-
-
-async def update(tenant: Tenant, block_id: str, revision: int = 0, **fields: Any) -> pb.Block:
-    block = pb.Block(block_id=block_id, revision=revision, **fields)
-    request = pb.UpdateBlockRequest(block=block, update_mask=FieldMask(paths=list(fields)))
-    return (await tenant.blocks.UpdateBlock(request)).block
 
 
 async def attach(tenant: Tenant, block_id: str, agent_id: str) -> None:
@@ -67,7 +46,7 @@ async def test_a_block_comes_back_as_it_was_given(tenant: Tenant) -> None:
         "read_only": True,
     }
 
-    made = await create(tenant, "human", " likes tea\n", block_id="mine", limit=11, metadata=metadata, **fields)
+    made = await tenant.create_block("human", " likes tea\n", block_id="mine", limit=11, metadata=metadata, **fields)
 
     assert (made.block_id, made.label, made.value, made.limit, made.metadata) == (
         "mine", "human", " likes tea\n", 11, metadata,
@@ -75,23 +54,23 @@ async def test_a_block_comes_back_as_it_was_given(tenant: Tenant) -> None:
     assert {name: getattr(made, name) for name in fields} == fields
     assert (made.revision, made.character_count, made.nearly_full) == (1, 11, True)
     assert made.created_by == made.updated_by
-    assert await get(tenant, "mine") == made
+    assert await tenant.get_block("mine") == made
 
 
 @pytest.mark.parametrize("label", ["persona", "human", "system", "diary"])
 async def test_a_block_of_any_label_holds_2000_characters_unless_it_says_otherwise(tenant: Tenant, label: str) -> None:
     limit = 2000
-    full = await create(tenant, label, "ü" * limit)
+    full = await tenant.create_block(label, "ü" * limit)
 
     assert (full.limit, full.nearly_full) == (limit, True)
     with refused(INVALID, "BLOCK_TOO_LONG"):
-        await create(tenant, label, "ü" * (limit + 1))
+        await tenant.create_block(label, "ü" * (limit + 1))
     with refused(INVALID, "BLOCK_TOO_LONG"):
-        await append(tenant, full.block_id, "x")
+        await tenant.append_to_block(full.block_id, "x")
     with refused(INVALID, "BLOCK_TOO_LONG"):
-        await update(tenant, full.block_id, limit=limit - 1)
-    assert (await create(tenant, label, "x" * 100_000, limit=100_000)).character_count == 100_000
-    assert not (await update(tenant, full.block_id, limit=limit * 2)).nearly_full
+        await tenant.update_block(full.block_id, limit=limit - 1)
+    assert (await tenant.create_block(label, "x" * 100_000, limit=100_000)).character_count == 100_000
+    assert not (await tenant.update_block(full.block_id, limit=limit * 2)).nearly_full
 
 
 @pytest.mark.parametrize(
@@ -110,40 +89,40 @@ async def test_a_block_of_any_label_holds_2000_characters_unless_it_says_otherwi
 )
 async def test_a_block_obeys_its_rules(tenant: Tenant, fields: dict[str, Any], reason: str) -> None:
     with refused(INVALID, reason):
-        await create(tenant, **fields)
+        await tenant.create_block(**fields)
 
 
 async def test_an_id_is_taken_once_even_by_a_deleted_block(tenant: Tenant, other_tenant: Tenant) -> None:
-    await create(tenant, block_id="b")
+    await tenant.create_block(block_id="b")
     await tenant.blocks.DeleteBlock(pb.DeleteBlockRequest(block_id="b"))
 
     with refused(EXISTS, "BLOCK_EXISTS"):
-        await create(tenant, block_id="b")
+        await tenant.create_block(block_id="b")
 
-    assert (await create(other_tenant, block_id="b")).block_id == "b"
+    assert (await other_tenant.create_block(block_id="b")).block_id == "b"
 
 
 async def test_appended_text_is_joined_by_a_newline(tenant: Tenant) -> None:
-    made = await create(tenant)
+    made = await tenant.create_block()
 
-    await append(tenant, made.block_id, "likes tea")
-    changed = await append(tenant, made.block_id, "from Graz")
+    await tenant.append_to_block(made.block_id, "likes tea")
+    changed = await tenant.append_to_block(made.block_id, "from Graz")
 
     assert (changed.value, changed.revision) == ("likes tea\nfrom Graz", 3)
-    assert await get(tenant, made.block_id) == changed
+    assert await tenant.get_block(made.block_id) == changed
 
 
 async def test_all_of_many_appends_at_once_arrive(tenant: Tenant) -> None:
-    made = await create(tenant)
+    made = await tenant.create_block()
 
-    await asyncio.gather(*(append(tenant, made.block_id, f"line {n}") for n in range(12)))
+    await asyncio.gather(*(tenant.append_to_block(made.block_id, f"line {n}") for n in range(12)))
 
-    assert sorted((await get(tenant, made.block_id)).value.split("\n")) == sorted(f"line {n}" for n in range(12))
+    assert sorted((await tenant.get_block(made.block_id)).value.split("\n")) == sorted(f"line {n}" for n in range(12))
     assert len(await revisions(tenant, made.block_id)) == 12
 
 
 async def test_text_is_replaced_where_it_occurs_exactly_once(tenant: Tenant) -> None:
-    made = await create(tenant, value="tea, then coffee, then tea")
+    made = await tenant.create_block(value="tea, then coffee, then tea")
 
     async def replace(old: str, new: str) -> pb.Block:
         request = pb.ReplaceInBlockRequest(block_id=made.block_id, old_text=old, new_text=new)
@@ -156,7 +135,7 @@ async def test_text_is_replaced_where_it_occurs_exactly_once(tenant: Tenant) -> 
 
 
 async def test_text_is_put_between_lines(tenant: Tenant) -> None:
-    made = await create(tenant, value="a\nb")
+    made = await tenant.create_block(value="a\nb")
 
     async def insert(text: str, **fields: Any) -> pb.Block:
         request = pb.InsertIntoBlockRequest(block_id=made.block_id, text=text, **fields)
@@ -170,10 +149,10 @@ async def test_text_is_put_between_lines(tenant: Tenant) -> None:
 
 
 async def test_a_read_only_block_is_written_only_after_it_is_made_writable(tenant: Tenant) -> None:
-    made = await create(tenant, value="tea", read_only=True)
+    made = await tenant.create_block(value="tea", read_only=True)
 
     with refused(PRECONDITION, "BLOCK_READ_ONLY"):
-        await append(tenant, made.block_id, "x")
+        await tenant.append_to_block(made.block_id, "x")
     with refused(PRECONDITION, "BLOCK_READ_ONLY"):
         await tenant.blocks.ReplaceInBlock(
             pb.ReplaceInBlockRequest(block_id=made.block_id, old_text="tea", new_text="x")
@@ -181,33 +160,33 @@ async def test_a_read_only_block_is_written_only_after_it_is_made_writable(tenan
     with refused(PRECONDITION, "BLOCK_READ_ONLY"):
         await tenant.blocks.InsertIntoBlock(pb.InsertIntoBlockRequest(block_id=made.block_id, text="x"))
     with refused(PRECONDITION, "BLOCK_READ_ONLY"):
-        await update(tenant, made.block_id, value="x")
-    assert (await update(tenant, made.block_id, description="d")).value == "tea"
+        await tenant.update_block(made.block_id, value="x")
+    assert (await tenant.update_block(made.block_id, description="d")).value == "tea"
     with refused(PRECONDITION, "BLOCK_READ_ONLY"):
         await tenant.blocks.RevertBlock(pb.RevertBlockRequest(block_id=made.block_id, to_revision=1))
-    opened = await update(tenant, made.block_id, value="x", read_only=False)
+    opened = await tenant.update_block(made.block_id, value="x", read_only=False)
     assert (opened.value, opened.read_only) == ("x", False)
 
 
 async def test_an_update_touches_only_what_the_mask_names(tenant: Tenant) -> None:
-    made = await create(tenant, "human", "tea", description="d")
+    made = await tenant.create_block("human", "tea", description="d")
 
-    changed = await update(tenant, made.block_id, revision=1, value="coffee")
+    changed = await tenant.update_block(made.block_id, revision=1, value="coffee")
 
     assert (changed.value, changed.description, changed.label, changed.revision) == ("coffee", "d", "human", 2)
     with refused(grpc.StatusCode.ABORTED, "REVISION_STALE"):
-        await update(tenant, made.block_id, revision=1, value="x")
+        await tenant.update_block(made.block_id, revision=1, value="x")
     with refused(grpc.StatusCode.ABORTED, "REVISION_STALE"):
-        await append(tenant, made.block_id, "x", revision=1)
+        await tenant.append_to_block(made.block_id, "x", revision=1)
     with refused(INVALID, "UPDATE_MASK_INVALID"):
-        await update(tenant, made.block_id)
+        await tenant.update_block(made.block_id)
     with refused(INVALID, "UPDATE_MASK_INVALID"):
-        await update(tenant, made.block_id, created_by="x")
-    assert (await get(tenant, made.block_id)).value == "coffee"
+        await tenant.update_block(made.block_id, created_by="x")
+    assert (await tenant.get_block(made.block_id)).value == "coffee"
 
 
 async def test_a_deleted_block_is_hidden_and_comes_back_with_its_agents(tenant: Tenant) -> None:
-    made = await create(tenant, value="tea", agent_id="a")
+    made = await tenant.create_block(value="tea", agent_id="a")
     blocks = tenant.blocks
 
     await blocks.DeleteBlock(pb.DeleteBlockRequest(block_id=made.block_id))
@@ -233,43 +212,43 @@ async def test_a_deleted_block_is_hidden_and_comes_back_with_its_agents(tenant: 
 
 
 async def test_an_agent_has_one_block_with_a_label_for_each_person_and_one_without_a_person(tenant: Tenant) -> None:
-    first = await create(tenant, "human", "somebody", agent_id="a")
-    second = await create(tenant, "human", "Anna", subject_id="anna", agent_id="a")
+    first = await tenant.create_block("human", "somebody", agent_id="a")
+    second = await tenant.create_block("human", "Anna", subject_id="anna", agent_id="a")
 
     for subject_id in ("", "anna"):
-        other = await create(tenant, "human", subject_id=subject_id)
+        other = await tenant.create_block("human", subject_id=subject_id)
         with refused(EXISTS, "BLOCK_LABEL_TAKEN"):
             await attach(tenant, other.block_id, "a")
         with refused(EXISTS, "BLOCK_LABEL_TAKEN"):
-            await create(tenant, "human", subject_id=subject_id, agent_id="a")
+            await tenant.create_block("human", subject_id=subject_id, agent_id="a")
     with refused(EXISTS, "BLOCK_LABEL_TAKEN"):
-        await update(tenant, second.block_id, subject_id="")
+        await tenant.update_block(second.block_id, subject_id="")
     await attach(tenant, first.block_id, "a")
     await tenant.blocks.DeleteBlock(pb.DeleteBlockRequest(block_id=first.block_id))
-    heir = await create(tenant, "human", "heir", agent_id="a")
+    heir = await tenant.create_block("human", "heir", agent_id="a")
     await tenant.blocks.UndeleteBlock(pb.UndeleteBlockRequest(block_id=first.block_id))
     assert list((await prompt(tenant, "a")).block_ids) == [heir.block_id]
 
 
 async def test_a_new_label_counts_wherever_the_block_is_attached(tenant: Tenant) -> None:
-    made = await create(tenant, "human", "x", agent_id="a")
-    gone = await create(tenant, "diary", "y", agent_id="a")
+    made = await tenant.create_block("human", "x", agent_id="a")
+    gone = await tenant.create_block("diary", "y", agent_id="a")
     await tenant.blocks.DeleteBlock(pb.DeleteBlockRequest(block_id=gone.block_id))
 
-    await update(tenant, made.block_id, label="diary")
+    await tenant.update_block(made.block_id, label="diary")
 
     assert 'label="diary"' in (await prompt(tenant, "a")).text
-    assert (await create(tenant, "human", "z", agent_id="a")).label == "human"
+    assert (await tenant.create_block("human", "z", agent_id="a")).label == "human"
     with refused(EXISTS, "BLOCK_LABEL_TAKEN"):
-        await update(tenant, made.block_id, label="human")
+        await tenant.update_block(made.block_id, label="human")
 
 
 async def test_one_block_is_shared_by_several_agents(tenant: Tenant) -> None:
-    made = await create(tenant, "persona", "I am Ada", agent_id="a1")
+    made = await tenant.create_block("persona", "I am Ada", agent_id="a1")
     for agent_id in ("a2", "a3"):
         await attach(tenant, made.block_id, agent_id)
 
-    await append(tenant, made.block_id, "and kind")
+    await tenant.append_to_block(made.block_id, "and kind")
 
     for agent_id in ("a1", "a2", "a3"):
         assert "I am Ada\nand kind" in (await prompt(tenant, agent_id)).text
@@ -285,11 +264,11 @@ async def test_one_block_is_shared_by_several_agents(tenant: Tenant) -> None:
 
 
 async def test_no_two_people_agents_or_tenants_share_a_block_unasked(tenant: Tenant, other_tenant: Tenant) -> None:
-    await create(tenant, "human", "Anna likes tea", subject_id="anna", agent_id="a")
-    await create(tenant, "human", "Ben likes coffee", subject_id="ben", agent_id="a")
-    await create(tenant, "human", "a stranger", agent_id="a")
-    await create(tenant, "persona", "I am Ada", agent_id="a")
-    await create(other_tenant, "human", "of another tenant", subject_id="anna", agent_id="a")
+    await tenant.create_block("human", "Anna likes tea", subject_id="anna", agent_id="a")
+    await tenant.create_block("human", "Ben likes coffee", subject_id="ben", agent_id="a")
+    await tenant.create_block("human", "a stranger", agent_id="a")
+    await tenant.create_block("persona", "I am Ada", agent_id="a")
+    await other_tenant.create_block("human", "of another tenant", subject_id="anna", agent_id="a")
 
     anna, ben, general = [(await prompt(tenant, "a", subject_id=subject_id)).text for subject_id in ("anna", "ben", "")]
     elsewhere = (await prompt(other_tenant, "a", subject_id="anna")).text
@@ -307,7 +286,7 @@ async def test_no_two_people_agents_or_tenants_share_a_block_unasked(tenant: Ten
 
 
 async def test_another_tenant_s_block_is_not_found(tenant: Tenant, other_tenant: Tenant) -> None:
-    theirs = await create(other_tenant, value="theirs")
+    theirs = await other_tenant.create_block(value="theirs")
     blocks, block_id = tenant.blocks, theirs.block_id
 
     for call in (
@@ -324,11 +303,13 @@ async def test_another_tenant_s_block_is_not_found(tenant: Tenant, other_tenant:
             await call
     with refused(NOT_FOUND, "BLOCK_TEMPLATE_NOT_FOUND"):
         await blocks.CreateBlockFromTemplate(pb.CreateBlockFromTemplateRequest(template_block_id=block_id))
-    assert await get(other_tenant, block_id) == theirs
+    assert await other_tenant.get_block(block_id) == theirs
 
 
 async def test_a_template_makes_blocks(tenant: Tenant) -> None:
-    template = await create(tenant, "human", "{{name}} lives in {{ city }}", is_template=True, template_name="person")
+    template = await tenant.create_block(
+        "human", "{{name}} lives in {{ city }}", is_template=True, template_name="person"
+    )
 
     async def made(variables: dict[str, str], **fields: Any) -> pb.Block:
         request = pb.CreateBlockFromTemplateRequest(template_block_id=template.block_id, variables=variables, **fields)
@@ -354,9 +335,9 @@ async def test_a_template_makes_blocks(tenant: Tenant) -> None:
 
 
 async def test_a_prompt_is_compiled_in_order_with_variables(tenant: Tenant) -> None:
-    diary = await create(tenant, "diary", "x" * 18, limit=20, agent_id="a")
-    human = await create(tenant, "human", "{{today}}", is_template=True, agent_id="a")
-    system = await create(tenant, "system", "be kind", agent_id="a")
+    diary = await tenant.create_block("diary", "x" * 18, limit=20, agent_id="a")
+    human = await tenant.create_block("human", "{{today}}", is_template=True, agent_id="a")
+    system = await tenant.create_block("system", "be kind", agent_id="a")
 
     compiled = await prompt(tenant, "a", variables={"today": "Monday", "unused": "x"})
 
@@ -372,7 +353,7 @@ async def test_a_prompt_is_compiled_in_order_with_variables(tenant: Tenant) -> N
 
 async def test_a_prompt_that_no_answer_can_hold_is_refused(tenant: Tenant) -> None:
     for n in range(11):
-        await create(tenant, f"part {n}", "語" * 100_000, limit=100_000, agent_id="a")
+        await tenant.create_block(f"part {n}", "語" * 100_000, limit=100_000, agent_id="a")
 
     with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "MESSAGE_TOO_LARGE"):
         await prompt(tenant, "a")
@@ -386,18 +367,18 @@ async def test_a_prompt_that_no_answer_can_hold_is_refused(tenant: Tenant) -> No
 
 @pytest.mark.system
 async def test_an_agent_carries_so_many_blocks_and_no_more(tenant: Tenant) -> None:
-    await asyncio.gather(*(create(tenant, f"l{n}", agent_id="a") for n in range(100)))
+    await asyncio.gather(*(tenant.create_block(f"l{n}", agent_id="a") for n in range(100)))
 
     with refused(PRECONDITION, "AGENT_BLOCKS_FULL"):
-        await create(tenant, "one more", agent_id="a")
+        await tenant.create_block("one more", agent_id="a")
 
-    assert (await create(tenant, "one more", subject_id="anna", agent_id="a")).subject_id == "anna"
+    assert (await tenant.create_block("one more", subject_id="anna", agent_id="a")).subject_id == "anna"
 
 
 async def test_every_change_can_be_undone(tenant: Tenant) -> None:
-    made = await create(tenant, "human", "one")
-    await append(tenant, made.block_id, "two")
-    changed = await update(tenant, made.block_id, value="three", description="d", limit=50)
+    made = await tenant.create_block("human", "one")
+    await tenant.append_to_block(made.block_id, "two")
+    changed = await tenant.update_block(made.block_id, value="three", description="d", limit=50)
 
     former = await revisions(tenant, made.block_id)
     reverted = await tenant.blocks.RevertBlock(pb.RevertBlockRequest(block_id=made.block_id, to_revision=2))
@@ -418,8 +399,8 @@ async def test_every_change_can_be_undone(tenant: Tenant) -> None:
 
 async def test_blocks_are_listed_page_by_page_and_filtered(tenant: Tenant) -> None:
     for name in "edcba":
-        await create(
-            tenant, "human" if name < "d" else "diary", block_id=name, subject_id="anna" if name == "b" else ""
+        await tenant.create_block(
+            "human" if name < "d" else "diary", block_id=name, subject_id="anna" if name == "b" else ""
         )
 
     async def listed(**fields: Any) -> str:
@@ -453,13 +434,13 @@ async def test_repeated_requests_have_one_effect(tenant: Tenant) -> None:
 
     assert all(answer == answers[0] for answer in answers)
     assert all(answer == added[0] for answer in added)
-    assert (await get(tenant, block_id)).value == "a\nb"
+    assert (await tenant.get_block(block_id)).value == "a\nb"
     with refused(INVALID, "REQUEST_ID_REUSED"):
         await tenant.blocks.AppendToBlock(pb.AppendToBlockRequest(request_id="r", block_id=block_id, text="c"))
 
 
 async def test_one_block_of_many_with_equal_ids_at_once_is_made(tenant: Tenant) -> None:
-    outcomes = await asyncio.gather(*(create(tenant, block_id="b") for _ in range(5)), return_exceptions=True)
+    outcomes = await asyncio.gather(*(tenant.create_block(block_id="b") for _ in range(5)), return_exceptions=True)
 
     codes = [outcome.code() for outcome in outcomes if isinstance(outcome, aio.AioRpcError)]
     assert codes == [EXISTS] * 4

@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 from fix_cluster import test_environment
 from fix_command import skein
-from fix_receipts import get_receipt, recall, recall_with_receipt, remember, set_policy
+from fix_receipts import get_receipt, recall_with_receipt
 
 from skein.memory.v1 import memory_pb2
 from skein_cluster.cli.exit_codes import ExitCode
@@ -32,8 +32,8 @@ def environment(cluster: Cluster, tenant: Tenant) -> dict[str, str]:
 async def test_a_saved_receipt_is_verified_without_a_cluster(
     tenant: Tenant, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
-    await remember(tenant, "The kettle is red.")
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
+    await tenant.remember("The kettle is red.")
     response = await recall_with_receipt(tenant, "which colour has the kettle?")
     file, keys = tmp_path / "receipt.json", tmp_path / "keys.json"
 
@@ -67,14 +67,14 @@ async def test_a_saved_receipt_is_verified_without_a_cluster(
 async def test_receipts_are_found_by_time_and_principal_and_replayed(
     tenant: Tenant, environment: dict[str, str]
 ) -> None:
-    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
-    await remember(tenant, "The kettle is red.")
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
+    await tenant.remember("The kettle is red.")
     first = await recall_with_receipt(tenant, "which colour has the kettle?")
     # Receipts are told apart by the milliseconds in their ids.
     between = datetime.fromtimestamp(((UUID(first.receipt_id).int >> 80) + 1) / 1000, UTC)
     while now() <= between:
         await asyncio.sleep(0.001)
-    second = await recall(tenant, "which colour has the kettle?")
+    second = await tenant.search("which colour has the kettle?")
     principal = (await get_receipt(tenant, second.receipt_id)).principal
 
     listed = await skein(
@@ -104,12 +104,12 @@ async def test_an_unknown_receipt_is_refused(tenant: Tenant, environment: dict[s
 async def test_the_difference_of_two_answers_names_the_event_of_each_item(
     tenant: Tenant, environment: dict[str, str]
 ) -> None:
-    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
-    memory_id = await remember(tenant, "The kettle is red.")
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
+    memory_id = await tenant.remember("The kettle is red.")
     first = await recall_with_receipt(tenant, "kettle", min_relevance=0)
     memory = memory_pb2.Memory(memory_id=memory_id, content="The kettle, the red kettle, was sold.")
     await tenant.memory.UpdateMemory(memory_pb2.UpdateMemoryRequest(memory=memory, update_mask={"paths": ["content"]}))
-    second = await recall(tenant, "kettle", min_relevance=0, limit=3)
+    second = await tenant.search("kettle", min_relevance=0, limit=3)
 
     arguments = ("receipts", "diff", first.receipt_id, second.receipt_id)
     text = await skein(*arguments, environment=environment)

@@ -9,7 +9,7 @@ import pytest
 from fix_cluster import test_environment
 from fix_command import skein
 from fix_contexts import build_with_receipt, context_request, replay_context
-from fix_receipts import recall_beside_a_purged_message, recall_with_receipt, remember, set_policy
+from fix_receipts import recall_beside_a_purged_message, recall_with_receipt
 
 from skein.memory.v1 import memory_pb2
 from skein_cluster.cli.exit_codes import ExitCode
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 async def environment(cluster: Cluster, tenant: Tenant) -> dict[str, str]:
     """Return the environment of a caller with the tenant's key; all answers have receipts."""
-    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
     return {**test_environment(), "SKEIN_ENDPOINT": cluster.endpoint, "SKEIN_API_KEY": tenant.api_key}
 
 
@@ -35,7 +35,7 @@ async def change(tenant: Tenant, memory_id: str) -> None:
 async def test_replay_prints_the_text_of_a_context_and_the_hits_of_a_recall(
     tenant: Tenant, environment: dict[str, str]
 ) -> None:
-    memory_id = await remember(tenant, "The kettle is red.")
+    memory_id = await tenant.remember("The kettle is red.")
     request = context_request("the kettle")
     request.ClearField("session_id")
     context = await build_with_receipt(tenant, request)
@@ -67,7 +67,7 @@ async def test_replay_says_why_an_answer_is_not_the_same(tenant: Tenant, environ
 async def test_the_file_of_a_context_is_verified_offline_and_a_changed_one_is_not(
     tenant: Tenant, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    await remember(tenant, "The kettle is red.")
+    await tenant.remember("The kettle is red.")
     request = context_request("the kettle")
     request.ClearField("session_id")
     context = await build_with_receipt(tenant, request)

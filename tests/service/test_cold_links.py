@@ -42,10 +42,6 @@ async def restore(tenant: Tenant, archive_id: str) -> None:
     await tenant.history.UnarchiveMemories(pb.UnarchiveMemoriesRequest(archive_id=archive_id))
 
 
-async def links_of(tenant: Tenant, memory_id: str) -> list[memory_pb2.Link]:
-    return list((await tenant.links.ListLinks(memory_pb2.ListLinksRequest(memory_id=memory_id))).links)
-
-
 async def links_used(tenant: Tenant) -> int:
     usage = (await tenant.tenancy.GetUsage(limits_pb2.GetUsageRequest())).usage
     return next(one.used for one in usage if one.kind == "links")
@@ -61,8 +57,8 @@ async def test_a_link_between_two_archives_comes_back_with_the_second(tenant: Te
     between = await links_used(tenant)
     await restore(tenant, archives[order[1]])
 
-    assert await links_of(tenant, first) == [made]
-    assert await links_of(tenant, second) == [made]
+    assert await tenant.list_links(first) == [made]
+    assert await tenant.list_links(second) == [made]
     assert (between, await links_used(tenant)) == (0, 1)
 
 
@@ -76,7 +72,7 @@ async def test_a_link_that_waits_goes_to_cold_storage_with_its_memory_again(tena
     await restore(tenant, other)
     await restore(tenant, once_more)
 
-    assert await links_of(tenant, first) == [made]
+    assert await tenant.list_links(first) == [made]
 
 
 async def test_an_alias_between_two_archives_comes_back(tenant: Tenant) -> None:
@@ -106,7 +102,7 @@ async def test_a_link_that_waits_goes_with_a_memory_that_is_purged(tenant: Tenan
     if not purged:
         await restore(tenant, other)
 
-    assert await links_of(tenant, ends[1 - purged]) == []
+    assert await tenant.list_links(ends[1 - purged]) == []
     assert await links_used(tenant) == 0
 
 
@@ -120,7 +116,7 @@ async def test_a_link_made_anew_meanwhile_stays_the_only_one(tenant: Tenant) -> 
     upserted = memory_pb2.Link(from_memory_id=first, to_memory_id=second, relation="supports", weight=0.2)
     await tenant.links.UpsertLink(memory_pb2.UpsertLinkRequest(link=upserted))
 
-    assert [one.weight for one in await links_of(tenant, first)] == [pytest.approx(0.2)]
+    assert [one.weight for one in await tenant.list_links(first)] == [pytest.approx(0.2)]
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])

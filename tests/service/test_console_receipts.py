@@ -13,8 +13,6 @@ from fix_receipts import (
     get_receipt,
     recall_beside_a_purged_message,
     recall_with_receipt,
-    remember,
-    set_policy,
 )
 from fix_web import PASSWORD, new_person
 
@@ -45,19 +43,14 @@ async def update(tenant: Tenant, memory_id: str, content: str) -> None:
     await tenant.memory.UpdateMemory(memory_pb2.UpdateMemoryRequest(memory=memory, update_mask={"paths": ["content"]}))
 
 
-async def purge(tenant: Tenant, memory_id: str) -> None:
-    selection = memory_pb2.MemorySelection(memory_ids=[memory_id])
-    await tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=selection))
-
-
 def of_role(page: httpx.Response, role: str) -> str:
     found = re.search(rf'<(\w+)[^>]* role="{role}">(.*?)</\1>', page.text, re.DOTALL)
     return "" if found is None else re.sub(r"<[^>]+>|\s+", " ", found[2]).strip()
 
 
 async def test_an_answer_of_the_search_page_leads_to_its_receipt(web: BrowserSession, tenant: Tenant) -> None:
-    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
-    memory_id = await remember(tenant, "The kettle is red.", title="Kettle")
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
+    memory_id = await tenant.remember("The kettle is red.", title="Kettle")
     await recall_with_receipt(tenant, QUERY)
 
     search = await web.page("search", q=QUERY, limit="25")
@@ -80,8 +73,8 @@ async def test_an_answer_of_the_search_page_leads_to_its_receipt(web: BrowserSes
 
 @pytest.mark.system
 async def test_the_text_that_an_agent_got_is_made_again(web: BrowserSession, tenant: Tenant) -> None:
-    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
-    memory_id = await remember(tenant, "The kettle is red.")
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
+    memory_id = await tenant.remember("The kettle is red.")
     await recall_with_receipt(tenant, QUERY)
     build = gateway_pb2.BuildContextRequest(recall=gateway_pb2.RecallRequest(query=QUERY))
     receipt_id = (await tenant.gateway.BuildContext(build)).receipt_id
@@ -90,7 +83,7 @@ async def test_the_text_that_an_agent_got_is_made_again(web: BrowserSession, ten
 
     page = await web.page("receipt", id=receipt_id)
     remade = await web.submit(page, "receipt", decision="text")
-    await purge(tenant, memory_id)
+    await tenant.purge_memories(memory_id)
     left = await web.submit(page, "receipt", decision="text")
 
     assert "Make the text again" in page.text
@@ -101,8 +94,8 @@ async def test_the_text_that_an_agent_got_is_made_again(web: BrowserSession, ten
 
 
 async def test_a_replay_shows_the_answer_of_then(web: BrowserSession, tenant: Tenant) -> None:
-    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
-    memory_id = await remember(tenant, "The kettle is red.")
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
+    memory_id = await tenant.remember("The kettle is red.")
     receipt_id = (await recall_with_receipt(tenant, QUERY)).receipt_id
     await update(tenant, memory_id, "The kettle was painted blue.")
 
@@ -119,11 +112,11 @@ async def test_a_replay_shows_the_answer_of_then(web: BrowserSession, tenant: Te
 
 
 async def test_a_replay_names_what_cannot_be_had_any_more(web: BrowserSession, tenant: Tenant) -> None:
-    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
-    purged = await remember(tenant, "The kettle is red.")
-    await remember(tenant, "The kettle of the harbour is green.")
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
+    purged = await tenant.remember("The kettle is red.")
+    await tenant.remember("The kettle of the harbour is green.")
     receipt_id = (await recall_with_receipt(tenant, QUERY, min_relevance=0)).receipt_id
-    await purge(tenant, purged)
+    await tenant.purge_memories(purged)
 
     replayed = await web.submit(await web.page("receipt", id=receipt_id), "receipt", decision="replay")
 
@@ -135,7 +128,7 @@ async def test_a_replay_names_what_cannot_be_had_any_more(web: BrowserSession, t
 
 
 async def test_a_replay_says_how_many_others_were_purged(web: BrowserSession, tenant: Tenant) -> None:
-    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
     receipt_id = (await recall_beside_a_purged_message(tenant)).receipt_id
 
     replayed = await web.submit(await web.page("receipt", id=receipt_id), "receipt", decision="replay")
@@ -144,8 +137,8 @@ async def test_a_replay_says_how_many_others_were_purged(web: BrowserSession, te
 
 
 async def test_a_replay_asks_for_a_text_that_is_not_stored(web: BrowserSession, tenant: Tenant) -> None:
-    await set_policy(tenant, recall_receipts="all")
-    await remember(tenant, "The kettle is red.")
+    await tenant.set_policy(recall_receipts="all")
+    await tenant.remember("The kettle is red.")
     receipt_id = (await recall_with_receipt(tenant, QUERY)).receipt_id
 
     page = await web.page("receipt", id=receipt_id)
@@ -161,11 +154,11 @@ async def test_a_replay_asks_for_a_text_that_is_not_stored(web: BrowserSession, 
 
 @pytest.mark.system
 async def test_the_answer_now_is_compared_with_that_of_then(web: BrowserSession, tenant: Tenant) -> None:
-    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
-    changed = await remember(tenant, "The kettle is red.")
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
+    changed = await tenant.remember("The kettle is red.")
     receipt_id = (await recall_with_receipt(tenant, QUERY, min_relevance=0)).receipt_id
     await update(tenant, changed, "Nobody knows which colour the kettle has.")
-    created = await remember(tenant, "The kettle has the colour blue.")
+    created = await tenant.remember("The kettle has the colour blue.")
 
     answer = await web.submit(await web.page("receipt", id=receipt_id), "receipt", decision="now")
     page = await web.client.get(answer.headers["location"])
@@ -185,8 +178,8 @@ async def test_the_answer_now_is_compared_with_that_of_then(web: BrowserSession,
 
 
 async def test_two_answers_are_compared_the_earlier_one_first(web: BrowserSession, tenant: Tenant) -> None:
-    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
-    await remember(tenant, "The kettle is red.")
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
+    await tenant.remember("The kettle is red.")
     first = (await recall_with_receipt(tenant, QUERY)).receipt_id
     second = (await recall_with_receipt(tenant, "kettle", limit=3)).receipt_id
 
@@ -200,9 +193,9 @@ async def test_two_answers_are_compared_the_earlier_one_first(web: BrowserSessio
 
 @pytest.mark.system
 async def test_texts_that_cannot_be_compared_are_not_called_different(web: BrowserSession, tenant: Tenant) -> None:
-    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
     with_text = (await recall_with_receipt(tenant, QUERY)).receipt_id
-    await set_policy(tenant, audit_query_text=False)
+    await tenant.set_policy(audit_query_text=False)
     while (await get_receipt(tenant, with_digest := (await recall_with_receipt(tenant, QUERY)).receipt_id)).query:
         # The policy takes effect within a second.
         pass
@@ -214,10 +207,10 @@ async def test_texts_that_cannot_be_compared_are_not_called_different(web: Brows
 
 @pytest.mark.system
 async def test_without_a_receipt_of_now_there_is_nothing_to_compare(web: BrowserSession, tenant: Tenant) -> None:
-    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
     receipt_id = (await recall_with_receipt(tenant, QUERY)).receipt_id
     page = await web.page("receipt", id=receipt_id)
-    await set_policy(tenant, recall_receipts="off")
+    await tenant.set_policy(recall_receipts="off")
 
     while (answer := await web.submit(page, "receipt", decision="now")).is_redirect:
         # The policy takes effect within a second.
@@ -228,7 +221,7 @@ async def test_without_a_receipt_of_now_there_is_nothing_to_compare(web: Browser
 
 
 async def test_the_download_is_the_file_that_verifies(web: BrowserSession, tenant: Tenant) -> None:
-    await set_policy(tenant, recall_receipts="all")
+    await tenant.set_policy(recall_receipts="all")
     receipt_id = (await recall_with_receipt(tenant, QUERY)).receipt_id
     receipt = await get_receipt(tenant, receipt_id)
 
@@ -240,7 +233,7 @@ async def test_the_download_is_the_file_that_verifies(web: BrowserSession, tenan
 
 
 async def test_receipts_are_listed_by_time_and_principal(web: BrowserSession, tenant: Tenant) -> None:
-    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
     receipt = await get_receipt(tenant, (await recall_with_receipt(tenant, QUERY)).receipt_id)
     year = receipt.create_time.ToDatetime().year
 
@@ -260,7 +253,7 @@ async def test_receipts_are_listed_by_time_and_principal(web: BrowserSession, te
 
 
 async def test_an_altered_receipt_is_no_proof(web: BrowserSession, tenant: Tenant, cluster: Cluster) -> None:
-    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
     receipt_id = (await recall_with_receipt(tenant, QUERY)).receipt_id
     await get_receipt(tenant, receipt_id)
     async with cluster.superuser() as connection:
@@ -279,7 +272,7 @@ async def test_an_altered_receipt_is_no_proof(web: BrowserSession, tenant: Tenan
 async def test_people_see_the_receipts_of_their_own_answers_alone(
     web: BrowserSession, tenant: Tenant, cluster: Cluster
 ) -> None:
-    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
     receipt_id = (await recall_with_receipt(tenant, QUERY)).receipt_id
     await get_receipt(tenant, receipt_id)
     person = await new_person(cluster, tenant, role=members_pb2.ROLE_VIEWER)

@@ -23,10 +23,6 @@ async def fact(tenant: Tenant, content: str, **fields: Any) -> str:
     return (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory.memory_id
 
 
-async def read(tenant: Tenant, memory_id: str) -> memory_pb2.Memory:
-    return (await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))).memory
-
-
 async def link(tenant: Tenant, start: str, end: str, relation: str = "contradicts") -> str:
     link = memory_pb2.Link(from_memory_id=start, to_memory_id=end, relation=relation)
     return (await tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=link))).link.link_id
@@ -68,7 +64,7 @@ async def test_facts_that_a_link_says_contradict_each_other_are_in_conflict_once
 
     assert (result.a.memory_id, result.b.memory_id) == (a, b)
     assert (result.pair_key, result.reason) == (f"{a}|{b}", pb.CONFLICT_REASON_CONTRADICTS_LINK)
-    assert result.a == await read(tenant, a)
+    assert result.a == await tenant.get_memory(a)
     assert not result.HasField("resolution")
 
 
@@ -121,7 +117,7 @@ async def test_a_contradiction_is_listed_however_unsure_both_are_the_surest_firs
     # A contradiction lowers what both are worth, and reading raises it: neither moves a pair.
     assert first[2].a.scores.confidence < first[2].score
     for _ in range(20):
-        await read(tenant, made[0][0])
+        await tenant.get_memory(made[0][0])
     assert pairs(await conflicts(tenant)) == pairs(first)
 
 
@@ -251,8 +247,8 @@ async def test_a_superseded_memory_is_linked_and_ends(tenant: Tenant) -> None:
         1,
     )
     assert await superseded(tenant, a) == {(b, a)}
-    assert (await read(tenant, a)).HasField("valid_to_time")
-    assert not (await read(tenant, b)).HasField("valid_to_time")
+    assert (await tenant.get_memory(a)).HasField("valid_to_time")
+    assert not (await tenant.get_memory(b)).HasField("valid_to_time")
     assert await conflicts(tenant) == []
     shown = await conflicts(tenant, show_settled=True)
     assert [one.resolution for one in shown] == [resolution]
@@ -265,8 +261,8 @@ async def test_another_resolution_takes_back_what_the_first_one_did(tenant: Tena
 
     turned = await resolve(tenant, a, b, RESOLVED, canonical_memory_id=a, revision=1)
     assert await superseded(tenant, a) == {(a, b)}
-    assert not (await read(tenant, a)).HasField("valid_to_time")
-    assert (await read(tenant, b)).HasField("valid_to_time")
+    assert not (await tenant.get_memory(a)).HasField("valid_to_time")
+    assert (await tenant.get_memory(b)).HasField("valid_to_time")
     same = await resolve(tenant, a, b, RESOLVED, canonical_memory_id=a, note="sure")
     assert await superseded(tenant, a) == {(a, b)}
     dropped = await resolve(tenant, a, b, NEEDS_REVIEW)
@@ -274,7 +270,7 @@ async def test_another_resolution_takes_back_what_the_first_one_did(tenant: Tena
     assert [one.revision for one in (turned, same, dropped)] == [2, 3, 4]
     assert turned.resolution_id == dropped.resolution_id
     assert await superseded(tenant, a) == set()
-    assert not (await read(tenant, b)).HasField("valid_to_time")
+    assert not (await tenant.get_memory(b)).HasField("valid_to_time")
     assert len(await conflicts(tenant)) == 1
     usage = await tenant.tenancy.GetUsage(limits_pb2.GetUsageRequest())
     assert next(one.used for one in usage.usage if one.kind == "links") == 1
@@ -292,7 +288,7 @@ async def test_a_link_and_an_end_that_were_there_before_stay(tenant: Tenant) -> 
     await resolve(tenant, a, b, DISMISSED)
 
     assert await superseded(tenant, a) == {(a, b)}
-    assert (await read(tenant, b)).valid_to_time.seconds == 1_000_000_000
+    assert (await tenant.get_memory(b)).valid_to_time.seconds == 1_000_000_000
 
 
 async def test_a_meaningless_resolution_is_refused(tenant: Tenant, other_tenant: Tenant) -> None:
@@ -313,7 +309,7 @@ async def test_a_meaningless_resolution_is_refused(tenant: Tenant, other_tenant:
         request = pb.ResolveConflictRequest(**{"a_memory_id": a, "b_memory_id": b, "status": SUPERSEDED, **fields})
         with refused(code, reason):
             await tenant.curation.ResolveConflict(request)
-    assert (await read(tenant, b)).revision == 1
+    assert (await tenant.get_memory(b)).revision == 1
 
 
 async def test_a_crowd_that_resolves_one_conflict_leaves_one_link(tenant: Tenant) -> None:

@@ -20,10 +20,6 @@ async def create(tenant: Tenant, **fields: Any) -> str:
     return (await tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(**fields)))).memory.memory_id
 
 
-async def read(tenant: Tenant, memory_id: str) -> pb.Memory:
-    return (await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id=memory_id))).memory
-
-
 async def link(tenant: Tenant, start: str, end: str, **fields: Any) -> None:
     link = pb.Link(from_memory_id=start, to_memory_id=end, **fields)
     await tenant.links.CreateLink(pb.CreateLinkRequest(link=link))
@@ -69,7 +65,7 @@ async def test_a_merge_takes_in_contents_tags_scores_and_links(tenant: Tenant) -
     moved = next(one for one in listed.links if one.relation == "causes")
     assert (moved.weight, moved.label) == (0.5, "why")
     for archived in (b, c):
-        assert (await read(tenant, archived)).HasField("archive_time")
+        assert (await tenant.get_memory(archived)).HasField("archive_time")
     assert await links_counted(tenant) == 4
 
 
@@ -84,7 +80,7 @@ async def test_a_merge_needs_memories_that_are_there_and_fit_together(tenant: Te
     for ids in ([a], [a, a], [a, *(str(number) for number in range(20))]):
         with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
             await tenant.memory.MergeMemories(scores_pb2.MergeMemoriesRequest(memory_ids=ids))
-    assert (await read(tenant, a)).revision == 1
+    assert (await tenant.get_memory(a)).revision == 1
 
 
 async def test_a_merge_with_too_many_tags_is_refused(tenant: Tenant) -> None:
@@ -137,14 +133,14 @@ async def test_the_most_important_of_equal_memories_is_kept(tenant: Tenant) -> N
     await create(tenant, content="the cat sleeps", type="journal")
 
     planned = await consolidated(tenant, dry_run=True)
-    assert not (await read(tenant, small)).HasField("archive_time")
+    assert not (await tenant.get_memory(small)).HasField("archive_time")
     done = await consolidated(tenant, page_size=1)
 
     expected = {(great, (small,)), (titled[0], (titled[1],))}
     for groups in (planned, done):
         assert {(one.kept_memory_id, tuple(one.archived_memory_ids)) for one in groups} == expected
-    assert (await read(tenant, small)).HasField("archive_time")
-    assert not (await read(tenant, great)).HasField("archive_time")
+    assert (await tenant.get_memory(small)).HasField("archive_time")
+    assert not (await tenant.get_memory(great)).HasField("archive_time")
     assert await links_of(tenant, great) == {(great, small, "supersedes")}
     assert await links_counted(tenant) == 2
     assert await consolidated(tenant) == []

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
+from fix_calls import struct
 from fix_cluster import Cluster, Tenant, refused
 from fix_database import all_told
 from fix_marker import files_with, places_of
 from fix_world import system_identity
-from google.protobuf import json_format
 from google.protobuf.field_mask_pb2 import FieldMask
-from google.protobuf.struct_pb2 import Struct
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import (
@@ -45,17 +44,6 @@ async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
     """Look into the database as its superuser, who sees all tenants."""
     async with cluster.superuser() as connection:
         yield connection
-
-
-def struct(**values: Any) -> Struct:
-    return json_format.ParseDict(values, Struct())
-
-
-async def remember(tenant: Tenant, content: str, **fields: Any) -> str:
-    request_id = fields.pop("request_id", "")
-    memory = memory_pb2.Memory(content=content, **fields)
-    request = memory_pb2.CreateMemoryRequest(memory=memory, request_id=request_id)
-    return (await tenant.memory.CreateMemory(request)).memory.memory_id
 
 
 async def update(tenant: Tenant, memory_id: str, **fields: Any) -> None:
@@ -165,7 +153,7 @@ async def test_a_block_s_revisions_about_a_person_go_and_the_block_stays(
 
 async def test_many_memories_and_blocks_of_a_person_go_page_by_page(tenant: Tenant) -> None:
     for n in range(3):
-        await remember(tenant, f"about ann {n}", subject_id="ann")
+        await tenant.remember(f"about ann {n}", subject_id="ann")
         await block(tenant, f"of ann {n}", "x", subject_id="ann")
     await block(tenant, "of bob", "x", subject_id="bob")
     for dry_run in (True, False):
@@ -217,7 +205,7 @@ async def test_no_word_of_a_person_is_left_in_any_service(
     await tenant.sessions.AppendMessages(
         session_pb2.AppendMessagesRequest(session_id="s", messages=[message], request_id="m")
     )
-    await remember(tenant, marker, subject_id="ann", request_id="c")
+    await tenant.remember(marker, subject_id="ann", request_id="c")
     await block(tenant, "of ann", marker, subject_id="ann")
     await append(tenant, "of ann", marker)
     in_cold = [await cold(tenant, f"{marker} {n}", subject_id="ann") for n in range(2)]
@@ -283,10 +271,10 @@ async def test_nothing_that_hangs_on_a_purged_memory_keeps_a_word(
     tenant: Tenant, cluster: Cluster, connection: Connection
 ) -> None:
     marker = f"marker{uuid.uuid4().hex}"
-    other = await remember(tenant, "another one")
-    task = await remember(tenant, marker, type="task", title=marker, data=struct(result=marker), request_id="t")
-    vault = await remember(
-        tenant, marker, type="knowledge_vault", title=marker, secret_value=f"secret {marker}", request_id="v"
+    other = await tenant.remember("another one")
+    task = await tenant.remember(marker, type="task", title=marker, data=struct(result=marker), request_id="t")
+    vault = await tenant.remember(
+        marker, type="knowledge_vault", title=marker, secret_value=f"secret {marker}", request_id="v"
     )
     in_cold = await cold(tenant, marker)
     imported = await tenant.snapshots.ImportData(
@@ -299,7 +287,7 @@ async def test_nothing_that_hangs_on_a_purged_memory_keeps_a_word(
     webhook_id = (
         await tenant.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=webhook))
     ).webhook.webhook_id
-    gone = await remember(tenant, marker, metadata=struct(a=marker), tags=[marker], request_id="g")
+    gone = await tenant.remember(marker, metadata=struct(a=marker), tags=[marker], request_id="g")
     await update(tenant, gone, content=f"later {marker}")
     link = memory_pb2.Link(from_memory_id=other, to_memory_id=gone, label=marker, metadata=struct(a=marker))
     linked = await tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=link, request_id="l"))
@@ -361,7 +349,7 @@ async def deliver(cluster: Cluster, tenant: Tenant) -> None:
 @pytest.mark.system
 async def test_a_revealed_secret_is_in_no_log(tenant: Tenant, connection: Connection) -> None:
     secret = f"secret{uuid.uuid4().hex}"
-    name = await remember(tenant, "", type="knowledge_vault", title="t", secret_value=secret, request_id="c")
+    name = await tenant.remember("", type="knowledge_vault", title="t", secret_value=secret, request_id="c")
     revealing = memory_pb2.RevealSecretRequest(memory_id=name, request_id="r")
     revealed = await tenant.memory.RevealSecret(revealing)
     recorded: list[access_log_pb2.AccessEvent] = []

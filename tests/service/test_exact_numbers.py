@@ -11,10 +11,10 @@ from typing import Any, cast
 
 import grpc
 import pytest
+from fix_calls import struct
 from fix_cluster import Cluster, Tenant, refused
 from fix_mcp import Mcp
 from google.protobuf.field_mask_pb2 import FieldMask
-from google.protobuf.struct_pb2 import Struct
 from google.rpc import error_details_pb2
 from grpc import aio
 from grpc_status import rpc_status
@@ -55,12 +55,6 @@ def written(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ",".join(map(written, value)) + "]"
     return str(value) if isinstance(value, Decimal) else json.dumps(value)
-
-
-def struct_of(**values: Any) -> Struct:
-    struct = Struct()
-    struct.update(values)
-    return struct
 
 
 async def post(cluster: Cluster, tenant: Tenant, method: str, body: str) -> Any:
@@ -109,11 +103,11 @@ async def test_text_alone_keeps_every_digit(tenant: Tenant) -> None:
 
 
 async def test_whole_numbers_of_a_struct_are_whole_in_the_text(tenant: Tenant) -> None:
-    memory = await created(tenant, data=struct_of(n=3, half=0.5, big=2.0**53))
+    memory = await created(tenant, data=struct(n=3, half=0.5, big=2.0**53))
 
     assert read(memory.data_json) == {"n": 3, "half": Decimal("0.5"), "big": 2**53}
     assert "3.0" not in memory.data_json
-    assert memory.data == struct_of(n=3, half=0.5, big=2.0**53)
+    assert memory.data == struct(n=3, half=0.5, big=2.0**53)
 
 
 @pytest.mark.system
@@ -147,7 +141,7 @@ async def test_any_numbers_come_back_equal_over_grpc_http_and_an_export(
 
 
 async def test_a_struct_and_a_text_that_disagree_are_refused_by_name(tenant: Tenant) -> None:
-    memory = pb.Memory(content="x", data=struct_of(n=1), data_json='{"n":2}')
+    memory = pb.Memory(content="x", data=struct(n=1), data_json='{"n":2}')
 
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD") as caught:
         await tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=memory))
@@ -156,7 +150,7 @@ async def test_a_struct_and_a_text_that_disagree_are_refused_by_name(tenant: Ten
 
 
 async def test_a_struct_may_stand_beside_the_text_that_it_is_rounded_from(tenant: Tenant) -> None:
-    memory = await created(tenant, data=struct_of(n=9007199254740993), data_json='{"n": 9007199254740993}')
+    memory = await created(tenant, data=struct(n=9007199254740993), data_json='{"n": 9007199254740993}')
 
     assert read(memory.data_json) == {"n": 9007199254740993}
 

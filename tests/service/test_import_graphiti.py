@@ -77,15 +77,11 @@ def a_file(path: Path, document: Any) -> str:
     return str(path)
 
 
-async def memory_of(tenant: Tenant, external_id: str) -> memory_pb2.Memory:
-    return (await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=external_id))).memory
-
-
 async def links_of(tenant: Tenant, external_id: str) -> set[tuple[str, str]]:
     """Return the relations of a memory's links, with the content of their targets."""
     request = memory_pb2.ListLinksRequest(memory_id=external_id, direction=memory_pb2.LINK_DIRECTION_OUTGOING)
     return {
-        (link.relation, (await memory_of(tenant, link.to_memory_id)).external_id)
+        (link.relation, (await tenant.get_memory(link.to_memory_id)).external_id)
         for link in (await tenant.links.ListLinks(request)).links
     }
 
@@ -101,7 +97,7 @@ async def test_facts_keep_their_time_of_validity_and_their_entities(
 
     assert done.code == 1, done.err
     assert refusals(done.json) == {"nodes node-nameless": "name is empty"}
-    vienna, graz = await memory_of(tenant, "edge-1"), await memory_of(tenant, "edge-2")
+    vienna, graz = await tenant.get_memory("edge-1"), await tenant.get_memory("edge-2")
     assert (vienna.type, vienna.content, vienna.subject_id) == ("fact", "Anna lives in Vienna", "anna")
     assert vienna.valid_from_time.ToDatetime(tzinfo=UTC) == at("2019-01-01T00:00:00Z")
     assert vienna.valid_to_time.ToDatetime(tzinfo=UTC) == at("2024-05-01T00:00:00Z")
@@ -110,10 +106,10 @@ async def test_facts_keep_their_time_of_validity_and_their_entities(
     assert await links_of(tenant, "edge-2") == {("subject", ANNA), ("object", GRAZ), ("derived_from", TALK)}
     assert await links_of(tenant, HOME) == {("has_member", ANNA)}
     assert await links_of(tenant, TALK) == {("mentions", GRAZ)}
-    anna = await memory_of(tenant, ANNA)
+    anna = await tenant.get_memory(ANNA)
     assert (anna.type, anna.title, anna.content) == ("entity", "Anna", "Anna: Lives in Graz")
     assert (list(anna.tags), MessageToDict(anna.metadata)) == (["Entity", "Person"], {"age": 41.0})
-    talk = await memory_of(tenant, TALK)
+    talk = await tenant.get_memory(TALK)
     assert (talk.type, talk.source, talk.content) == ("episode", "chat", "Anna: I moved to Graz")
     assert talk.valid_from_time.ToDatetime(tzinfo=UTC) == at("2024-05-02T09:00:00Z")
 
@@ -126,7 +122,7 @@ async def test_what_has_no_place_is_named(cluster: Cluster, tenant: Tenant, tmp_
     assert changed(done.json, "edges", "target_node_uuid") == {"no such node in the file: the link is left out": 1}
     assert changed(done.json, "edges", "valid_at") == {"not before invalid_at: kept as metadata.graphiti": 1}
     assert changed(done.json, "nodes", "name_embedding") == {"made again by the cluster: the graph names no model": 1}
-    works = await memory_of(tenant, "edge-3")
+    works = await tenant.get_memory("edge-3")
     assert works.content == "Anna works in"
     assert works.valid_to_time.ToDatetime(tzinfo=UTC) == at(AT)
 
@@ -164,7 +160,7 @@ async def test_zep_s_people_and_conversations_come_with_their_graph(
     assert session.subject_id == "anna"
     messages = (await tenant.sessions.ListMessages(session_pb2.ListMessagesRequest(session_id="t1"))).messages
     assert [(message.external_id, message.content) for message in messages] == [("message-1", "Where are the keys?")]
-    assert (await memory_of(tenant, "edge-1")).subject_id == "anna"
+    assert (await tenant.get_memory("edge-1")).subject_id == "anna"
     assert await links_of(tenant, "edge-1") == {("subject", ANNA), ("object", ANNA), ("derived_from", TALK)}
 
 

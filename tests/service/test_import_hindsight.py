@@ -72,15 +72,11 @@ def an_archive(path: Path, **changes: Any) -> str:
     return str(path)
 
 
-async def memory_of(tenant: Tenant, external_id: str) -> memory_pb2.Memory:
-    return (await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=external_id))).memory
-
-
 async def links_of(tenant: Tenant, external_id: str) -> set[tuple[str, str]]:
     """Return the relations of a memory's links, with the ids of their targets."""
     request = memory_pb2.ListLinksRequest(memory_id=external_id, direction=memory_pb2.LINK_DIRECTION_OUTGOING)
     return {
-        (link.relation, (await memory_of(tenant, link.to_memory_id)).external_id)
+        (link.relation, (await tenant.get_memory(link.to_memory_id)).external_id)
         for link in (await tenant.links.ListLinks(request)).links
     }
 
@@ -92,7 +88,7 @@ async def test_a_bank_s_facts_keep_their_documents_entities_and_causes(
 
     assert done.code == 1, done.err
     assert refusals(done.json) == {"facts talk#2": "text is empty"}
-    job, moved, door = [await memory_of(tenant, name) for name in ("fact-1", "fact-2", "note#0")]
+    job, moved, door = [await tenant.get_memory(name) for name in ("fact-1", "fact-2", "note#0")]
     assert [(fact.type, fact.content) for fact in (job, moved, door)] == [
         ("experience", "Anna has a new job"),
         ("fact", "Anna moved to Graz"),
@@ -108,7 +104,7 @@ async def test_a_bank_s_facts_keep_their_documents_entities_and_causes(
         ("derived_from", "talk"), ("mentions", "entity/Anna"), ("mentions", "entity/Graz"), ("caused_by", "fact-1"),
     }  # fmt: skip
     assert await links_of(tenant, "observation-1") == {("derived_from", "fact-2")}
-    talk, model, directive = [await memory_of(tenant, name) for name in ("talk", "model-1", "directive-1")]
+    talk, model, directive = [await tenant.get_memory(name) for name in ("talk", "model-1", "directive-1")]
     assert (talk.type, talk.content) == ("document", "Anna moved to Graz because of her new job.")
     assert (model.type, model.title, model.content) == ("mental_model", "Anna", "Anna lives and works in Graz.")
     assert (directive.type, directive.content) == ("directive", "Be kind.")

@@ -45,10 +45,6 @@ PAYLOADS = {
 ENTITY = {"data": "Kitchen", "entity_type": "PLACE", "linked_memory_ids": [TEA, GONE], "user_id": "anna"}
 
 
-async def memory_of(tenant: Tenant, external_id: str) -> memory_pb2.Memory:
-    return (await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=external_id))).memory
-
-
 async def count(tenant: Tenant) -> int:
     return len((await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest(page_size=100))).memories)
 
@@ -66,7 +62,7 @@ async def test_memories_of_get_all_keep_their_ids_owners_times_and_metadata(
     done = await move_in(cluster, tenant, "mem0-json", source)
 
     assert done.code == 1, done.err
-    tea, garden = await memory_of(tenant, TEA), await memory_of(tenant, GARDEN)
+    tea, garden = await tenant.get_memory(TEA), await tenant.get_memory(GARDEN)
     assert (tea.content, tea.subject_id, tea.agent_id, tea.session_id) == (
         "Drinks tea in the morning", "anna", "butler", "run-7",
     )  # fmt: skip
@@ -117,7 +113,7 @@ async def test_points_of_qdrant_come_page_by_page(cluster: Cluster, tenant: Tena
     done = await move_in(cluster, tenant, "mem0-json", source)
 
     assert done.code == 0, done.err
-    tea, kitchen = await memory_of(tenant, TEA), await memory_of(tenant, KITCHEN)
+    tea, kitchen = await tenant.get_memory(TEA), await tenant.get_memory(KITCHEN)
     assert MessageToDict(tea.metadata) == {"room": "kitchen", "cups": 2.0, "mem0": {"hash": "ab12"}}
     assert (kitchen.type, kitchen.content) == ("entity", "Kitchen")
     assert outcome(done.json, "link") == (1, 1, 0)
@@ -143,7 +139,7 @@ async def test_a_collection_in_postgres_comes_with_its_entities(cluster: Cluster
     assert (outcome(first.json, "memory"), outcome(first.json, "link")) == ((3, 3, 0), (1, 1, 0))
     assert (outcome(again.json, "memory"), outcome(again.json, "link")) == ((3, 0, 3), (1, 0, 1))
     assert (compared.json["missing"], compared.json["different"]) == ({}, [])
-    assert (await memory_of(tenant, TEA)).content == "Drinks tea in the morning"
+    assert (await tenant.get_memory(TEA)).content == "Drinks tea in the morning"
     links = await tenant.links.ListLinks(memory_pb2.ListLinksRequest(memory_id=KITCHEN))
     assert [link.relation for link in links.links] == ["mentions"]
     # The second memory expired there, and is stored as such.

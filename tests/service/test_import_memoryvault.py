@@ -164,24 +164,20 @@ def one_brain(path: Path) -> str:
     )  # fmt: skip
 
 
-async def memory_of(tenant: Tenant, external_id: str) -> memory_pb2.Memory:
-    return (await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=external_id))).memory
-
-
 async def test_memories_of_a_brain_are_read_through_typed_calls_with_their_ids_and_times(
     cluster: Cluster, tenant: Tenant, tmp_path: Path
 ) -> None:
     done = await move_in(cluster, tenant, "memoryvault-d1", one_brain(tmp_path))
 
     assert done.code == 1, done.err
-    tea, coffee, wild = [await memory_of(tenant, name) for name in ("tea", "coffee", "wild")]
+    tea, coffee, wild = [await tenant.get_memory(name) for name in ("tea", "coffee", "wild")]
     assert (coffee.key, tea.key) == ("Drink", "")
     assert MessageToDict(tea.metadata)["memoryvault"] == {"key": "drink", "updated_at": "2024-03-01T08:30:05Z"}
     assert tea.create_time.ToDatetime(tzinfo=UTC) == datetime.fromtimestamp(T0, UTC)
     assert (sorted(tea.tags), tea.confidence, tea.importance) == (["hot", "leaf"], 0.9, 0.8)
-    assert (await memory_of(tenant, "old")).archive_time.seconds == T0 + 10
+    assert (await tenant.get_memory("old")).archive_time.seconds == T0 + 10
     assert (wild.importance, wild.confidence) == (1.0, 0.7)
-    assert (await memory_of(tenant, "bytes")).content == "half ? character"
+    assert (await tenant.get_memory("bytes")).content == "half ? character"
     links = await tenant.links.ListLinks(memory_pb2.ListLinksRequest(memory_id="tea"))
     assert {(link.relation, link.label) for link in links.links} >= {("contradicts", "which?")}
 
@@ -198,11 +194,11 @@ async def test_trust_aliases_conflicts_policy_and_webhooks_come_along(
         ("gossip", 0.0, ""),
     }
     (alias,) = (await tenant.curation.ListAliases(curation_pb2.ListAliasesRequest())).aliases
-    assert (alias.canonical_memory_id, alias.confidence) == ((await memory_of(tenant, "tea")).memory_id, 0.6)
+    assert (alias.canonical_memory_id, alias.confidence) == ((await tenant.get_memory("tea")).memory_id, 0.6)
     response = await tenant.curation.ListConflictResolutions(curation_pb2.ListConflictResolutionsRequest())
     (resolution,) = response.resolutions
     assert (resolution.status, resolution.note) == (curation_pb2.CONFLICT_STATUS_SUPERSEDED, "newer")
-    assert resolution.canonical_memory_id == (await memory_of(tenant, "coffee")).memory_id
+    assert resolution.canonical_memory_id == (await tenant.get_memory("coffee")).memory_id
     policy = (await tenant.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())).policy
     assert (policy.decay_days, policy.path_max_hops, policy.min_link_suggestion_score) == (60, 8, 0.4)
     assert policy.retention_days == 3650
@@ -450,7 +446,7 @@ async def test_a_schema_without_brains_is_one_brain(
     assert done.code == 1, done.err
     assert set(refusals(done.json)) == {"memory_links l2"}
     assert remaining_counts(done.json) == {"memory_changelog": 1}
-    tea = await memory_of(tenant, "tea")
+    tea = await tenant.get_memory("tea")
     assert (tea.key, sorted(tea.tags), tea.create_time.seconds) == ("drink", ["hot", "leaf"], T0)
     links = (await tenant.links.ListLinks(memory_pb2.ListLinksRequest(memory_id="tea"))).links
     assert [(link.relation, link.label) for link in links] == [("related", "in it")]

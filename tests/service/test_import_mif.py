@@ -50,17 +50,13 @@ def a_file(path: Path, document: Any) -> str:
     return str(path)
 
 
-async def memory_of(tenant: Tenant, external_id: str) -> memory_pb2.Memory:
-    return (await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=external_id))).memory
-
-
 async def test_memories_and_the_graph_come_with_their_times_and_links(
     cluster: Cluster, tenant: Tenant, tmp_path: Path
 ) -> None:
     done = await move_in(cluster, tenant, "mif", a_file(tmp_path / "memories.mif.json", DOCUMENT))
 
     assert done.code == 1, done.err
-    tea, cups, anna = [await memory_of(tenant, name) for name in (TEA, "cups", "e1")]
+    tea, cups, anna = [await tenant.get_memory(name) for name in (TEA, "cups", "e1")]
     assert (tea.type, tea.content, tea.agent_id) == ("observation", "Drinks tea in the morning", "butler")
     assert (tea.source, tea.session_id, tea.source_agent, list(tea.tags)) == ("chat", "s1", "Butler", ["food"])
     assert tea.update_time.ToDatetime(tzinfo=UTC) == datetime(2026, 3, 4, 8, tzinfo=UTC)

@@ -59,17 +59,6 @@ async def update(tenant: Tenant, link_id: str, *paths: str, revision: int = 0, *
     return (await tenant.links.UpdateLink(request)).link
 
 
-async def listed(tenant: Tenant, memory_id: str, **fields: Any) -> list[pb.Link]:
-    request = pb.ListLinksRequest(memory_id=memory_id, page_size=2, **fields)
-    results: list[pb.Link] = []
-    while True:
-        page = await tenant.links.ListLinks(request)
-        results += page.links
-        if not page.next_page_token:
-            return results
-        request.page_token = page.next_page_token
-
-
 async def moment() -> Timestamp:
     """Return a time that lies after what was done before and before what is done next."""
     stamp = Timestamp()
@@ -105,7 +94,7 @@ async def test_an_upserted_link_is_made_once_and_changed_then(tenant: Tenant) ->
     assert (changed.link.link_id, changed.link.revision) == (first.link.link_id, 2)
     assert (changed.link.label, changed.link.weight) == ("two", 1.0)
     assert changed.link.update_time.ToDatetime() > changed.link.create_time.ToDatetime()
-    assert await listed(tenant, a) == [changed.link]
+    assert await tenant.list_links(a) == [changed.link]
 
 
 async def test_metadata_that_is_given_again_is_no_change(tenant: Tenant) -> None:
@@ -140,7 +129,7 @@ async def test_one_of_many_upserts_at_once_makes_the_link(tenant: Tenant) -> Non
 
     assert sum(answer.created for answer in answers) == 1
     assert len({answer.link.link_id for answer in answers}) == 1
-    (result,) = await listed(tenant, "a")
+    (result,) = await tenant.list_links("a")
     assert result.revision == 8
     assert await used(tenant) == 1
 
@@ -240,7 +229,7 @@ async def test_a_batch_stores_all_links_or_none(tenant: Tenant) -> None:
     assert len(made.links) == 39
     assert [link.to_memory_id for link in made.links[:-1]] == [link.from_memory_id for link in made.links[1:]]
     assert facts_of(caught.value)["index"] == "1"
-    assert await listed(tenant, "n0") == [made.links[0]]
+    assert await tenant.list_links("n0") == [made.links[0]]
     assert await used(tenant) == 39
 
 
@@ -262,7 +251,7 @@ async def test_a_batch_obeys_the_rules(
     with refused(code, reason):
         await tenant.links.BatchCreateLinks(pb.BatchCreateLinksRequest(links=links))
 
-    assert await listed(tenant, "a") == []
+    assert await tenant.list_links("a") == []
 
 
 async def test_a_repeated_batch_gets_the_first_answer(tenant: Tenant) -> None:
@@ -286,14 +275,14 @@ async def test_links_are_listed_as_they_were_at_a_time(tenant: Tenant) -> None:
     second = await moment()
     await tenant.links.DeleteLink(pb.DeleteLinkRequest(link_id=one.link_id))
 
-    assert await listed(tenant, "hub", as_of_time=before) == []
-    assert await listed(tenant, "hub", as_of_time=first) == [two, one]
-    assert await listed(tenant, "b", as_of_time=first) == [two]
-    assert await listed(tenant, "hub", as_of_time=second) == [three, one_later]
-    assert await listed(tenant, "hub") == [three]
-    assert await listed(tenant, "hub", as_of_time=first, direction=pb.LINK_DIRECTION_OUTGOING) == [one]
-    assert await listed(tenant, "hub", as_of_time=first, relations=["causes"]) == [one]
-    assert await listed(tenant, "hub", as_of_time=first, min_weight=0.5) == [two]
+    assert await tenant.list_links("hub", as_of_time=before) == []
+    assert await tenant.list_links("hub", as_of_time=first) == [two, one]
+    assert await tenant.list_links("b", as_of_time=first) == [two]
+    assert await tenant.list_links("hub", as_of_time=second) == [three, one_later]
+    assert await tenant.list_links("hub") == [three]
+    assert await tenant.list_links("hub", as_of_time=first, direction=pb.LINK_DIRECTION_OUTGOING) == [one]
+    assert await tenant.list_links("hub", as_of_time=first, relations=["causes"]) == [one]
+    assert await tenant.list_links("hub", as_of_time=first, min_weight=0.5) == [two]
 
 
 async def test_a_link_s_history_is_paged_through(tenant: Tenant) -> None:
@@ -306,7 +295,7 @@ async def test_a_link_s_history_is_paged_through(tenant: Tenant) -> None:
     for link in made[::3]:
         await tenant.links.DeleteLink(pb.DeleteLinkRequest(link_id=link.link_id))
 
-    assert await listed(tenant, "hub", as_of_time=then) == made[::-1]
+    assert await tenant.list_links("hub", as_of_time=then) == made[::-1]
 
 
 async def test_lists_are_restricted_by_relations_and_weight(tenant: Tenant) -> None:
@@ -315,12 +304,12 @@ async def test_lists_are_restricted_by_relations_and_weight(tenant: Tenant) -> N
     strong = await create(tenant, "hub", "b", relation="causes", weight=0.9)
     other = await create(tenant, "c", "hub", relation="supports", weight=0.5)
 
-    assert await listed(tenant, "hub", relations=["causes", "supports"]) == [other, strong, weak]
-    assert await listed(tenant, "hub", relation="supports", relations=["causes"]) == [other, strong, weak]
-    assert await listed(tenant, "hub", relations=["causes"], min_weight=0.5) == [strong]
-    assert await listed(tenant, "hub", min_weight=0.5) == [other, strong]
+    assert await tenant.list_links("hub", relations=["causes", "supports"]) == [other, strong, weak]
+    assert await tenant.list_links("hub", relation="supports", relations=["causes"]) == [other, strong, weak]
+    assert await tenant.list_links("hub", relations=["causes"], min_weight=0.5) == [strong]
+    assert await tenant.list_links("hub", min_weight=0.5) == [other, strong]
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
-        await listed(tenant, "hub", min_weight=1.5)
+        await tenant.list_links("hub", min_weight=1.5)
 
 
 async def test_the_log_tells_of_every_change_and_of_no_content(cluster: Cluster, tenant: Tenant) -> None:
@@ -361,4 +350,4 @@ async def test_links_are_counted_as_they_come_and_go(cluster: Cluster, tenant: T
     await tenant.links.DeleteLink(pb.DeleteLinkRequest(link_id=made.link_id))
 
     assert (await upsert(tenant, "a", "c")).created
-    assert len(await listed(tenant, "a")) == 1
+    assert len(await tenant.list_links("a")) == 1

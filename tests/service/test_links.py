@@ -24,18 +24,6 @@ async def link(tenant: Tenant, start: str, end: str, **fields: Any) -> pb.Link:
     return (await tenant.links.CreateLink(pb.CreateLinkRequest(link=link))).link
 
 
-async def links_of(tenant: Tenant, memory_id: str, **fields: Any) -> list[pb.Link]:
-    """Read all links of a memory, in small pages."""
-    request = pb.ListLinksRequest(memory_id=memory_id, page_size=2, **fields)
-    results: list[pb.Link] = []
-    while True:
-        page = await tenant.links.ListLinks(request)
-        results += page.links
-        if not page.next_page_token:
-            return results
-        request.page_token = page.next_page_token
-
-
 async def test_a_link_comes_back_as_it_was_given(tenant: Tenant) -> None:
     a, b = await memories(tenant, "a", "b")
     metadata = Struct()
@@ -46,7 +34,7 @@ async def test_a_link_comes_back_as_it_was_given(tenant: Tenant) -> None:
     assert (made.from_memory_id, made.to_memory_id, made.relation, made.label) == (a, b, "causes", "a → b")
     assert (made.weight, made.metadata) == (0.0, metadata)
     assert made.created_by.startswith("api_key:")
-    assert await links_of(tenant, a) == await links_of(tenant, b) == [made]
+    assert await tenant.list_links(a) == await tenant.list_links(b) == [made]
 
 
 async def test_a_link_is_related_and_strong_unless_said_otherwise(tenant: Tenant) -> None:
@@ -63,7 +51,7 @@ async def test_external_ids_name_ends(tenant: Tenant) -> None:
     made = await link(tenant, "a", "b")
 
     assert (made.from_memory_id, made.to_memory_id) == (a, b)
-    assert await links_of(tenant, "a") == await links_of(tenant, "b") == [made]
+    assert await tenant.list_links("a") == await tenant.list_links("b") == [made]
 
 
 async def test_links_are_listed_newest_first_from_both_ends_without_repeats(tenant: Tenant) -> None:
@@ -74,12 +62,12 @@ async def test_links_are_listed_newest_first_from_both_ends_without_repeats(tena
         made.append(await link(tenant, name, "hub", relation="supports"))
     newest = made[::-1]
 
-    assert await links_of(tenant, "hub") == newest
-    assert await links_of(tenant, "hub", direction=pb.LINK_DIRECTION_INCOMING) == newest[::2]
-    assert await links_of(tenant, "hub", direction=pb.LINK_DIRECTION_OUTGOING) == newest[1::2]
-    assert await links_of(tenant, "hub", relation="supports") == newest[::2]
-    assert await links_of(tenant, "hub", relation="contradicts") == []
-    assert await links_of(tenant, "c", direction=pb.LINK_DIRECTION_OUTGOING) == [made[5]]
+    assert await tenant.list_links("hub") == newest
+    assert await tenant.list_links("hub", direction=pb.LINK_DIRECTION_INCOMING) == newest[::2]
+    assert await tenant.list_links("hub", direction=pb.LINK_DIRECTION_OUTGOING) == newest[1::2]
+    assert await tenant.list_links("hub", relation="supports") == newest[::2]
+    assert await tenant.list_links("hub", relation="contradicts") == []
+    assert await tenant.list_links("c", direction=pb.LINK_DIRECTION_OUTGOING) == [made[5]]
 
 
 async def test_links_to_deleted_memories_are_left_out_and_pages_stay_full(tenant: Tenant) -> None:
@@ -92,9 +80,9 @@ async def test_links_to_deleted_memories_are_left_out_and_pages_stay_full(tenant
     first = await tenant.links.ListLinks(pb.ListLinksRequest(memory_id="hub", page_size=4))
 
     assert list(first.links) == [made[11], made[10], made[9], made[1]]
-    assert await links_of(tenant, "hub") == [made[11], made[10], made[9], made[1], made[0]]
+    assert await tenant.list_links("hub") == [made[11], made[10], made[9], made[1], made[0]]
     await tenant.memory.UndeleteMemory(pb.UndeleteMemoryRequest(memory_id="n5"))
-    assert len(await links_of(tenant, "hub")) == 6
+    assert len(await tenant.list_links("hub")) == 6
 
 
 @pytest.mark.parametrize("missing", ["0b5c2a2e-7d6f-4d0c-9a43-3f0a6f0d9c11", "no such"])
@@ -105,8 +93,8 @@ async def test_both_ends_must_exist(tenant: Tenant, missing: str) -> None:
         with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
             await link(tenant, start, end)
     with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
-        await links_of(tenant, missing)
-    assert await links_of(tenant, a) == []
+        await tenant.list_links(missing)
+    assert await tenant.list_links(a) == []
 
 
 async def test_a_deleted_memory_is_no_end(tenant: Tenant) -> None:
@@ -116,7 +104,7 @@ async def test_a_deleted_memory_is_no_end(tenant: Tenant) -> None:
     with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
         await link(tenant, a, b)
     with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
-        await links_of(tenant, b)
+        await tenant.list_links(b)
 
 
 async def test_another_tenants_memory_is_no_end(tenant: Tenant, other_tenant: Tenant) -> None:
@@ -128,10 +116,10 @@ async def test_another_tenants_memory_is_no_end(tenant: Tenant, other_tenant: Te
         with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
             await link(tenant, start, end)
     with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
-        await links_of(tenant, theirs)
+        await tenant.list_links(theirs)
     with refused(grpc.StatusCode.NOT_FOUND, "LINK_NOT_FOUND"):
         await tenant.links.DeleteLink(pb.DeleteLinkRequest(link_id=between.link_id))
-    assert await links_of(other_tenant, theirs) == [between]
+    assert await other_tenant.list_links(theirs) == [between]
 
 
 async def test_two_memories_are_linked_once_by_each_relation_and_direction(tenant: Tenant) -> None:
@@ -142,7 +130,7 @@ async def test_two_memories_are_linked_once_by_each_relation_and_direction(tenan
         with refused(grpc.StatusCode.ALREADY_EXISTS, "LINK_EXISTS"):
             await link(tenant, a, b, **fields)
 
-    assert await links_of(tenant, a) == made[::-1]
+    assert await tenant.list_links(a) == made[::-1]
 
 
 async def test_a_memory_is_not_linked_to_itself(tenant: Tenant) -> None:
@@ -172,7 +160,7 @@ async def test_a_link_obeys_its_rules(tenant: Tenant, fields: dict[str, Any], re
     with refused(grpc.StatusCode.INVALID_ARGUMENT, reason):
         await tenant.links.CreateLink(pb.CreateLinkRequest(link=link))
 
-    assert await links_of(tenant, a) == []
+    assert await tenant.list_links(a) == []
 
 
 async def test_a_repeated_link_request_gets_the_first_answer(tenant: Tenant) -> None:
@@ -184,7 +172,7 @@ async def test_a_repeated_link_request_gets_the_first_answer(tenant: Tenant) -> 
     again = await tenant.links.CreateLink(request)
 
     assert all(answer == again for answer in answers)
-    assert await links_of(tenant, "a") == [again.link]
+    assert await tenant.list_links("a") == [again.link]
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "REQUEST_ID_REUSED"):
         link.label = "another"
         await tenant.links.CreateLink(pb.CreateLinkRequest(request_id="r", link=link))
@@ -197,7 +185,7 @@ async def test_one_of_many_equal_links_at_once_is_made(tenant: Tenant) -> None:
 
     codes = [outcome.code() for outcome in outcomes if isinstance(outcome, aio.AioRpcError)]
     assert codes == [grpc.StatusCode.ALREADY_EXISTS] * 5
-    assert len(await links_of(tenant, a)) == 1
+    assert len(await tenant.list_links(a)) == 1
 
 
 async def test_a_deleted_link_is_gone_for_good(tenant: Tenant) -> None:
@@ -206,13 +194,13 @@ async def test_a_deleted_link_is_gone_for_good(tenant: Tenant) -> None:
 
     await tenant.links.DeleteLink(pb.DeleteLinkRequest(link_id=made.link_id))
 
-    assert await links_of(tenant, a) == []
+    assert await tenant.list_links(a) == []
     with refused(grpc.StatusCode.NOT_FOUND, "LINK_NOT_FOUND"):
         await tenant.links.DeleteLink(pb.DeleteLinkRequest(link_id=made.link_id))
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
         await tenant.links.DeleteLink(pb.DeleteLinkRequest(link_id="no id"))
     again = await link(tenant, a, b)
-    assert await links_of(tenant, a) == [again]
+    assert await tenant.list_links(a) == [again]
 
 
 async def test_a_page_token_of_links_belongs_to_its_memory(tenant: Tenant) -> None:

@@ -10,7 +10,7 @@ import pytest
 from fix_catalogue import over
 from fix_mcp import Mcp
 from fix_models import until
-from fix_receipts import recall_with_receipt, set_policy
+from fix_receipts import recall_with_receipt
 from fix_recipes import RECIPES, request_for
 from fix_world import World
 
@@ -115,7 +115,7 @@ async def test_recall_says_what_was_found_and_why(mcp: Mcp) -> None:
 
 
 async def test_an_answer_is_explained_replayed_and_compared_by_its_receipt(mcp: Mcp, tenant: Tenant) -> None:
-    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
     memory_id = (await mcp.call("remember", content="The boiler was repaired in March"))["memory"]["memory_id"]
     await recall_with_receipt(tenant, "boiler")
     query = {"query": "when was the boiler repaired?"}
@@ -140,7 +140,7 @@ async def test_an_answer_is_explained_replayed_and_compared_by_its_receipt(mcp: 
 
 
 async def test_a_context_is_made_again_by_its_receipt(mcp: Mcp, tenant: Tenant) -> None:
-    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
     memory_id = (await mcp.call("remember", content="The boiler was repaired in March"))["memory"]["memory_id"]
     await recall_with_receipt(tenant, "boiler")
     built = await mcp.call("build_context", query="when was the boiler repaired?")

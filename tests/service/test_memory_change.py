@@ -6,24 +6,12 @@ from typing import Any
 
 import grpc
 import pytest
+from fix_calls import stamp, struct
 from fix_cluster import Tenant, refused
-from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
-
-
-def stamp(time: datetime) -> Timestamp:
-    result = Timestamp()
-    result.FromDatetime(time)
-    return result
-
-
-def struct_of(**values: Any) -> Struct:
-    struct = Struct()
-    struct.update(values)
-    return struct
 
 
 async def create(tenant: Tenant, **fields: Any) -> pb.Memory:
@@ -63,7 +51,7 @@ CHANGES: dict[str, Any] = {
     "title": "New title",
     "key": "new.key",
     "content": "new content",
-    "data": struct_of(new=True),
+    "data": struct(new=True),
     "tags": ["b", "new"],
     "source": "new source",
     "source_agent": "new source agent",
@@ -78,13 +66,13 @@ CHANGES: dict[str, Any] = {
     "archive_time": stamp(datetime(2026, 1, 1, tzinfo=UTC)),
     "valid_from_time": stamp(datetime(1912, 1, 1, tzinfo=UTC)),
     "valid_to_time": stamp(datetime(2030, 1, 1, tzinfo=UTC)),
-    "metadata": struct_of(new=[1, 2]),
+    "metadata": struct(new=[1, 2]),
 }
 
 
 @pytest.mark.parametrize("field", sorted(CHANGES))
 async def test_a_named_field_changes_and_no_other(tenant: Tenant, field: str) -> None:
-    before = await create(tenant, content="old", tags=["a", "b"], title="old", data=struct_of(old=1))
+    before = await create(tenant, content="old", tags=["a", "b"], title="old", data=struct(old=1))
 
     after = await update(tenant, before.memory_id, [field], **CHANGES)
 
@@ -160,7 +148,7 @@ async def test_an_update_names_its_memory_and_its_mask(tenant: Tenant) -> None:
         ({"content": "  "}, "CONTENT_EMPTY"),
         ({"content": "x" * 100_001}, "CONTENT_TOO_LONG"),
         ({"title": "\0"}, "TEXT_NOT_STORABLE"),
-        ({"metadata": struct_of(a="\0")}, "TEXT_NOT_STORABLE"),
+        ({"metadata": struct(a="\0")}, "TEXT_NOT_STORABLE"),
         ({"valid_to_time": Timestamp(seconds=1), "valid_from_time": Timestamp(seconds=2)}, "INVALID_FIELD"),
         ({"importance": 2.0}, "INVALID_FIELD"),
     ],

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import grpc
 import pytest
+from fix_calls import stamp, struct
 from fix_cluster import Cluster, Tenant, refused
-from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 from google.rpc import error_details_pb2
 from grpc import aio
@@ -22,18 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SECOND = timedelta(seconds=1)
-
-
-def stamp(time: datetime) -> Timestamp:
-    result = Timestamp()
-    result.FromDatetime(time)
-    return result
-
-
-def struct_of(**values: Any) -> Struct:
-    struct = Struct()
-    struct.update(values)
-    return struct
 
 
 def facts_of(error: aio.AioRpcError) -> Mapping[str, str]:
@@ -57,10 +45,6 @@ def fields_of(error: aio.AioRpcError) -> list[str]:
 async def create(tenant: Tenant, **fields: Any) -> pb.Memory:
     response = await tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(**fields)))
     return response.memory
-
-
-async def read(tenant: Tenant, memory_id: str) -> pb.Memory:
-    return (await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id=memory_id))).memory
 
 
 async def all_of(tenant: Tenant) -> list[pb.Memory]:
@@ -87,8 +71,8 @@ COMPLETE: dict[str, Any] = {
     "expire_time": stamp(datetime(2999, 1, 1, tzinfo=UTC)),
     "valid_from_time": stamp(datetime(1912, 6, 23, tzinfo=UTC)),
     "valid_to_time": stamp(datetime(2050, 1, 1, 12, 30, 1, 5, tzinfo=UTC)),
-    "data": struct_of(a=[1, None, {"b": "ü 🧵"}], big=1e300, small=-1.5),
-    "metadata": struct_of(k=True),
+    "data": struct(a=[1, None, {"b": "ü 🧵"}], big=1e300, small=-1.5),
+    "metadata": struct(k=True),
     "create_time": stamp(datetime(2024, 2, 29, 23, 59, 59, 999999, tzinfo=UTC)),
 }
 
@@ -96,7 +80,7 @@ COMPLETE: dict[str, Any] = {
 async def test_every_field_comes_back_as_it_was_given(tenant: Tenant) -> None:
     created = await create(tenant, **COMPLETE)
 
-    assert await read(tenant, created.memory_id) == created
+    assert await tenant.get_memory(created.memory_id) == created
     memory = pb.Memory(**COMPLETE)
     for field in COMPLETE:
         assert getattr(created, field) == getattr(memory, field), field
@@ -118,7 +102,7 @@ async def test_missing_fields_get_defaults(tenant: Tenant) -> None:
     assert before <= created.create_time.ToDatetime(tzinfo=UTC) <= datetime.now(UTC)
     assert created.update_time == created.create_time
     assert not created.HasField("delete_time")
-    assert await read(tenant, created.memory_id) == created
+    assert await tenant.get_memory(created.memory_id) == created
 
 
 async def test_the_agent_of_the_credential_stands_in(cluster: Cluster, tenant: Tenant) -> None:
@@ -148,7 +132,7 @@ async def test_old_memories_keep_their_time(tenant: Tenant, at: datetime) -> Non
     assert old.create_time.ToDatetime(tzinfo=UTC) == at
     # A read by id counts as a use, which changes the scores soon after.
     assert await all_of(tenant) == [new, old]
-    assert await read(tenant, old.memory_id) == old
+    assert await tenant.get_memory(old.memory_id) == old
 
 
 async def test_an_old_month_made_by_several_at_once_is_made_once(tenant: Tenant) -> None:
@@ -174,9 +158,9 @@ async def test_a_memory_of_the_future_is_refused(tenant: Tenant) -> None:
         ({"content": " \n "}, "CONTENT_EMPTY"),
         ({"content": "x" * 100_001}, "CONTENT_TOO_LONG"),
         ({"content": "a\0b"}, "TEXT_NOT_STORABLE"),
-        ({"content": "a", "data": struct_of(deep=[{"k": "\0"}])}, "TEXT_NOT_STORABLE"),
+        ({"content": "a", "data": struct(deep=[{"k": "\0"}])}, "TEXT_NOT_STORABLE"),
         ({"content": "a", "tags": ["\0"]}, "TEXT_NOT_STORABLE"),
-        ({"content": "a", "data": struct_of(n=float("nan"))}, "INVALID_FIELD"),
+        ({"content": "a", "data": struct(n=float("nan"))}, "INVALID_FIELD"),
         ({"content": "a", "type": "Not A Type"}, "INVALID_FIELD"),
         ({"content": "a", "tags": ["twice", "twice"]}, "INVALID_FIELD"),
         ({"content": "a", "confidence": 1.5}, "INVALID_FIELD"),
@@ -229,7 +213,7 @@ async def test_the_longest_texts_are_kept_whole(tenant: Tenant) -> None:
         tags=["🧵" * 254 + str(n) for n in range(10)],
     )
 
-    assert await read(tenant, "🧊" * 255) == created
+    assert await tenant.get_memory("🧊" * 255) == created
 
 
 async def test_an_external_id_names_one_memory(tenant: Tenant) -> None:

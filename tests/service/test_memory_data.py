@@ -7,10 +7,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from fix_calls import struct
 from fix_cluster import Tenant
 from google.protobuf import json_format
 from google.protobuf.field_mask_pb2 import FieldMask
-from google.protobuf.struct_pb2 import Struct
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein.memory.v1 import memory_pb2_grpc as rpc
@@ -29,10 +29,6 @@ AGED = """
         content_hash = sha256(convert_to(type || E'\\n' || content, 'UTF8'));
     DELETE FROM recall.postings WHERE term IN ('pangolin', 'aardvark')
 """
-
-
-def struct(**values: Any) -> Struct:
-    return json_format.ParseDict(values, Struct())
 
 
 async def create(tenant: Tenant, **fields: Any) -> pb.Memory:

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import grpc
 import pytest
+from fix_calls import stamp
 from fix_cluster import Tenant, refused
 from fix_expiry import expire
 from google.protobuf.duration_pb2 import Duration
@@ -35,17 +36,6 @@ FOUND_BY_FILTERS: list[dict[str, Any]] = [
     {"where": 'external_id = "x"'},
     {"where": "metadata.shelf = top"},
 ]
-
-
-def stamp(time: datetime) -> Timestamp:
-    result = Timestamp()
-    result.FromDatetime(time)
-    return result
-
-
-async def create(tenant: Tenant, content: str, **fields: Any) -> pb.Memory:
-    memory = pb.Memory(content=content, **fields)
-    return (await tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=memory))).memory
 
 
 async def update(tenant: Tenant, memory_id: str, **fields: Any) -> pb.Memory:
@@ -101,7 +91,7 @@ async def surroundings(tenant: Tenant) -> tuple[pb.Memory, pb.Memory, pb.Link]:
     )  # fmt: skip
     memory.metadata.update({"shelf": "top"})
     gone = (await tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=memory))).memory
-    kept = await create(tenant, "a red kettle", external_id="kettle")
+    kept = await tenant.create_memory("a red kettle", external_id="kettle")
     drawn = await link(tenant, kept.memory_id, gone.memory_id)
     await tenant.curation.ResolveEntity(
         curation_pb2.ResolveEntityRequest(alias_memory_id=kept.memory_id, canonical_memory_id=gone.memory_id)
@@ -223,8 +213,8 @@ async def test_no_call_that_names_an_expired_memory_finds_it(tenant: Tenant) -> 
 
 
 async def test_an_expired_objective_is_no_objective(tenant: Tenant) -> None:
-    objective = await create(tenant, "launch", type="objective")
-    task = await create(tenant, "write", type="task")
+    objective = await tenant.create_memory("launch", type="objective")
+    task = await tenant.create_memory("write", type="task")
     await expire(tenant.snapshots, objective)
 
     with refused(NOT_FOUND, "OBJECTIVE_NOT_FOUND"):
@@ -236,11 +226,11 @@ async def test_an_expired_objective_is_no_objective(tenant: Tenant) -> None:
 
 async def test_a_memory_takes_the_names_of_one_that_has_expired(tenant: Tenant) -> None:
     names = {"type": "fact", "key": "phone", "external_id": "x"}
-    old = await create(tenant, "the old number", **names)
-    other = await create(tenant, "a fact by another name", type="fact", key="mail")
+    old = await tenant.create_memory("the old number", **names)
+    other = await tenant.create_memory("a fact by another name", type="fact", key="mail")
     await expire(tenant.snapshots, old)
 
-    new = await create(tenant, "the new number", **names)
+    new = await tenant.create_memory("the new number", **names)
     response = await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id="x"))
 
     assert response.memory.memory_id == new.memory_id != old.memory_id
@@ -248,14 +238,14 @@ async def test_a_memory_takes_the_names_of_one_that_has_expired(tenant: Tenant) 
     with refused(grpc.StatusCode.ALREADY_EXISTS, "FACT_KEY_TAKEN"):
         await update(tenant, other.memory_id, key="phone")
     with refused(grpc.StatusCode.ALREADY_EXISTS, "EXTERNAL_ID_TAKEN"):
-        await create(tenant, "a third", external_id="x")
+        await tenant.create_memory("a third", external_id="x")
 
 
 async def test_one_of_many_takers_of_an_expired_name_gets_it(tenant: Tenant) -> None:
     await expire(tenant.snapshots, pb.Memory(content="old", type="fact", key="phone"))
 
     made = await asyncio.gather(
-        *(create(tenant, f"number {n}", type="fact", key="phone") for n in range(6)), return_exceptions=True
+        *(tenant.create_memory(f"number {n}", type="fact", key="phone") for n in range(6)), return_exceptions=True
     )
 
     assert sum(isinstance(one, pb.Memory) for one in made) == 1
@@ -265,7 +255,7 @@ async def test_one_of_many_takers_of_an_expired_name_gets_it(tenant: Tenant) -> 
 
 async def test_a_changed_fact_takes_the_key_of_one_that_has_expired(tenant: Tenant) -> None:
     await expire(tenant.snapshots, pb.Memory(content="old", type="fact", key="phone"))
-    fact = await create(tenant, "new", type="fact", key="mail")
+    fact = await tenant.create_memory("new", type="fact", key="mail")
 
     changed = await update(tenant, fact.memory_id, key="phone")
 
@@ -282,10 +272,10 @@ async def test_a_changed_fact_takes_the_key_of_one_that_has_expired(tenant: Tena
 async def test_a_memory_that_would_never_be_visible_is_refused_with_the_field_at_fault(
     tenant: Tenant, fields: dict[str, Any], field: str
 ) -> None:
-    kept = await create(tenant, "kept")
+    kept = await tenant.create_memory("kept")
 
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD") as caught:
-        await create(tenant, "c", **fields)
+        await tenant.create_memory("c", **fields)
     assert fields_at_fault(caught.value) == [f"memory.{field}"]
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD") as caught:
         batch = [pb.Memory(content="a"), pb.Memory(content="b", **fields)]
@@ -300,11 +290,11 @@ async def test_a_memory_that_would_never_be_visible_is_refused_with_the_field_at
 async def test_a_life_of_no_length_is_refused(tenant: Tenant) -> None:
     for seconds in (0, -1):
         with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
-            await create(tenant, "c", ttl=Duration(seconds=seconds))
+            await tenant.create_memory("c", ttl=Duration(seconds=seconds))
 
 
 async def test_the_person_may_not_be_taken_from_a_memory_for_a_user(tenant: Tenant) -> None:
-    memory = await create(tenant, "c", scope=pb.SCOPE_USER, subject_id="ann")
+    memory = await tenant.create_memory("c", scope=pb.SCOPE_USER, subject_id="ann")
 
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD") as caught:
         await update(tenant, memory.memory_id, subject_id="")
@@ -327,7 +317,7 @@ async def test_an_import_stores_what_has_expired_and_what_is_for_no_known_user(t
 
 @pytest.mark.parametrize("mode", ["MERGE", "OVERWRITE", "SKIP_EXISTING"])
 async def test_an_import_brings_back_what_has_expired_and_lives_elsewhere(tenant: Tenant, mode: str) -> None:
-    gone = await create(tenant, "old", external_id="x", type="fact", key="k")
+    gone = await tenant.create_memory("old", external_id="x", type="fact", key="k")
     await expire(tenant.snapshots, gone)
 
     done = await imported(
@@ -338,13 +328,13 @@ async def test_an_import_brings_back_what_has_expired_and_lives_elsewhere(tenant
     assert done == {"updated": {"memory": 1}}
     assert (memory.memory_id, memory.content, memory.HasField("expire_time")) == (gone.memory_id, "alive", False)
     with refused(grpc.StatusCode.ALREADY_EXISTS, "FACT_KEY_TAKEN"):
-        await create(tenant, "another", type="fact", key="k")
+        await tenant.create_memory("another", type="fact", key="k")
 
 
 async def test_an_import_does_not_bring_back_beside_a_successor(tenant: Tenant) -> None:
-    gone = await create(tenant, "old", external_id="x")
+    gone = await tenant.create_memory("old", external_id="x")
     await expire(tenant.snapshots, gone)
-    new = await create(tenant, "new", external_id="x")
+    new = await tenant.create_memory("new", external_id="x")
 
     done = await imported(
         tenant, {"memory_id": gone.memory_id, "content": "old", "external_id": "x"}, mode="IMPORT_MODE_SKIP_EXISTING"
@@ -357,7 +347,7 @@ async def test_an_import_does_not_bring_back_beside_a_successor(tenant: Tenant) 
 
 async def test_an_import_gives_the_key_of_an_expired_fact_to_another_one(tenant: Tenant) -> None:
     await expire(tenant.snapshots, pb.Memory(content="old", type="fact", key="phone"))
-    await create(tenant, "changes its key", type="fact", key="mail", external_id="x")
+    await tenant.create_memory("changes its key", type="fact", key="mail", external_id="x")
 
     new = await imported(tenant, {"content": "new", "type": "fact", "key": "phone"})
     await expire(tenant.snapshots, pb.Memory(content="old", type="fact", key="fax"))
@@ -386,9 +376,9 @@ OVER = {**PHONE, "content": "the old number", "expire_time": "2024-01-01T00:00:0
 
 
 async def test_an_import_that_is_refused_a_name_leaves_the_expired_memory_as_it_was(tenant: Tenant) -> None:
-    gone = await create(tenant, "old", external_id="x")
+    gone = await tenant.create_memory("old", external_id="x")
     await expire(tenant.snapshots, gone)
-    new = await create(tenant, "its successor", external_id="x")
+    new = await tenant.create_memory("its successor", external_id="x")
 
     done = await portion(tenant, {"memory_id": gone.memory_id, "content": "new"}, mode="OVERWRITE")
 
@@ -400,9 +390,9 @@ async def test_an_import_that_is_refused_a_name_leaves_the_expired_memory_as_it_
 
 
 async def test_an_import_takes_an_external_id_back_from_a_successor_that_has_expired(tenant: Tenant) -> None:
-    gone = await create(tenant, "old", external_id="x")
+    gone = await tenant.create_memory("old", external_id="x")
     await expire(tenant.snapshots, gone)
-    await expire(tenant.snapshots, await create(tenant, "its successor", external_id="x"))
+    await expire(tenant.snapshots, await tenant.create_memory("its successor", external_id="x"))
 
     done = await portion(tenant, {"memory_id": gone.memory_id, "content": "new"}, mode="OVERWRITE")
 
@@ -412,14 +402,14 @@ async def test_an_import_takes_an_external_id_back_from_a_successor_that_has_exp
 
 @pytest.mark.parametrize("mode", ["MERGE", "OVERWRITE", "SKIP_EXISTING"])
 async def test_an_expired_fact_never_replaces_the_live_one_of_its_key(tenant: Tenant, mode: str) -> None:
-    await create(tenant, "the number", **PHONE)
+    await tenant.create_memory("the number", **PHONE)
 
     done = await portion(tenant, {**OVER, "update_time": "2100-01-01T00:00:00Z"}, mode=mode)
 
     assert done == ({"created": 1}, [])
     assert await contents(tenant) == ["the number"]
     with refused(grpc.StatusCode.ALREADY_EXISTS, "FACT_KEY_TAKEN"):
-        await create(tenant, "another number", **PHONE)
+        await tenant.create_memory("another number", **PHONE)
 
 
 @pytest.mark.parametrize("expired_first", [True, False])
@@ -435,7 +425,7 @@ async def test_one_portion_holds_expired_facts_and_the_live_one_of_their_key(
 
     assert (first, again) == (({"created": 3}, []), ({"unchanged": 3}, []))
     with refused(grpc.StatusCode.ALREADY_EXISTS, "FACT_KEY_TAKEN"):
-        await create(tenant, "another number", **PHONE)
+        await tenant.create_memory("another number", **PHONE)
 
 
 async def test_importing_an_expired_fact_again_changes_nothing(tenant: Tenant) -> None:
@@ -450,23 +440,23 @@ async def test_expired_facts_whose_keys_differ_in_case_are_stored_side_by_side(t
     other = await portion(tenant, {**OVER, "key": "Phone", "content": "another"})
 
     assert (first, other) == (({"created": 1}, []), ({"created": 1}, []))
-    assert (await create(tenant, "the number", **PHONE)).key == "phone"
+    assert (await tenant.create_memory("the number", **PHONE)).key == "phone"
 
 
 async def test_an_expired_fact_may_be_moved_to_a_key_that_is_taken(tenant: Tenant) -> None:
-    await create(tenant, "the number", **PHONE)
+    await tenant.create_memory("the number", **PHONE)
     await portion(tenant, {**OVER, "key": "fax", "external_id": "x"})
 
     done = await portion(tenant, {**OVER, "external_id": "x"}, mode="OVERWRITE")
 
     assert done == ({"updated": 1}, [])
-    assert (await create(tenant, "a fax", type="fact", key="fax")).key == "fax"
+    assert (await tenant.create_memory("a fax", type="fact", key="fax")).key == "fax"
     assert set(await contents(tenant)) == {"the number", "a fax"}
 
 
 async def test_a_fact_that_comes_back_to_a_key_of_another_case_is_one_refused_line(tenant: Tenant) -> None:
     await portion(tenant, {**OVER, "external_id": "x"})
-    await create(tenant, "the number", type="fact", key="Phone")
+    await tenant.create_memory("the number", type="fact", key="Phone")
 
     back = {**PHONE, "content": "back", "external_id": "x"}
     done = await portion(tenant, back, {"content": "stored all the same"}, mode="OVERWRITE")
@@ -500,11 +490,11 @@ async def test_an_export_holds_nothing_that_has_expired_or_names_it(tenant: Tena
 
 @pytest.mark.system
 async def test_a_snapshot_neither_takes_nor_brings_back_what_has_expired(tenant: Tenant) -> None:
-    early = await create(tenant, "expired before", external_id="early")
+    early = await tenant.create_memory("expired before", external_id="early")
     # Time for a round, a snapshot and a change before it.
     expire_time = stamp(datetime.now(UTC) + 4 * _MOMENT)
-    late = await create(tenant, "expires after", external_id="late", expire_time=expire_time)
-    longer = await create(tenant, "gets more time", external_id="longer", expire_time=late.expire_time)
+    late = await tenant.create_memory("expires after", external_id="late", expire_time=expire_time)
+    longer = await tenant.create_memory("gets more time", external_id="longer", expire_time=late.expire_time)
     await expire(tenant.snapshots, early)
 
     taken = await tenant.snapshots.CreateSnapshot(snapshots_pb2.CreateSnapshotRequest(label="s"))
@@ -527,8 +517,8 @@ async def test_a_snapshot_neither_takes_nor_brings_back_what_has_expired(tenant:
 
 @pytest.mark.system
 async def test_a_read_as_of_a_time_before_the_expiry_shows_it(tenant: Tenant) -> None:
-    memory = await create(tenant, "soon over", external_id="x", expire_time=stamp(datetime.now(UTC) + _MOMENT))
-    kept = await create(tenant, "kept")
+    memory = await tenant.create_memory("soon over", external_id="x", expire_time=stamp(datetime.now(UTC) + _MOMENT))
+    kept = await tenant.create_memory("kept")
     await link(tenant, kept.memory_id, memory.memory_id)
     before = stamp(datetime.now(UTC))
     await until_gone(tenant, "x")
@@ -548,10 +538,10 @@ async def test_a_read_as_of_a_time_before_the_expiry_shows_it(tenant: Tenant) ->
 @pytest.mark.system
 async def test_the_former_memory_of_a_reused_external_id_is_read_by_its_own_id(tenant: Tenant) -> None:
     expire_time = stamp(datetime.now(UTC) + _MOMENT)
-    old = await create(tenant, "the old number", external_id="x", expire_time=expire_time)
+    old = await tenant.create_memory("the old number", external_id="x", expire_time=expire_time)
     before = stamp(datetime.now(UTC))
     await until_gone(tenant, "x")
-    new = await create(tenant, "the new number", external_id="x")
+    new = await tenant.create_memory("the new number", external_id="x")
 
     then = await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id=old.memory_id, as_of_time=before))
     now = await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id="x"))
@@ -566,7 +556,7 @@ async def test_the_former_memory_of_a_reused_external_id_is_read_by_its_own_id(t
 
 
 async def test_forgetting_softly_leaves_what_has_expired_and_purging_takes_it(tenant: Tenant) -> None:
-    gone = await create(tenant, "gone", subject_id="ann")
+    gone = await tenant.create_memory("gone", subject_id="ann")
     await expire(tenant.snapshots, gone)
     selection = pb.MemorySelection(filter=pb.MemoryFilter(subject_id="ann"))
 

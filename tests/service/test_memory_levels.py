@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import grpc
 import pytest
@@ -22,11 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 NAMES = {pb.LEVEL_STRATEGIC: "s", pb.LEVEL_TACTICAL: "t", pb.LEVEL_OPERATIONAL: "o", pb.LEVEL_CONTEXTUAL: "c"}
-
-
-async def create(tenant: Tenant, content: str, **fields: Any) -> pb.Memory:
-    memory = pb.Memory(content=content, **fields)
-    return (await tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=memory))).memory
 
 
 async def read(tenant: Tenant, memory_id: str) -> pb.Memory:
@@ -59,7 +54,7 @@ async def kept(tenant: Tenant) -> dict[str, str]:
 
 
 async def test_a_memory_is_promoted_and_demoted_level_by_level(tenant: Tenant) -> None:
-    made = await create(tenant, "m")
+    made = await tenant.create_memory("m")
 
     up = [
         (await tenant.memory.PromoteMemory(pb.PromoteMemoryRequest(memory_id=made.memory_id))).memory.level
@@ -78,7 +73,7 @@ async def test_a_memory_is_promoted_and_demoted_level_by_level(tenant: Tenant) -
 
 
 async def test_a_promotion_is_refused_when_stale_and_made_once(tenant: Tenant, other_tenant: Tenant) -> None:
-    made = await create(tenant, "m")
+    made = await tenant.create_memory("m")
     request = pb.PromoteMemoryRequest(memory_id=made.memory_id, revision=1, request_id="up")
 
     first = await tenant.memory.PromoteMemory(request)
@@ -96,7 +91,7 @@ async def test_levels_without_capacities_hold_everything(tenant: Tenant) -> None
     await capped(tenant, 1, 1, 1, 1, is_capped=False)
 
     for number in range(3):
-        await create(tenant, str(number))
+        await tenant.create_memory(str(number))
 
     assert await kept(tenant) == dict.fromkeys("012", "o")
 
@@ -105,7 +100,7 @@ async def test_memories_that_a_full_level_has_no_room_for_pass_down_by_importanc
     await capped(tenant, 1, 1, 2, 1)
 
     for content, importance in (("a", 0.5), ("b", 0.9), ("c", 0.7), ("d", 0.1), ("e", 0.6)):
-        await create(tenant, content, importance=importance)
+        await tenant.create_memory(content, importance=importance)
 
     # b and c stay, the best of the others takes the one contextual place.
     assert await kept(tenant) == {"b": "o", "c": "o", "e": "c", "a": "-", "d": "-"}
@@ -113,9 +108,9 @@ async def test_memories_that_a_full_level_has_no_room_for_pass_down_by_importanc
 
 async def test_a_promotion_into_a_full_level_makes_its_least_important_memory_give_way(tenant: Tenant) -> None:
     await capped(tenant, 1, 5, 5, 5)
-    await create(tenant, "old", level=pb.LEVEL_STRATEGIC, importance=0.4)
-    better = await create(tenant, "better", level=pb.LEVEL_TACTICAL, importance=0.8)
-    worse = await create(tenant, "worse", level=pb.LEVEL_TACTICAL, importance=0.1)
+    await tenant.create_memory("old", level=pb.LEVEL_STRATEGIC, importance=0.4)
+    better = await tenant.create_memory("better", level=pb.LEVEL_TACTICAL, importance=0.8)
+    worse = await tenant.create_memory("worse", level=pb.LEVEL_TACTICAL, importance=0.1)
 
     up = await tenant.memory.PromoteMemory(pb.PromoteMemoryRequest(memory_id=better.memory_id))
     bounced = await tenant.memory.PromoteMemory(pb.PromoteMemoryRequest(memory_id=worse.memory_id))
@@ -128,9 +123,9 @@ async def test_a_promotion_into_a_full_level_makes_its_least_important_memory_gi
 
 async def test_a_memory_that_returns_to_a_full_level_is_ranked_by_importance(tenant: Tenant) -> None:
     await capped(tenant, 5, 5, 1, 5)
-    good = await create(tenant, "good", importance=0.9)
+    good = await tenant.create_memory("good", importance=0.9)
     await tenant.memory.DeleteMemory(pb.DeleteMemoryRequest(memory_id=good.memory_id))
-    await create(tenant, "other", importance=0.2)
+    await tenant.create_memory("other", importance=0.2)
 
     await tenant.memory.UndeleteMemory(pb.UndeleteMemoryRequest(memory_id=good.memory_id))
 
@@ -158,7 +153,7 @@ async def test_the_worker_brings_levels_back_that_were_full_before_they_were_cap
 
 async def test_an_import_passes_down_what_a_level_has_no_room_for(tenant: Tenant, other_tenant: Tenant) -> None:
     for number in range(6):
-        await create(other_tenant, str(number), importance=number / 10)
+        await other_tenant.create_memory(str(number), importance=number / 10)
     lines = (await other_tenant.snapshots.ExportData(snapshots_pb2.ExportDataRequest(page_size=100))).lines
     await capped(tenant, 5, 5, 3, 2)
 
@@ -180,11 +175,11 @@ async def test_importance_decides_which_memories_a_full_plan_keeps(cluster: Clus
     await limit_memories(cluster, tenant, 3)
     await capped(tenant, 10, 10, 10, 10)
     for content, importance in (("a", 0.3), ("b", 0.6), ("c", 0.9)):
-        await create(tenant, content, importance=importance)
+        await tenant.create_memory(content, importance=importance)
 
-    await create(tenant, "d", importance=0.5)
+    await tenant.create_memory("d", importance=0.5)
     with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "QUOTA_EXCEEDED"):
-        await create(tenant, "e", importance=0.4)
+        await tenant.create_memory("e", importance=0.4)
     batch = [pb.Memory(content=content, importance=0.95) for content in "fg"]
     await tenant.memory.BatchCreateMemories(pb.BatchCreateMemoriesRequest(memories=batch))
 
@@ -195,10 +190,10 @@ async def test_importance_decides_which_memories_a_full_plan_keeps(cluster: Clus
 
 async def test_a_plan_that_is_full_refuses_more_where_levels_are_not_capped(cluster: Cluster, tenant: Tenant) -> None:
     await limit_memories(cluster, tenant, 1)
-    await create(tenant, "a", importance=0.1)
+    await tenant.create_memory("a", importance=0.1)
 
     with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "QUOTA_EXCEEDED"):
-        await create(tenant, "b", importance=0.9)
+        await tenant.create_memory("b", importance=0.9)
 
     assert await kept(tenant) == {"a": "o"}
 
@@ -209,7 +204,7 @@ async def test_many_who_store_at_once_never_overfill_a_plan_or_a_level(cluster: 
     await capped(tenant, 2, 2, 2, 2)
 
     answers = await asyncio.gather(
-        *(create(tenant, f"{number:02}", importance=number / 20) for number in range(12)), return_exceptions=True
+        *(tenant.create_memory(f"{number:02}", importance=number / 20) for number in range(12)), return_exceptions=True
     )
 
     alive = [content for content, level in (await kept(tenant)).items() if level != "x"]

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import grpc
 import pytest
+from fix_calls import struct
 from fix_cluster import Cluster, Tenant, refused
 from fix_marker import places_of
 from google.protobuf.field_mask_pb2 import FieldMask
-from google.protobuf.struct_pb2 import Struct
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein.recall.v1 import recall_pb2
@@ -28,12 +28,6 @@ async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
     """Look into the database as its superuser, who sees all tenants."""
     async with cluster.superuser() as connection:
         yield connection
-
-
-def struct(**values: Any) -> Struct:
-    made = Struct()
-    made.update(values)
-    return made
 
 
 async def create(tenant: Tenant, request_id: str = "", **fields: Any) -> pb.Memory:

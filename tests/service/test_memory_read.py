@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
+from fix_calls import stamp
 from fix_cluster import Tenant, refused
 from fix_expiry import expire
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -16,12 +17,6 @@ from skein_memory.listing import store as listing_store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-
-def stamp(time: datetime) -> Timestamp:
-    result = Timestamp()
-    result.FromDatetime(time)
-    return result
 
 
 async def create(tenant: Tenant, *memories: dict[str, Any]) -> list[pb.Memory]:

@@ -41,10 +41,6 @@ async def create(tenant: Tenant, **fields: Any) -> pb.Memory:
     return (await tenant.memory.CreateMemory(request)).memory
 
 
-async def read(tenant: Tenant, memory_id: str) -> pb.Memory:
-    return (await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id=memory_id))).memory
-
-
 async def stored(connection: Connection, tenant: Tenant, memory_id: str) -> asyncpg.Record:
     """Look at a memory without using it: one that was read is not idle."""
     row = await connection.fetchrow(
@@ -110,7 +106,7 @@ async def test_every_read_shows_the_same_scores(tenant: Tenant) -> None:
     )
     # At once, because each read counts as a use a little later.
     one, batch, listed = await asyncio.gather(
-        read(tenant, created.memory_id),
+        tenant.get_memory(created.memory_id),
         tenant.memory.BatchGetMemories(pb.BatchGetMemoriesRequest(memory_ids=[created.memory_id])),
         tenant.memory.ListMemories(pb.ListMemoriesRequest()),
     )
@@ -150,7 +146,7 @@ async def test_an_explanation_agrees_with_what_is_read_at_the_same_moment(
         ):
             assert math.isclose(math.fsum(values(terms).values()), score, abs_tol=0.000_501)
 
-    shown = await read(tenant, ids[0])
+    shown = await tenant.get_memory(ids[0])
     assert shown.access_count >= 5
     assert shown.HasField("last_access_time")
 
@@ -233,9 +229,9 @@ async def test_reinforcing_raises_a_memory_and_less_its_neighbours(tenant: Tenan
     assert [first.confidence, first.importance] == pytest.approx([0.74, 0.56])
     assert [second.confidence, second.importance] == pytest.approx([0.714, 0.521])
     assert not answers[0].truncated
-    assert (await read(tenant, one.memory_id)).revision == first.revision == 2
+    assert (await tenant.get_memory(one.memory_id)).revision == first.revision == 2
     for untouched in (far, against):
-        assert (await read(tenant, untouched.memory_id)).revision == 1
+        assert (await tenant.get_memory(untouched.memory_id)).revision == 1
 
 
 async def test_reinforcing_ends_at_one_and_may_spare_the_neighbours(tenant: Tenant) -> None:
@@ -272,7 +268,7 @@ async def test_idle_memories_decay_once_for_each_period_and_that_is_no_update(
     assert (after["update_time"], after["updated_by"]) == (before["update_time"], before["updated_by"])
     assert after["revision"] == 2
     for untouched in (read_lately, fresh):
-        assert (await read(tenant, untouched.memory_id)).revision == 1
+        assert (await tenant.get_memory(untouched.memory_id)).revision == 1
 
 
 async def test_a_memory_decays_three_times_and_again_once_it_was_changed(
@@ -292,7 +288,7 @@ async def test_a_memory_decays_three_times_and_again_once_it_was_changed(
     await aged(connection, tenant, 31)
     await tenant.memory.DecayScores(scores_pb2.DecayScoresRequest())
 
-    assert (await read(tenant, one.memory_id)).importance == pytest.approx(0.38)
+    assert (await tenant.get_memory(one.memory_id)).importance == pytest.approx(0.38)
 
 
 async def test_the_worker_decays_in_portions_that_cannot_do_a_thing_twice(

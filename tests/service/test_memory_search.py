@@ -8,20 +8,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from fix_calls import stamp
 from fix_cluster import Tenant
 from fix_expiry import expire
 from fix_memory import stored
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein.memory.v1 import snapshots_pb2
 from skein.recall.v1 import recall_pb2
-
-
-def stamp(time: datetime) -> Timestamp:
-    result = Timestamp()
-    result.FromDatetime(time)
-    return result
 
 
 async def create(tenant: Tenant, **fields: Any) -> pb.CreateMemoryResponse:

@@ -8,11 +8,10 @@ from uuid import uuid4
 
 import grpc
 import pytest
+from fix_calls import struct
 from fix_cluster import Cluster, Tenant, refused
 from fix_memory import MemoryServer
-from google.protobuf import json_format
 from google.protobuf.field_mask_pb2 import FieldMask
-from google.protobuf.struct_pb2 import Struct
 
 from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import memory_pb2 as pb
@@ -37,10 +36,6 @@ def creating(memory: pb.Memory, request_id: str = "") -> pb.CreateMemoryRequest:
 
 def updating(memory: pb.Memory, *paths: str, request_id: str = "") -> pb.UpdateMemoryRequest:
     return pb.UpdateMemoryRequest(memory=memory, update_mask=FieldMask(paths=paths), request_id=request_id)
-
-
-def struct(**values: Any) -> Struct:
-    return json_format.ParseDict(values, Struct())
 
 
 async def revealed(memory: Any, memory_id: str, request_id: str = "") -> str:

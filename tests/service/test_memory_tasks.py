@@ -9,11 +9,10 @@ from uuid import uuid4
 
 import grpc
 import pytest
+from fix_calls import struct
 from fix_cluster import Tenant, refused
 from fix_expiry import expire
-from google.protobuf import json_format
 from google.protobuf.field_mask_pb2 import FieldMask
-from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.memory.v1 import memory_pb2 as pb
@@ -21,10 +20,6 @@ from skein.recall.v1 import recall_pb2
 
 PRECONDITION = grpc.StatusCode.FAILED_PRECONDITION
 NOT_FOUND = grpc.StatusCode.NOT_FOUND
-
-
-def struct(**values: Any) -> Struct:
-    return json_format.ParseDict(values, Struct())
 
 
 def soon(**offset: float) -> str:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
+from fix_calls import struct
 from fix_cluster import Tenant, refused
 from google.protobuf import json_format
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.field_mask_pb2 import FieldMask
-from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 from google.rpc import error_details_pb2
 from grpc import aio
@@ -43,10 +43,6 @@ COMPLETE: Mapping[str, dict[str, Any]] = {
     "procedural": {"entry_type": "recipe", "summary": "bake brioche", "steps": ["knead dough", "wait overnight"]},
     "resource": {"title": "handbook", "type": "pdf", "content": "chapter about turbines", "uri": "file:///a.pdf"},
 }
-
-
-def struct(**values: Any) -> Struct:
-    return json_format.ParseDict(values, Struct())
 
 
 async def create(tenant: Tenant, **fields: Any) -> pb.Memory:

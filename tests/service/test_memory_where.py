@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
+from fix_calls import stamp, struct
 from fix_cluster import Tenant, refused
 from google.protobuf.field_mask_pb2 import FieldMask
-from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.memory.v1 import memory_pb2 as pb
@@ -17,18 +17,6 @@ from skein_memory.listing import store as listing_store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-
-def struct(**values: Any) -> Struct:
-    made = Struct()
-    made.update(values)
-    return made
-
-
-def stamp(time: datetime) -> Timestamp:
-    result = Timestamp()
-    result.FromDatetime(time)
-    return result
 
 
 async def create(tenant: Tenant, **fields: Any) -> pb.Memory:

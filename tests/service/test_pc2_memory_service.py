@@ -51,15 +51,6 @@ def ids(reply: Any) -> list[str]:
     return [memory["memory_id"] for memory in reply["memories"]]
 
 
-async def get_typed_memory(tenant: Tenant, memory_id: str) -> pb.Memory:
-    return (await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id=memory_id))).memory
-
-
-async def stored(tenant: Tenant, content: str, **fields: Any) -> pb.Memory:
-    request = pb.CreateMemoryRequest(memory=pb.Memory(content=content, **fields))
-    return (await tenant.memory.CreateMemory(request)).memory
-
-
 async def link(tenant: Tenant, source: str, target: str, relation: str) -> None:
     link_data = pb.Link(from_memory_id=source, to_memory_id=target, relation=relation)
     await tenant.links.CreateLink(pb.CreateLinkRequest(link=link_data))
@@ -79,7 +70,7 @@ async def test_a_memory_is_added_and_got_back_whole(assistant: Assistant, tenant
 
     reply = await assistant.request("add_memory", port=PORT, **{holder: said_of_it})
     memory = await get(assistant, reply["memory_id"])
-    seen = await get_typed_memory(tenant, reply["memory_id"])
+    seen = await tenant.get_memory(reply["memory_id"])
 
     assert set(reply) == {"status", "memory_id"}
     assert uuid.UUID(reply["memory_id"].removeprefix("mem-"))
@@ -101,7 +92,7 @@ async def test_a_content_that_is_an_object_comes_back_as_one(assistant: Assistan
     memory_id = await add(assistant, content)
 
     assert (await get(assistant, memory_id))["content"] == content
-    assert (await get_typed_memory(tenant, memory_id)).content == "The boiler was serviced"
+    assert (await tenant.get_memory(memory_id)).content == "The boiler was serviced"
     bare = await add(assistant, {"x": 1})
     assert (await get(assistant, bare))["content"] == {"x": 1}
 
@@ -118,7 +109,7 @@ async def test_a_content_that_is_an_object_comes_back_as_one(assistant: Assistan
 async def test_what_a_typed_client_stores_is_got_by_either_id(
     assistant: Assistant, tenant: Tenant, level: pb.Level, tier: str
 ) -> None:
-    memory = await stored(tenant, "Stored by RPC", type="fact", level=level, external_id="ext-1", tags=["a"])
+    memory = await tenant.create_memory("Stored by RPC", type="fact", level=level, external_id="ext-1", tags=["a"])
 
     by_own, by_external = await get(assistant, memory.memory_id), await get(assistant, "ext-1")
 
@@ -163,7 +154,7 @@ async def test_a_child_knows_its_parent_and_a_parent_its_children(assistant: Ass
 
 
 async def test_children_by_a_typed_link_are_children(assistant: Assistant, tenant: Tenant) -> None:
-    parent, child = await stored(tenant, "parent"), await stored(tenant, "child")
+    parent, child = await tenant.create_memory("parent"), await tenant.create_memory("child")
     await link(tenant, child.memory_id, parent.memory_id, "child_of")
 
     assert ids(await run_action(assistant, "get_children", parent_id=parent.memory_id)) == [child.memory_id]
@@ -286,7 +277,7 @@ async def test_an_update_changes_what_it_names_and_nothing_else(assistant: Assis
     assert reply["memory_id"] == memory_id
     assert (memory["content"], memory["memory_tier"], memory["tags"]) == ("coffee", "short", [])
     assert (memory["metadata"], memory["importance"], memory["expires_at"]) == ({"x": 1}, 0.3, None)
-    assert (await get_typed_memory(tenant, memory_id)).content == "coffee"
+    assert (await tenant.get_memory(memory_id)).content == "coffee"
 
 
 async def test_an_update_moves_a_memory_under_another_parent_and_out(assistant: Assistant) -> None:
@@ -340,7 +331,7 @@ async def test_a_cascade_reaches_many_children_and_many_generations(
     assistant: Assistant, tenant: Tenant, *, is_chain: bool
 ) -> None:
     count = 8 if is_chain else 70
-    root = await stored(tenant, "root")
+    root = await tenant.create_memory("root")
     children = [pb.Memory(content=f"child {n}") for n in range(count)]
     children_created = (
         await tenant.memory.BatchCreateMemories(pb.BatchCreateMemoriesRequest(memories=children))
@@ -366,7 +357,7 @@ async def test_reinforcing_multiplies_importance_up_to_one(assistant: Assistant,
 
     assert first["importance"] == first["new_importance"] == pytest.approx(0.6)
     assert second["importance"] == second["new_importance"] == 1.0
-    assert (await get_typed_memory(tenant, memory_id)).importance == 1.0
+    assert (await tenant.get_memory(memory_id)).importance == 1.0
 
 
 @pytest.mark.system
@@ -385,7 +376,7 @@ async def test_context_groups_hold_memories(assistant: Assistant, tenant: Tenant
     assert (await get(assistant, one))["group_ids"] == [group]
     assert (await get(assistant, three))["group_ids"] == []
     assert isinstance(group, int)
-    seen = await get_typed_memory(tenant, f"group-{group}")
+    seen = await tenant.get_memory(f"group-{group}")
     assert (seen.type, seen.title, seen.content) == ("context_group", "kitchen", "what is cooked")
     links = await tenant.links.ListLinks(pb.ListLinksRequest(memory_id=f"group-{group}", relation="member_of"))
     assert len(links.links) == 2

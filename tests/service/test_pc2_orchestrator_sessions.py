@@ -23,10 +23,6 @@ def code(reply: Any) -> str:
     return str(reply["error"]["code"])
 
 
-async def read_session(tenant: Tenant, session_id: str) -> session_pb2.Session:
-    return (await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id=session_id))).session
-
-
 async def test_a_session_is_created_with_its_fields(assistant: Assistant, tenant: Tenant) -> None:
     metadata = {"device_info": {"name": "kitchen speaker"}, "location": "kitchen", "session_type": "voice"}
 
@@ -35,7 +31,7 @@ async def test_a_session_is_created_with_its_fields(assistant: Assistant, tenant
     assert set(reply["data"]) == {"session_id", "created_at"}
     assert reply["data"]["session_id"].startswith("session-")
     assert len(reply["data"]["session_id"]) == len("session-") + 16
-    session = await read_session(tenant, reply["data"]["session_id"])
+    session = await tenant.get_session(reply["data"]["session_id"])
     assert (session.subject_id, session.session_type) == ("ana", "voice")
     assert json_format.MessageToDict(session.metadata) == metadata
 
@@ -50,7 +46,7 @@ async def test_a_caller_chooses_the_id(assistant: Assistant, tenant: Tenant, pla
         reply = await assistant.request("create_session", session_id=session_id, payload=payload)
 
     assert reply["data"]["session_id"] == session_id
-    assert (await read_session(tenant, session_id)).session_type == "dictation"
+    assert (await tenant.get_session(session_id)).session_type == "dictation"
 
 
 async def test_a_session_is_there_from_its_first_use(assistant: Assistant, tenant: Tenant) -> None:
@@ -63,7 +59,7 @@ async def test_a_session_is_there_from_its_first_use(assistant: Assistant, tenan
     ended = await assistant.request("end_session", session_id=session_id, payload={"summary": "a greeting"})
 
     assert created["status"] == opened["status"] == ended["status"] == "success"
-    session = await read_session(tenant, session_id)
+    session = await tenant.get_session(session_id)
     assert (session.subject_id, session.metadata["location"], session.summary) == ("ana", "hall", "a greeting")
 
 
@@ -80,7 +76,7 @@ async def test_a_session_that_many_use_first_is_opened_once(assistant: Assistant
     )
 
     assert {reply["status"] for reply in replies} == {"success"}, replies
-    assert (await read_session(tenant, session_id)).subject_id == "ana"
+    assert (await tenant.get_session(session_id)).subject_id == "ana"
 
 
 async def test_a_session_opened_again_with_its_request_id_is_the_same(assistant: Assistant) -> None:
@@ -108,7 +104,7 @@ async def test_an_ended_session_says_when_it_ended_and_stays_so(assistant: Assis
     assert again["data"] == ended["data"]
     assert code(opened) == "validation_error"
     assert remembered["status"] == "success"
-    assert (await read_session(tenant, "s-1")).summary == "tea was discussed"
+    assert (await tenant.get_session("s-1")).summary == "tea was discussed"
 
 
 async def test_a_session_is_hidden_with_archive(assistant: Assistant, tenant: Tenant) -> None:
@@ -119,7 +115,7 @@ async def test_a_session_is_hidden_with_archive(assistant: Assistant, tenant: Te
 
     assert ended["data"]["is_archived"] is True
     assert again["data"] == ended["data"]
-    assert (await read_session(tenant, "s-2")).state == session_pb2.SESSION_STATE_HIDDEN
+    assert (await tenant.get_session("s-2")).state == session_pb2.SESSION_STATE_HIDDEN
 
 
 async def test_a_session_that_was_deleted_cannot_be_opened_again(assistant: Assistant, tenant: Tenant) -> None:
@@ -166,5 +162,5 @@ async def test_sessions_of_two_tenants_may_have_one_name(
 
     assert code(missing) == "session_not_found"
     assert theirs["data"]["session_id"] == "s-4"
-    assert (await read_session(tenant, "s-4")).subject_id == "ana"
-    assert (await read_session(other_tenant, "s-4")).subject_id == "bo"
+    assert (await tenant.get_session("s-4")).subject_id == "ana"
+    assert (await other_tenant.get_session("s-4")).subject_id == "bo"

@@ -27,13 +27,8 @@ NOTES = [
 ]
 
 
-async def remember(tenant: Tenant, content: str, **fields: Any) -> str:
-    memory = memory_pb2.Memory(content=content, **fields)
-    return (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory.memory_id
-
-
 async def name(tenant: Tenant, text: str, **fields: Any) -> str:
-    return await remember(tenant, "an entity", title=text, type="entity", **fields)
+    return await tenant.remember("an entity", title=text, type="entity", **fields)
 
 
 async def resolve(tenant: Tenant, alias: str, canonical: str, **fields: Any) -> None:
@@ -43,7 +38,7 @@ async def resolve(tenant: Tenant, alias: str, canonical: str, **fields: Any) -> 
 
 async def noted(tenant: Tenant, **fields: Any) -> None:
     for note in NOTES:
-        await remember(tenant, note, **fields)
+        await tenant.remember(note, **fields)
 
 
 async def named(tenant: Tenant, *, alias: dict[str, Any] | None = None, canonical: dict[str, Any] | None = None) -> str:
@@ -51,10 +46,6 @@ async def named(tenant: Tenant, *, alias: dict[str, Any] | None = None, canonica
     alias_id = await name(tenant, "GHA", **(alias or {}))
     await resolve(tenant, alias_id, await name(tenant, "GitHub Actions", **(canonical or {})))
     return alias_id
-
-
-async def recall(tenant: Tenant, query: str, **fields: Any) -> pb.RecallResponse:
-    return await tenant.recall.Recall(pb.RecallRequest(query=query, **fields))
 
 
 def contents(response: pb.RecallResponse | pb.FindSimilarResponse) -> list[str]:
@@ -74,8 +65,8 @@ async def test_a_name_finds_what_is_written_about_its_entity_under_any_name(tena
     await noted(tenant)
     await named(tenant)
 
-    by_alias = await recall(tenant, "gha", mode=KEYWORD)
-    by_canonical = await recall(tenant, "What of GitHub Actions?", mode=KEYWORD)
+    by_alias = await tenant.search("gha", mode=KEYWORD)
+    by_canonical = await tenant.search("What of GitHub Actions?", mode=KEYWORD)
 
     assert set(contents(by_alias)) == set(NOTES[:2])
     assert expansions(by_alias) == [("gha", "GitHub Actions")]
@@ -88,9 +79,9 @@ async def test_aliases_of_one_entity_find_each_other(tenant: Tenant) -> None:
     canonical_id = await name(tenant, "Maria Rossi")
     for alias in ("Nonna", "Mimi"):
         await resolve(tenant, await name(tenant, alias), canonical_id)
-    await remember(tenant, "Nonna cooks gnocchi.")
+    await tenant.remember("Nonna cooks gnocchi.")
 
-    response = await recall(tenant, "Mimi", mode=KEYWORD)
+    response = await tenant.search("Mimi", mode=KEYWORD)
 
     assert contents(response) == ["Nonna cooks gnocchi."]
     assert expansions(response) == [("Mimi", "Maria Rossi"), ("Mimi", "Nonna")]
@@ -98,13 +89,13 @@ async def test_aliases_of_one_entity_find_each_other(tenant: Tenant) -> None:
 
 @pytest.mark.system
 async def test_the_meaning_of_the_other_name_is_searched(tenant: Tenant) -> None:
-    await remember(tenant, "A container cluster runs our services.")
-    await remember(tenant, "The parrot is called Olga.")
-    before = await recall(tenant, "ZKR upgrade", mode=SEMANTIC)
+    await tenant.remember("A container cluster runs our services.")
+    await tenant.remember("The parrot is called Olga.")
+    before = await tenant.search("ZKR upgrade", mode=SEMANTIC)
     await resolve(tenant, await name(tenant, "ZKR"), await name(tenant, "Kubernetes"))
 
     async def after() -> bool:
-        response = await recall(tenant, "ZKR upgrade", mode=SEMANTIC)
+        response = await tenant.search("ZKR upgrade", mode=SEMANTIC)
         similarity = {hit.memory.content: hit.similarity for hit in response.hits}
         return similarity[content] > before_similarity + 0.1
 
@@ -118,38 +109,38 @@ async def test_the_hybrid_search_ranks_both_names_before_other_items(tenant: Ten
     await noted(tenant)
     await named(tenant)
 
-    assert set(contents(await recall(tenant, "How slow is GHA?"))[:2]) == set(NOTES[:2])
-    assert set(contents(await recall(tenant, "speed of GitHub Actions"))[:2]) == set(NOTES[:2])
+    assert set(contents(await tenant.search("How slow is GHA?"))[:2]) == set(NOTES[:2])
+    assert set(contents(await tenant.search("speed of GitHub Actions"))[:2]) == set(NOTES[:2])
 
 
 @pytest.mark.parametrize("fields", [{}, {"archive_alias": True}])
 async def test_an_archived_alias_still_is_a_name(tenant: Tenant, fields: dict[str, Any]) -> None:
-    await remember(tenant, NOTES[0])
+    await tenant.remember(NOTES[0])
     await resolve(tenant, await name(tenant, "GHA"), await name(tenant, "GitHub Actions"), **fields)
 
-    assert contents(await recall(tenant, "GHA", mode=KEYWORD)) == [NOTES[0]]
+    assert contents(await tenant.search("GHA", mode=KEYWORD)) == [NOTES[0]]
 
 
 async def test_names_are_titles_else_keys_else_short_contents(tenant: Tenant) -> None:
-    by_key = await remember(tenant, "about something", key="zkr", type="fact", subject_id="s")
-    by_content = await remember(tenant, "GHA")
-    long = await remember(tenant, "the robot " * 20, type="entity")
+    by_key = await tenant.remember("about something", key="zkr", type="fact", subject_id="s")
+    by_content = await tenant.remember("GHA")
+    long = await tenant.remember("the robot " * 20, type="entity")
     canonical_id = await name(tenant, "GitHub Actions")
     for alias_id in (by_key, by_content, long):
         await resolve(tenant, alias_id, canonical_id)
 
-    assert expansions(await recall(tenant, "zkr")) == [("zkr", "GitHub Actions"), ("zkr", "GHA")]
-    assert expansions(await recall(tenant, "the robot")) == []
+    assert expansions(await tenant.search("zkr")) == [("zkr", "GitHub Actions"), ("zkr", "GHA")]
+    assert expansions(await tenant.search("the robot")) == []
 
 
 async def test_a_name_that_is_no_longer_shown_expands_no_query(tenant: Tenant) -> None:
     await noted(tenant)
     alias_id = await named(tenant)
-    assert expansions(await recall(tenant, "GHA")) != []
+    assert expansions(await tenant.search("GHA")) != []
 
     await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=alias_id))
 
-    response = await recall(tenant, "GHA", mode=KEYWORD)
+    response = await tenant.search("GHA", mode=KEYWORD)
     assert (expansions(response), contents(response)) == ([], [NOTES[1]])
 
 
@@ -163,7 +154,7 @@ async def retitle(tenant: Tenant, memory_id: str, title: str) -> None:
 async def hide(tenant: Tenant, memory_id: str, state: str) -> None:
     """Make a memory one that recall does not show."""
     if state == "superseded":
-        newer = await remember(tenant, "another one")
+        newer = await tenant.remember("another one")
         link = memory_pb2.Link(from_memory_id=newer, to_memory_id=memory_id, relation="supersedes")
         await tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=link))
         return
@@ -181,10 +172,10 @@ async def hide(tenant: Tenant, memory_id: str, state: str) -> None:
 async def test_an_alias_of_a_sentence_finds_the_sentence(tenant: Tenant, mode: pb.SearchMode) -> None:
     sentence = "Builds of the desktop client and of every service run on one small rented machine in Oslo."
     await noted(tenant)
-    await resolve(tenant, await name(tenant, "Wotan", tags=["a"]), await remember(tenant, sentence, tags=["b"]))
+    await resolve(tenant, await name(tenant, "Wotan", tags=["a"]), await tenant.remember(sentence, tags=["b"]))
 
     async def by_words(query: str, **fields: Any) -> list[str]:
-        response = await recall(tenant, query, mode=mode, **fields)
+        response = await tenant.search(query, mode=mode, **fields)
         return [hit.memory.content for hit in response.hits if hit.has_query_words]
 
     async def found() -> bool:
@@ -200,12 +191,12 @@ async def test_an_alias_of_a_sentence_finds_the_sentence(tenant: Tenant, mode: p
 async def test_an_invalid_expired_or_superseded_name_expands_no_query(tenant: Tenant, part: str, state: str) -> None:
     ids = {"alias": await name(tenant, "GHA"), "canonical": await name(tenant, "GitHub Actions")}
     await resolve(tenant, ids["alias"], ids["canonical"])
-    assert expansions(await recall(tenant, "GHA")) != []
+    assert expansions(await tenant.search("GHA")) != []
 
     await hide(tenant, ids[part], state)
 
     for query in ("GHA", "GitHub Actions"):
-        assert expansions(await recall(tenant, query, show_superseded=True)) == []
+        assert expansions(await tenant.search(query, show_superseded=True)) == []
 
 
 def filters(agent: str) -> list[memory_pb2.MemoryFilter]:
@@ -222,18 +213,18 @@ def filters(agent: str) -> list[memory_pb2.MemoryFilter]:
 async def test_a_private_name_of_one_agent_changes_nothing_for_another(tenant: Tenant, part: str) -> None:
     await noted(tenant, agent_id="b", scope=memory_pb2.SCOPE_AGENT)
     scoped = memory_pb2.MemoryFilter(scopes=[memory_pb2.SCOPE_GLOBAL])
-    before = [await recall(tenant, "GHA", filter=one) for one in [*filters("b"), scoped]]
+    before = [await tenant.search("GHA", filter=one) for one in [*filters("b"), scoped]]
     own = {"agent_id": "a", "scope": memory_pb2.SCOPE_AGENT}
     await named(tenant, **{part: own})
 
     async def seen() -> bool:
-        return bool(expansions(await recall(tenant, "GHA", filter=filters("a")[0])))
+        return bool(expansions(await tenant.search("GHA", filter=filters("a")[0])))
 
     await until(seen)
-    after = [await recall(tenant, "GHA", filter=one) for one in [*filters("b"), scoped]]
+    after = [await tenant.search("GHA", filter=one) for one in [*filters("b"), scoped]]
     assert [expansions(response) for response in after] == [[]] * 4
     assert [contents(response) for response in after] == [contents(response) for response in before]
-    assert expansions(await recall(tenant, "GHA")) == [("GHA", "GitHub Actions")]
+    assert expansions(await tenant.search("GHA")) == [("GHA", "GitHub Actions")]
 
 
 @pytest.mark.system
@@ -241,14 +232,14 @@ async def test_a_private_alias_changes_no_score_for_another_agent(tenant: Tenant
     await noted(tenant)
     alias_id = await name(tenant, "GHA", agent_id="a", scope=memory_pb2.SCOPE_AGENT)
     canonical_id = await name(tenant, "GitHub Actions")
-    before = [await recall(tenant, "GitHub Actions", filter=one) for one in filters("b")]
+    before = [await tenant.search("GitHub Actions", filter=one) for one in filters("b")]
     await resolve(tenant, alias_id, canonical_id)
 
     async def seen() -> bool:
-        return bool(expansions(await recall(tenant, "GitHub Actions", filter=filters("a")[0])))
+        return bool(expansions(await tenant.search("GitHub Actions", filter=filters("a")[0])))
 
     await until(seen)
-    after = [await recall(tenant, "GitHub Actions", filter=one) for one in filters("b")]
+    after = [await tenant.search("GitHub Actions", filter=one) for one in filters("b")]
     for later, earlier in zip(after, before, strict=True):
         # The vector cache, which may be loaded in between, gives cosines within 1e-5 of the stored ones.
         assert dict(scores(later)) == pytest.approx(dict(scores(earlier)), abs=1e-5)
@@ -261,36 +252,36 @@ async def test_a_longer_private_name_does_not_hide_a_global_one(tenant: Tenant) 
     await resolve(tenant, await name(tenant, "GHA runner", **own), await name(tenant, "Build machine", **own))
 
     async def seen() -> bool:
-        response = await recall(tenant, "GHA runner", filter=filters("a")[0])
+        response = await tenant.search("GHA runner", filter=filters("a")[0])
         return expansions(response) == [("GHA runner", "Build machine")]
 
     await until(seen)
     for one in filters("b"):
-        assert expansions(await recall(tenant, "GHA runner", filter=one)) == [("GHA", "GitHub Actions")]
+        assert expansions(await tenant.search("GHA runner", filter=one)) == [("GHA", "GitHub Actions")]
 
 
 async def test_a_global_name_serves_every_agent(tenant: Tenant) -> None:
     await named(tenant)
 
     for one in [*filters("b"), memory_pb2.MemoryFilter(types=["note"], subject_id="s")]:
-        assert expansions(await recall(tenant, "GHA", filter=one)) == [("GHA", "GitHub Actions")]
+        assert expansions(await tenant.search("GHA", filter=one)) == [("GHA", "GitHub Actions")]
 
 
 async def test_a_changed_title_is_no_longer_read(tenant: Tenant) -> None:
     alias_id = await named(tenant)
-    assert expansions(await recall(tenant, "GHA")) != []
+    assert expansions(await tenant.search("GHA")) != []
 
     await retitle(tenant, alias_id, "CI")
 
-    assert expansions(await recall(tenant, "GHA")) == []
-    assert expansions(await recall(tenant, "GitHub Actions")) == []
+    assert expansions(await tenant.search("GHA")) == []
+    assert expansions(await tenant.search("GitHub Actions")) == []
 
 
 async def test_another_tenant_does_not_know_the_names(tenant: Tenant, other_tenant: Tenant) -> None:
     await named(tenant)
     await noted(other_tenant)
 
-    response = await recall(other_tenant, "GHA", mode=KEYWORD)
+    response = await other_tenant.search("GHA", mode=KEYWORD)
 
     assert (expansions(response), contents(response)) == ([], [NOTES[1]])
 
@@ -298,12 +289,12 @@ async def test_another_tenant_does_not_know_the_names(tenant: Tenant, other_tena
 @pytest.mark.system
 async def test_a_changed_or_deleted_alias_takes_effect_within_a_second(tenant: Tenant) -> None:
     alias_id = await named(tenant)
-    assert expansions(await recall(tenant, "GHA")) != []
+    assert expansions(await tenant.search("GHA")) != []
 
     await tenant.curation.DeleteAlias(curation_pb2.DeleteAliasRequest(alias_memory_id=alias_id))
 
     async def gone() -> bool:
-        return not expansions(await recall(tenant, "GHA"))
+        return not expansions(await tenant.search("GHA"))
 
     await until(gone)
 
@@ -311,7 +302,7 @@ async def test_a_changed_or_deleted_alias_takes_effect_within_a_second(tenant: T
 async def test_similar_items_are_found_by_their_own_words(tenant: Tenant) -> None:
     await noted(tenant)
     await named(tenant)
-    item_id = await remember(tenant, "About GHA.")
+    item_id = await tenant.remember("About GHA.")
 
     response = await tenant.recall.FindSimilar(pb.FindSimilarRequest(item_id=item_id, mode=KEYWORD))
 

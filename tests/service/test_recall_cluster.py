@@ -18,18 +18,12 @@ from skein.session.v1 import session_pb2
 from skein_kit.ids import now
 
 
-async def remember(tenant: Tenant, content: str, **fields: object) -> memory_pb2.Memory:
-    memory = memory_pb2.Memory(content=content, **fields)  # type: ignore[arg-type]  # A test's own fields.
-    return (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory
-
-
 async def hits(tenant: Tenant, query: str) -> list[pb.Hit]:
     return list((await tenant.recall.Recall(pb.RecallRequest(query=query, min_relevance=0))).hits)
 
 
 async def test_a_memory_is_found_as_the_memory_service_returns_it(tenant: Tenant) -> None:
-    memory = await remember(
-        tenant,
+    memory = await tenant.create_memory(
         "The cat caught a mouse in the barn.",
         external_id="m1",
         title="Barn",
@@ -110,7 +104,7 @@ async def test_vectors_that_the_worker_computes_are_of_the_same_text(cluster: Cl
 
 
 async def test_a_deleted_memory_is_gone_and_a_restored_one_is_back(tenant: Tenant) -> None:
-    memory = await remember(tenant, "green tea")
+    memory = await tenant.create_memory("green tea")
 
     await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=memory.memory_id))
     gone = await hits(tenant, "green tea")
@@ -122,7 +116,7 @@ async def test_a_deleted_memory_is_gone_and_a_restored_one_is_back(tenant: Tenan
 
 
 async def test_an_archived_memory_is_gone(tenant: Tenant) -> None:
-    memory = await remember(tenant, "green tea")
+    memory = await tenant.create_memory("green tea")
 
     change = memory_pb2.Memory(memory_id=memory.memory_id)
     change.archive_time.FromDatetime(now() - timedelta(seconds=1))
@@ -134,13 +128,13 @@ async def test_an_archived_memory_is_gone(tenant: Tenant) -> None:
 
 
 async def test_an_expired_memory_is_gone(tenant: Tenant) -> None:
-    await expire(tenant.snapshots, await remember(tenant, "green tea"))
+    await expire(tenant.snapshots, await tenant.create_memory("green tea"))
 
     assert await hits(tenant, "green tea") == []
 
 
 async def test_an_update_is_found_by_its_new_words_and_meaning_and_not_by_the_old(tenant: Tenant) -> None:
-    memory = await remember(tenant, "Marta drinks green tea.")
+    memory = await tenant.create_memory("Marta drinks green tea.")
     change = memory_pb2.Memory(memory_id=memory.memory_id, content="The cat caught a mouse in the barn.")
 
     await tenant.memory.UpdateMemory(memory_pb2.UpdateMemoryRequest(memory=change, update_mask={"paths": ["content"]}))
@@ -152,7 +146,7 @@ async def test_an_update_is_found_by_its_new_words_and_meaning_and_not_by_the_ol
 
 
 async def test_another_tenant_finds_nothing_of_it(tenant: Tenant, other_tenant: Tenant) -> None:
-    await remember(tenant, "green tea")
+    await tenant.create_memory("green tea")
 
     assert await hits(other_tenant, "green tea") == []
 

@@ -27,11 +27,6 @@ async def append(tenant: Tenant, session_id: str, *messages: tuple[str, str]) ->
     )
 
 
-async def remember(tenant: Tenant, content: str, **fields: object) -> memory_pb2.Memory:
-    memory = memory_pb2.Memory(content=content, **fields)  # type: ignore[arg-type]  # Fields of a memory.
-    return (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory
-
-
 async def by_words(tenant: Tenant, query: str) -> list[str]:
     response = await tenant.gateway.Recall(
         pb.RecallRequest(query=query, mode=recall_pb2.SEARCH_MODE_KEYWORD, min_relevance=0)
@@ -63,20 +58,20 @@ async def test_a_message_is_found_by_its_speaker(tenant: Tenant) -> None:
     ids=str,
 )
 async def test_a_memory_is_found_by_its_header(tenant: Tenant, fields: dict[str, object]) -> None:
-    await remember(tenant, "The kiln is hot.", **fields)
-    await remember(tenant, "The boat is wet.")
+    await tenant.create_memory("The kiln is hot.", **fields)
+    await tenant.create_memory("The boat is wet.")
 
     assert await by_words(tenant, "pottery") == ["The kiln is hot."]
 
 
 async def test_ids_that_are_no_names_are_no_words(tenant: Tenant) -> None:
-    await remember(tenant, "The kiln is hot.", subject_id="user-4711")
+    await tenant.create_memory("The kiln is hot.", subject_id="user-4711")
 
     assert await by_words(tenant, "user 4711") == []
 
 
 async def test_changed_tags_are_found_and_former_ones_are_not(tenant: Tenant) -> None:
-    memory = await remember(tenant, "The kiln is hot.", tags=["pottery"])
+    memory = await tenant.create_memory("The kiln is hot.", tags=["pottery"])
 
     memory.tags[:] = ["ceramics"]
     await tenant.memory.UpdateMemory(
@@ -91,7 +86,7 @@ async def test_changed_tags_are_found_and_former_ones_are_not(tenant: Tenant) ->
 
 async def test_the_same_sentence_scores_the_same_as_a_message_and_as_a_memory(tenant: Tenant) -> None:
     await append(tenant, "s1", ("Marta", "I fire the kiln on Fridays."))
-    await remember(tenant, "I fire the kiln on Fridays.", subject_id="Marta")
+    await tenant.create_memory("I fire the kiln on Fridays.", subject_id="Marta")
 
     hits = await by_all(tenant, "When does Marta fire her kiln?")
 
@@ -101,7 +96,7 @@ async def test_the_same_sentence_scores_the_same_as_a_message_and_as_a_memory(te
 
 async def test_vectors_of_a_subject_that_follow_later_are_of_the_same_text(cluster: Cluster, tenant: Tenant) -> None:
     memory = memory_pb2.Memory(content="Keeps bees.", subject_id="Marta", title="Hobby")
-    at_once = await remember(tenant, "Keeps bees.", subject_id="Marta", title="Hobby")
+    at_once = await tenant.create_memory("Keeps bees.", subject_id="Marta", title="Hobby")
     batch = memory_pb2.BatchCreateMemoriesRequest(memories=[memory], defer_embedding=True)
     later = (await tenant.memory.BatchCreateMemories(batch)).memories[0]
     request = recall_pb2.BatchGetIndexStatesRequest(

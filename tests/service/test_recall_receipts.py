@@ -17,10 +17,7 @@ from fix_receipts import (
     listed_ids,
     logged_recalls,
     published_keys,
-    recall,
     recall_with_receipt,
-    remember,
-    set_policy,
 )
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -34,9 +31,9 @@ from skein_kit.recall_receipts import document
 
 
 async def test_an_answer_has_a_receipt_that_pins_its_hits_and_their_signals(tenant: Tenant) -> None:
-    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
     for topic in TOPICS:
-        await remember(tenant, f"The {topic} belongs to the neighbours of the mill.", tags=[topic])
+        await tenant.remember(f"The {topic} belongs to the neighbours of the mill.", tags=[topic])
 
     response = await recall_with_receipt(tenant, "whose is the kettle?", limit=5, min_relevance=0)
     receipt = await get_receipt(tenant, response.receipt_id)
@@ -61,9 +58,9 @@ async def test_an_answer_has_a_receipt_that_pins_its_hits_and_their_signals(tena
 
 
 async def test_a_receipt_is_small(tenant: Tenant) -> None:
-    await set_policy(tenant, recall_receipts="all")
+    await tenant.set_policy(recall_receipts="all")
     for number in range(60):
-        await remember(tenant, f"The {TOPICS[number % 8]} of house {number} was yesterday at the mill.")
+        await tenant.remember(f"The {TOPICS[number % 8]} of house {number} was yesterday at the mill.")
     sizes = {}
 
     for limit in (1, 10, 50):
@@ -78,9 +75,9 @@ async def test_a_receipt_is_small(tenant: Tenant) -> None:
 
 @pytest.mark.system
 async def test_a_receipt_of_a_long_query_is_as_small(tenant: Tenant) -> None:
-    await set_policy(tenant, recall_receipts="all")
+    await tenant.set_policy(recall_receipts="all")
     text = " ".join(f"wort{chr(97 + number % 26)}{chr(97 + number // 26)}x" for number in range(200))
-    await remember(tenant, text)
+    await tenant.remember(text)
 
     response = await recall_with_receipt(tenant, text, limit=1)
     receipt = await get_receipt(tenant, response.receipt_id)
@@ -90,8 +87,8 @@ async def test_a_receipt_of_a_long_query_is_as_small(tenant: Tenant) -> None:
 
 
 async def test_the_published_keys_verify_the_file_of_a_receipt(tenant: Tenant) -> None:
-    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
-    await remember(tenant, "The kettle is red.")
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
+    await tenant.remember("The kettle is red.")
     response = await recall_with_receipt(tenant, "kettle")
 
     receipt = await get_receipt(tenant, response.receipt_id)
@@ -101,8 +98,8 @@ async def test_the_published_keys_verify_the_file_of_a_receipt(tenant: Tenant) -
 
 
 async def test_every_flipped_bit_of_a_stored_receipt_is_noticed(tenant: Tenant, cluster: Cluster) -> None:
-    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
-    await remember(tenant, "The kettle is red.")
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
+    await tenant.remember("The kettle is red.")
     receipt = await get_receipt(tenant, (await recall_with_receipt(tenant, "kettle", limit=3)).receipt_id)
     keys, chosen = await published_keys(tenant), random.Random(1)
     original = document.read(receipt.document.encode())
@@ -148,7 +145,7 @@ async def test_every_flipped_bit_of_a_stored_receipt_is_noticed(tenant: Tenant, 
 
 
 async def test_a_receipt_of_another_tenant_or_id_is_not_valid(tenant: Tenant) -> None:
-    await set_policy(tenant, recall_receipts="all")
+    await tenant.set_policy(recall_receipts="all")
     receipt = await get_receipt(tenant, (await recall_with_receipt(tenant, "kettle")).receipt_id)
     keys, original = await published_keys(tenant), document.read(receipt.document.encode())
     values = {
@@ -167,9 +164,9 @@ async def test_a_receipt_of_another_tenant_or_id_is_not_valid(tenant: Tenant) ->
 
 
 async def test_without_the_policy_there_are_no_receipts(tenant: Tenant, cluster: Cluster) -> None:
-    await remember(tenant, "The kettle is red.")
+    await tenant.remember("The kettle is red.")
 
-    response = await recall(tenant, "kettle")
+    response = await tenant.search("kettle")
 
     assert response.receipt_id == ""
     async with cluster.superuser() as connection:
@@ -180,7 +177,7 @@ async def test_without_the_policy_there_are_no_receipts(tenant: Tenant, cluster:
 async def test_a_receipt_has_a_digest_of_the_query_unless_the_policy_keeps_texts(
     tenant: Tenant, cluster: Cluster
 ) -> None:
-    await set_policy(tenant, recall_receipts="all")
+    await tenant.set_policy(recall_receipts="all")
     response = await recall_with_receipt(tenant, "who hid the violin?")
 
     receipt = await get_receipt(tenant, response.receipt_id)
@@ -200,7 +197,7 @@ async def test_a_receipt_has_a_digest_of_the_query_unless_the_policy_keeps_texts
 async def test_callers_see_their_own_receipts_and_auditors_see_all(
     tenant: Tenant, other_tenant: Tenant, cluster: Cluster
 ) -> None:
-    await set_policy(tenant, recall_receipts="all")
+    await tenant.set_policy(recall_receipts="all")
     response = await recall_with_receipt(tenant, "kettle")
     request = auth_pb2.CreateApiKeyRequest(display_name="agent", permissions=["recall.read", "memory.read"])
     agent = cluster.with_key((await tenant.auth.CreateApiKey(request)).secret)
@@ -215,8 +212,8 @@ async def test_callers_see_their_own_receipts_and_auditors_see_all(
 
 
 async def test_receipts_are_listed_newest_first_by_time_and_in_pages(tenant: Tenant) -> None:
-    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
-    await remember(tenant, "The kettle is red.")
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
+    await tenant.remember("The kettle is red.")
     ids = [(await recall_with_receipt(tenant, f"kettle {number}")).receipt_id for number in range(5)]
     receipts = [await get_receipt(tenant, id_) for id_ in ids]
 
@@ -244,7 +241,7 @@ async def test_receipts_are_listed_newest_first_by_time_and_in_pages(tenant: Ten
 async def test_callers_list_their_own_receipts_and_auditors_those_of_all(
     tenant: Tenant, other_tenant: Tenant, cluster: Cluster
 ) -> None:
-    await set_policy(tenant, recall_receipts="all")
+    await tenant.set_policy(recall_receipts="all")
     own = await get_receipt(tenant, (await recall_with_receipt(tenant, "kettle")).receipt_id)
     request = auth_pb2.CreateApiKeyRequest(display_name="agent", permissions=["recall.read", "memory.read"])
     agent = cluster.with_key((await tenant.auth.CreateApiKey(request)).secret)
@@ -261,7 +258,7 @@ async def test_callers_list_their_own_receipts_and_auditors_those_of_all(
 
 
 async def test_an_altered_receipt_is_listed_as_altered(tenant: Tenant, cluster: Cluster) -> None:
-    await set_policy(tenant, recall_receipts="all")
+    await tenant.set_policy(recall_receipts="all")
     ids = [(await recall_with_receipt(tenant, "kettle")).receipt_id for _ in range(3)]
     receipts = [await get_receipt(tenant, id_) for id_ in ids]
     request = auth_pb2.CreateApiKeyRequest(display_name="agent", permissions=["recall.read", "memory.read"])
@@ -287,9 +284,9 @@ async def test_an_altered_receipt_is_listed_as_altered(tenant: Tenant, cluster: 
 
 @pytest.mark.system
 async def test_a_receipt_has_its_hits_and_their_signals_by_name(tenant: Tenant) -> None:
-    await set_policy(tenant, recall_receipts="all")
+    await tenant.set_policy(recall_receipts="all")
     for topic in TOPICS:
-        await remember(tenant, f"The {topic} belongs to the neighbours of the mill.", tags=[topic])
+        await tenant.remember(f"The {topic} belongs to the neighbours of the mill.", tags=[topic])
 
     for mode in (pb.SEARCH_MODE_HYBRID, pb.SEARCH_MODE_KEYWORD, pb.SEARCH_MODE_SEMANTIC):
         response = await recall_with_receipt(tenant, "whose is the kettle?", min_relevance=0, mode=mode)
@@ -305,11 +302,11 @@ async def test_a_receipt_has_its_hits_and_their_signals_by_name(tenant: Tenant) 
 
 @pytest.mark.system
 async def test_the_erasure_of_a_person_erases_the_queries_of_receipts_that_stay_valid(tenant: Tenant) -> None:
-    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
     subject = subjects_pb2.Subject(subject_id="anna-7", display_name="Anna Berg")
     await tenant.tenancy.CreateSubject(subjects_pb2.CreateSubjectRequest(subject=subject))
-    await remember(tenant, "Anna keeps the red kettle.", subject_id="anna-7")
-    await remember(tenant, "The violin is in the attic.")
+    await tenant.remember("Anna keeps the red kettle.", subject_id="anna-7")
+    await tenant.remember("The violin is in the attic.")
     requests: dict[str, dict[str, Any]] = {
         "of her memory": {"query": "who keeps the red kettle?"},
         "about her": {"query": "the attic", "filter": memory_pb2.MemoryFilter(subject_id="anna-7")},
@@ -333,15 +330,15 @@ async def test_the_erasure_of_a_person_erases_the_queries_of_receipts_that_stay_
 async def test_the_erasure_of_a_person_reaches_answers_that_the_access_log_does_not_know(
     cluster: Cluster, tenant: Tenant
 ) -> None:
-    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
     session = session_pb2.Session(session_id="choir", subject_id="anna-7", agent_id="kitchen")
     await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=session))
     message = session_pb2.Message(
         role=session_pb2.MESSAGE_ROLE_USER, content="On Mondays the choir rehearses a requiem."
     )
     await tenant.sessions.AppendMessages(session_pb2.AppendMessagesRequest(session_id="choir", messages=[message]))
-    await remember(tenant, "The red kettle stands on the stove.", subject_id="anna-7")
-    await remember(tenant, "The violin is in the attic.")
+    await tenant.remember("The red kettle stands on the stove.", subject_id="anna-7")
+    await tenant.remember("The violin is in the attic.")
     queries = {"message": "when are the rehearsals?", "memory": "which kettle?", "other": "where is the violin?"}
     kinds = {"message": pb.ITEM_KIND_MESSAGE, "memory": pb.ITEM_KIND_MEMORY, "other": pb.ITEM_KIND_MEMORY}
     ids = {
@@ -369,12 +366,12 @@ async def test_the_erasure_of_a_person_reaches_answers_that_the_access_log_does_
 
 
 async def test_the_time_of_a_receipt_is_between_the_call_and_its_answer(tenant: Tenant) -> None:
-    await set_policy(tenant, recall_receipts="all")
+    await tenant.set_policy(recall_receipts="all")
     await recall_with_receipt(tenant, "kettle")
     start, end = Timestamp(), Timestamp()
 
     start.GetCurrentTime()
-    response = await recall(tenant, "kettle")
+    response = await tenant.search("kettle")
     end.GetCurrentTime()
 
     receipt = await get_receipt(tenant, response.receipt_id)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 from fix_cluster import Tenant, refused
-from fix_receipts import TOPICS, recall_with_receipt, remember, set_policy
+from fix_receipts import TOPICS, recall_with_receipt
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
@@ -32,21 +32,17 @@ async def update(tenant: Tenant, memory_id: str, content: str) -> None:
     await tenant.memory.UpdateMemory(memory_pb2.UpdateMemoryRequest(memory=memory, update_mask={"paths": ["content"]}))
 
 
-async def delete(tenant: Tenant, memory_id: str) -> None:
-    await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=memory_id))
-
-
 async def test_an_answer_replays_after_writes(tenant: Tenant) -> None:
-    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
-    ids = [await remember(tenant, f"The {topic} belongs to the neighbours of the mill.") for topic in TOPICS]
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
+    ids = [await tenant.remember(f"The {topic} belongs to the neighbours of the mill.") for topic in TOPICS]
     responses = [
         await recall_with_receipt(tenant, f"whose is the {topic}?", min_relevance=0, mode=mode)
         for topic in TOPICS[:3]
         for mode in (pb.SEARCH_MODE_HYBRID, pb.SEARCH_MODE_KEYWORD, pb.SEARCH_MODE_SEMANTIC)
     ]
     await update(tenant, ids[0], "The kettle was sold.")
-    await delete(tenant, ids[1])
-    await remember(tenant, "The kettle and the violin belong to the mill itself.")
+    await tenant.delete_memory(ids[1])
+    await tenant.remember("The kettle and the violin belong to the mill itself.")
 
     for response in responses:
         replayed = await replay(tenant, response.receipt_id)
@@ -55,9 +51,9 @@ async def test_an_answer_replays_after_writes(tenant: Tenant) -> None:
 
 
 async def test_random_answers_during_writes_replay(tenant: Tenant) -> None:
-    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
     chosen = random.Random(7)
-    ids = [await remember(tenant, f"The {chosen.choice(TOPICS)} of house {number}.") for number in range(60)]
+    ids = [await tenant.remember(f"The {chosen.choice(TOPICS)} of house {number}.") for number in range(60)]
     await recall_with_receipt(tenant, "kettle")
     stop = asyncio.Event()
 
@@ -68,7 +64,7 @@ async def test_random_answers_during_writes_replay(tenant: Tenant) -> None:
             one, other = random_source.choices(TOPICS, k=2)
             text = f"The {one} and the {other} of {random_source.random()}."
             if action < 0.5:
-                ids.append(await remember(tenant, text))
+                ids.append(await tenant.remember(text))
             elif action < 0.8:
                 await update_if_there(tenant, random_source.choice(ids), text)
             else:
@@ -100,15 +96,15 @@ async def update_if_there(tenant: Tenant, memory_id: str, content: str) -> None:
 
 async def delete_if_there(tenant: Tenant, memory_id: str) -> None:
     try:
-        await delete(tenant, memory_id)
+        await tenant.delete_memory(memory_id)
     except grpc.aio.AioRpcError as error:
         if error.code() is not grpc.StatusCode.NOT_FOUND:
             raise
 
 
 async def test_a_receipt_with_a_digest_replays_with_its_text(tenant: Tenant) -> None:
-    await set_policy(tenant, recall_receipts="all")
-    await remember(tenant, "The kettle is red.")
+    await tenant.set_policy(recall_receipts="all")
+    await tenant.remember("The kettle is red.")
     response = await recall_with_receipt(tenant, "which colour has the kettle?")
 
     with refused(grpc.StatusCode.FAILED_PRECONDITION, "QUERY_TEXT_NEEDED"):
@@ -122,8 +118,8 @@ async def test_a_receipt_with_a_digest_replays_with_its_text(tenant: Tenant) -> 
 
 
 async def test_a_replay_says_which_items_were_purged(tenant: Tenant) -> None:
-    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
-    ids = [await remember(tenant, f"The {topic} belongs to the mill.") for topic in TOPICS]
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
+    ids = [await tenant.remember(f"The {topic} belongs to the mill.") for topic in TOPICS]
     response = await recall_with_receipt(tenant, "the kettle and the garden", min_relevance=0, limit=4)
     purged = next(id_ for id_ in ids if id_ == response.hits[1].item_id)
 
@@ -140,15 +136,15 @@ async def test_a_replay_says_which_items_were_purged(tenant: Tenant) -> None:
 
 
 async def test_the_difference_of_two_answers_names_the_change_behind_each(tenant: Tenant) -> None:
-    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
-    changed = await remember(tenant, "The kettle belongs to the mill.")
-    deleted = await remember(tenant, "The kettle of the harbour is lost.")
-    kept = await remember(tenant, "An orchard lies behind the house.")
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
+    changed = await tenant.remember("The kettle belongs to the mill.")
+    deleted = await tenant.remember("The kettle of the harbour is lost.")
+    kept = await tenant.remember("An orchard lies behind the house.")
     first = await recall_with_receipt(tenant, "where is the kettle?", min_relevance=0)
 
     await update(tenant, changed, "The kettle, the kettle: it belongs to the mill of the valley.")
-    await delete(tenant, deleted)
-    created = await remember(tenant, "The kettle stands in the attic.")
+    await tenant.delete_memory(deleted)
+    created = await tenant.remember("The kettle stands in the attic.")
     second = await recall_with_receipt(tenant, "where is the kettle?", min_relevance=0)
     request = pb.DiffRecallRequest(receipt_id=first.receipt_id, other_receipt_id=second.receipt_id)
     difference = await tenant.recall.DiffRecall(request)
@@ -166,7 +162,7 @@ async def test_the_difference_of_two_answers_names_the_change_behind_each(tenant
 @pytest.mark.parametrize("name", ["receipt_id", "other_receipt_id"])
 async def test_answers_of_another_tenant_have_no_difference(tenant: Tenant, other_tenant: Tenant, name: str) -> None:
     for each in (tenant, other_tenant):
-        await set_policy(each, recall_receipts="all")
+        await each.set_policy(recall_receipts="all")
     own, foreign = [(await recall_with_receipt(each, "kettle")).receipt_id for each in (tenant, other_tenant)]
     request = pb.DiffRecallRequest(receipt_id=own, other_receipt_id=own)
     setattr(request, name, foreign)

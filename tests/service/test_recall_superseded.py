@@ -24,11 +24,6 @@ PAST = Timestamp(seconds=int(datetime(2024, 6, 1, tzinfo=UTC).timestamp()))
 LATER = Timestamp(seconds=int(datetime(2099, 1, 1, tzinfo=UTC).timestamp()))
 
 
-async def remember(tenant: Tenant, content: str, **fields: Any) -> str:
-    memory = memory_pb2.Memory(content=content, **fields)
-    return (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory.memory_id
-
-
 async def supersede(tenant: Tenant, newer: str, older: str) -> str:
     link = memory_pb2.Link(from_memory_id=newer, to_memory_id=older, relation="supersedes")
     return (await tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=link))).link.link_id
@@ -40,7 +35,7 @@ async def recall_contents(tenant: Tenant, **request: Any) -> list[str]:
 
 
 async def test_a_superseded_memory_comes_back_only_when_asked_for(tenant: Tenant) -> None:
-    older, newer = await remember(tenant, "Marta lives in Graz."), await remember(tenant, "Marta lives in Linz.")
+    older, newer = await tenant.remember("Marta lives in Graz."), await tenant.remember("Marta lives in Linz.")
     await supersede(tenant, newer, older)
 
     assert await recall_contents(tenant) == ["Marta lives in Linz."]
@@ -48,7 +43,7 @@ async def test_a_superseded_memory_comes_back_only_when_asked_for(tenant: Tenant
 
 
 async def test_the_gateway_passes_over_it_as_well(tenant: Tenant) -> None:
-    older, newer = await remember(tenant, "Marta lives in Graz."), await remember(tenant, "Marta lives in Linz.")
+    older, newer = await tenant.remember("Marta lives in Graz."), await tenant.remember("Marta lives in Linz.")
     await supersede(tenant, newer, older)
 
     hits = (await tenant.gateway.Recall(gateway_pb2.RecallRequest(query="Where does Marta live?"))).hits
@@ -60,7 +55,7 @@ async def test_the_gateway_passes_over_it_as_well(tenant: Tenant) -> None:
 
 
 async def test_it_comes_back_when_what_superseded_it_is_gone(tenant: Tenant) -> None:
-    older, newer = await remember(tenant, "Marta lives in Graz."), await remember(tenant, "Marta lives in Linz.")
+    older, newer = await tenant.remember("Marta lives in Graz."), await tenant.remember("Marta lives in Linz.")
     await supersede(tenant, newer, older)
 
     await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=newer))
@@ -69,7 +64,7 @@ async def test_it_comes_back_when_what_superseded_it_is_gone(tenant: Tenant) -> 
 
 
 async def test_it_comes_back_when_the_link_is_gone(tenant: Tenant) -> None:
-    older, newer = await remember(tenant, "Marta lives in Graz."), await remember(tenant, "Marta lives in Linz.")
+    older, newer = await tenant.remember("Marta lives in Graz."), await tenant.remember("Marta lives in Linz.")
     link_id = await supersede(tenant, newer, older)
 
     await tenant.links.DeleteLink(memory_pb2.DeleteLinkRequest(link_id=link_id))
@@ -78,9 +73,9 @@ async def test_it_comes_back_when_the_link_is_gone(tenant: Tenant) -> None:
 
 
 async def test_a_former_fact_is_found_by_a_query_about_its_time(tenant: Tenant) -> None:
-    await remember(tenant, "Marta lives in Graz.", valid_to_time=PAST)
-    await remember(tenant, "Marta lives in Linz.", valid_from_time=PAST)
-    await remember(tenant, "Marta lives in Wels.", valid_from_time=PAST, valid_to_time=LATER)
+    await tenant.remember("Marta lives in Graz.", valid_to_time=PAST)
+    await tenant.remember("Marta lives in Linz.", valid_from_time=PAST)
+    await tenant.remember("Marta lives in Wels.", valid_from_time=PAST, valid_to_time=LATER)
     before = Timestamp(seconds=PAST.seconds - 86_400)
 
     assert await recall_contents(tenant) == ["Marta lives in Linz.", "Marta lives in Wels."]
@@ -93,7 +88,7 @@ async def test_an_answer_is_full_however_many_of_the_best_are_passed_over(tenant
     memories = [memory_pb2.Memory(content="Where does Marta live? In Graz.", valid_to_time=PAST) for _ in range(150)]
     await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
     for number in range(3):
-        await remember(tenant, f"The house number {number} is where somebody lives.")
+        await tenant.remember(f"The house number {number} is where somebody lives.")
 
     assert len(await recall_contents(tenant, limit=3)) == 3
 
@@ -117,7 +112,7 @@ async def test_a_policy_weighs_signals_that_there_are_and_no_others(tenant: Tena
 
 
 async def test_a_signal_without_weight_is_no_part_of_the_score(tenant: Tenant) -> None:
-    await remember(tenant, "Marta lives in Graz.")
+    await tenant.remember("Marta lives in Graz.")
 
     (hit,) = (await tenant.recall.Recall(pb.RecallRequest(query="Where is Marta?", weights={"lexical": 0.0}))).hits
 
@@ -128,7 +123,7 @@ async def test_a_tenant_s_policy_says_how_it_is_searched(tenant: Tenant) -> None
     policy = subjects_pb2.Policy(recall_weights={"dense": 0.0, "context": 0.0}, recall_fusion="ranks")
     mask = FieldMask(paths=["recall_weights", "recall_fusion"])
     await tenant.tenancy.UpdatePolicy(subjects_pb2.UpdatePolicyRequest(policy=policy, update_mask=mask))
-    await remember(tenant, "Marta lives in Graz.")
+    await tenant.remember("Marta lives in Graz.")
 
     answer = await tenant.recall.Recall(pb.RecallRequest(query="Where is Marta?"))
     again = await tenant.recall.Recall(pb.RecallRequest(query="Where is Marta?", fusion="scores"))
@@ -154,7 +149,7 @@ async def test_words_are_stemmed_by_the_tenant_s_language(
     policy = subjects_pb2.Policy(search_language=language)
     mask = FieldMask(paths=["search_language"])
     await tenant.tenancy.UpdatePolicy(subjects_pb2.UpdatePolicyRequest(policy=policy, update_mask=mask))
-    await remember(tenant, content)
+    await tenant.remember(content)
 
     (hit,) = (await tenant.recall.Recall(pb.RecallRequest(query=words))).hits
 
@@ -162,7 +157,7 @@ async def test_words_are_stemmed_by_the_tenant_s_language(
 
 
 async def test_ranks_may_be_fused_instead_of_scores(tenant: Tenant) -> None:
-    await remember(tenant, "Marta lives in Graz.")
+    await tenant.remember("Marta lives in Graz.")
     request = pb.RecallRequest(query="Where does Marta live?", fusion="ranks")
 
     by_ranks = await tenant.recall.Recall(request)
@@ -174,7 +169,7 @@ async def test_ranks_may_be_fused_instead_of_scores(tenant: Tenant) -> None:
 
 
 async def test_a_title_that_becomes_the_key_is_found_by_the_key(tenant: Tenant) -> None:
-    memory_id = await remember(tenant, "Marta lives in Linz.", title="marta")
+    memory_id = await tenant.remember("Marta lives in Linz.", title="marta")
 
     changed = memory_pb2.Memory(memory_id=memory_id, key="marta")
     mask = FieldMask(paths=["title", "key"])

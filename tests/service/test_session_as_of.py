@@ -17,7 +17,6 @@ from grpc import StatusCode
 
 from skein.session.v1 import session_pb2 as pb
 from skein.session.v1 import states_pb2
-from skein.tenancy.v1 import subjects_pb2
 from skein_kit.database.named_queries import Query
 from skein_kit.database.transactions import Database
 from skein_kit.database.tx_options import TxOptions
@@ -96,13 +95,6 @@ async def change_session(tenant: Tenant, session_id: str, **fields: str) -> None
         session=pb.Session(session_id=session_id, **cast("Any", fields)), update_mask=FieldMask(paths=list(fields))
     )
     await tenant.sessions.UpdateSession(request)
-
-
-async def change_policy(tenant: Tenant, **fields: Any) -> None:
-    request = subjects_pb2.UpdatePolicyRequest(
-        policy=subjects_pb2.Policy(**fields), update_mask=FieldMask(paths=list(fields))
-    )
-    await tenant.tenancy.UpdatePolicy(request)
 
 
 async def former_rows(connection: Connection, tenant: Tenant) -> list[int]:
@@ -308,9 +300,9 @@ async def test_an_export_has_at_most_a_hundred_former_versions_of_a_message(tena
 
 async def test_a_policy_is_the_one_that_held_at_the_time(tenant: Tenant, cluster: Cluster) -> None:
     start = now()
-    await change_policy(tenant, decay_days=7)
+    await tenant.set_policy(decay_days=7)
     first = now()
-    await change_policy(tenant, decay_days=9, search_language="german")
+    await tenant.set_policy(decay_days=9, search_language="german")
     second = now()
     policies = []
 

@@ -21,10 +21,6 @@ async def opened(tenant: Tenant, **fields: object) -> pb.Session:
     return (await tenant.sessions.CreateSession(pb.CreateSessionRequest(session=session))).session
 
 
-async def get(tenant: Tenant, session_id: str) -> pb.Session:
-    return (await tenant.sessions.GetSession(pb.GetSessionRequest(session_id=session_id))).session
-
-
 async def updated(tenant: Tenant, session: pb.Session, *paths: str) -> pb.Session:
     request = pb.UpdateSessionRequest(session=session, update_mask=FieldMask(paths=paths))
     return (await tenant.sessions.UpdateSession(request)).session
@@ -66,7 +62,7 @@ async def test_a_session_is_read_as_it_was_opened(tenant: Tenant) -> None:
         summary="Eggs.",
     )
 
-    assert await get(tenant, "s-1") == session
+    assert await tenant.get_session("s-1") == session
     assert (session.title, session.state, session.session_type) == ("Breakfast", pb.SESSION_STATE_PAUSED, "task")
     assert (session.subject_id, session.agent_id, session.summary) == ("ada", "butler", "Eggs.")
     assert (session.message_count, session.last_sequence, session.revision) == (0, 0, 1)
@@ -149,7 +145,7 @@ async def test_an_update_changes_what_the_mask_names(tenant: Tenant) -> None:
     assert (after.title, after.state, after.subject_id) == ("new", pb.SESSION_STATE_COMPLETED, "ada")
     assert after.revision == before.revision + 1
     assert after.update_time.ToNanoseconds() > before.update_time.ToNanoseconds()
-    assert await get(tenant, "s") == after
+    assert await tenant.get_session("s") == after
 
 
 async def test_an_update_without_a_mask_replaces_everything(tenant: Tenant) -> None:
@@ -168,7 +164,7 @@ async def test_an_update_of_an_older_revision_is_refused(tenant: Tenant) -> None
     with refused(grpc.StatusCode.ABORTED, "REVISION_STALE"):
         await updated(tenant, pb.Session(session_id="s", title="newer", revision=session.revision), "title")
 
-    assert (await get(tenant, "s")).title == "new"
+    assert (await tenant.get_session("s")).title == "new"
 
 
 async def test_a_repeated_update_happens_once(tenant: Tenant) -> None:
@@ -183,7 +179,7 @@ async def test_a_repeated_update_happens_once(tenant: Tenant) -> None:
     again = await tenant.sessions.UpdateSession(request)
 
     assert again == first
-    assert (await get(tenant, "s")).revision == 2
+    assert (await tenant.get_session("s")).revision == 2
 
 
 async def test_an_update_of_a_field_of_the_services_own_is_refused(tenant: Tenant) -> None:
@@ -245,7 +241,7 @@ async def test_a_deleted_session_is_gone_and_its_id_stays_taken(tenant: Tenant) 
     await tenant.sessions.DeleteSession(pb.DeleteSessionRequest(session_id="s"))
 
     with refused(*NOT_FOUND):
-        await get(tenant, "s")
+        await tenant.get_session("s")
     with refused(*NOT_FOUND):
         await tenant.sessions.DeleteSession(pb.DeleteSessionRequest(session_id="s"))
     with refused(*NOT_FOUND):
@@ -266,7 +262,7 @@ async def test_the_session_of_another_tenant_does_not_exist(tenant: Tenant, othe
     await say(other_tenant, "theirs")
 
     with refused(*NOT_FOUND):
-        await get(tenant, "theirs")
+        await tenant.get_session("theirs")
     with refused(*NOT_FOUND):
         await updated(tenant, pb.Session(session_id="theirs", title="mine"), "title")
     with refused(*NOT_FOUND):
@@ -278,7 +274,7 @@ async def test_the_session_of_another_tenant_does_not_exist(tenant: Tenant, othe
     with refused(*NOT_FOUND):
         await tenant.sessions.SearchMessages(pb.SearchMessagesRequest(query="hello", session_id="theirs"))
     assert await walked(tenant) == []
-    assert (await get(other_tenant, "theirs")).title == "secret"
+    assert (await other_tenant.get_session("theirs")).title == "secret"
 
 
 async def test_sessions_come_newest_update_first(tenant: Tenant) -> None:

@@ -8,7 +8,6 @@ import grpc
 import pytest
 from fix_cluster import Cluster, Tenant, refused
 from fix_world import system_identity
-from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.memory.v1 import blocks_pb2, curation_pb2, memory_pb2, memory_pb2_grpc, snapshots_pb2
 from skein.tenancy.v1 import subjects_pb2
@@ -31,16 +30,6 @@ async def remember(tenant: Tenant, *names: str, **fields: Any) -> list[str]:
 async def link(tenant: Tenant, start: str, end: str) -> str:
     link = memory_pb2.Link(from_memory_id=start, to_memory_id=end)
     return (await tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=link))).link.link_id
-
-
-async def change(tenant: Tenant, name: str, **fields: Any) -> None:
-    memory = memory_pb2.Memory(memory_id=name, **fields)
-    mask = FieldMask(paths=list(fields))
-    await tenant.memory.UpdateMemory(memory_pb2.UpdateMemoryRequest(memory=memory, update_mask=mask))
-
-
-async def forget(tenant: Tenant, name: str) -> None:
-    await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=name))
 
 
 async def snapshot(tenant: Tenant, label: str = "s", **fields: Any) -> pb.Snapshot:
@@ -103,7 +92,7 @@ async def everything(tenant: Tenant) -> dict[str, str]:
 async def test_a_snapshot_holds_everything_and_says_how_much(tenant: Tenant) -> None:
     await everything(tenant)
     await remember(tenant, "gone")
-    await forget(tenant, "gone")
+    await tenant.delete_memory("gone")
 
     made = await snapshot(tenant, "before", summary="all is well")
 
@@ -121,8 +110,8 @@ async def test_a_snapshot_differs_from_now_by_what_happened_since(tenant: Tenant
     ids = await everything(tenant)
     made = await snapshot(tenant)
 
-    await change(tenant, "a", content="A", importance=0.9)
-    await forget(tenant, "b")
+    await tenant.update_memory("a", content="A", importance=0.9)
+    await tenant.delete_memory("b")
     (new,) = await remember(tenant, "new")
     await tenant.links.DeleteLink(memory_pb2.DeleteLinkRequest(link_id=ids["link"]))
     await tenant.blocks.AppendToBlock(blocks_pb2.AppendToBlockRequest(block_id="block", text="w"))
@@ -145,8 +134,8 @@ async def test_a_snapshot_differs_from_now_by_what_happened_since(tenant: Tenant
 async def test_a_restore_brings_back_what_is_missing_and_what_changed(tenant: Tenant) -> None:
     ids = await everything(tenant)
     made = await snapshot(tenant)
-    await change(tenant, "a", content="A", tags=["other"])
-    await forget(tenant, "b")
+    await tenant.update_memory("a", content="A", tags=["other"])
+    await tenant.delete_memory("b")
     await remember(tenant, "new")
     await tenant.links.DeleteLink(memory_pb2.DeleteLinkRequest(link_id=ids["link"]))
     await tenant.blocks.DeleteBlock(blocks_pb2.DeleteBlockRequest(block_id="block"))
@@ -175,7 +164,7 @@ async def test_a_restore_that_replaces_deletes_the_rest(tenant: Tenant) -> None:
     await link(tenant, "new", "a")
     await tenant.blocks.CreateBlock(blocks_pb2.CreateBlockRequest(block=blocks_pb2.Block(label="x")))
     await tenant.curation.SetSourceTrust(curation_pb2.SetSourceTrustRequest(source="other", trust=0.1))
-    await forget(tenant, "c")
+    await tenant.delete_memory("c")
 
     done = await restore(tenant, made, replace=True)
 
@@ -190,7 +179,7 @@ async def test_a_restore_that_replaces_deletes_the_rest(tenant: Tenant) -> None:
 async def test_a_key_that_another_fact_took_is_named_and_given_back_by_replacing(tenant: Tenant) -> None:
     await remember(tenant, "old", type="fact", key="k")
     made = await snapshot(tenant)
-    await forget(tenant, "old")
+    await tenant.delete_memory("old")
     await remember(tenant, "new", type="fact", key="k")
 
     done = await restore(tenant, made)
@@ -276,7 +265,7 @@ async def test_a_large_snapshot_is_finished_in_the_background(
     monkeypatch.setattr(snapshot_store, "_BATCH_SIZE", 10)
     await remember(tenant, *(f"note {n}" for n in range(220)))
     made = await snapshot(tenant)
-    await change(tenant, "note 219", content="changed meanwhile")
+    await tenant.update_memory("note 219", content="changed meanwhile")
     assert made.state == pb.SNAPSHOT_STATE_CREATING
     with refused(grpc.StatusCode.FAILED_PRECONDITION, "SNAPSHOT_NOT_READY"):
         await differences(tenant, made)

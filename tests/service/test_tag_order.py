@@ -27,10 +27,6 @@ async def create(tenant: Tenant, content: str = "the heron stood in the reeds", 
     return (await tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=memory))).memory.memory_id
 
 
-async def read(tenant: Tenant, memory_id: str) -> pb.Memory:
-    return (await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id=memory_id))).memory
-
-
 async def retag(tenant: Tenant, memory_id: str, tags: list[str]) -> pb.Memory:
     memory = pb.Memory(memory_id=memory_id, tags=tags)
     request = pb.UpdateMemoryRequest(memory=memory, update_mask={"paths": ["tags"]})
@@ -46,7 +42,7 @@ async def test_whatever_stores_a_memory_answers_with_its_tags_in_order(tenant: T
 
     answers = [one.memory, *many.memories, *remembered.memories]
     assert [list(each.tags) for each in answers] == [TAGS] * 8
-    assert [list((await read(tenant, each.memory_id)).tags) for each in answers] == [TAGS] * 8
+    assert [list((await tenant.get_memory(each.memory_id)).tags) for each in answers] == [TAGS] * 8
 
 
 async def test_whatever_reads_a_memory_shows_its_tags_in_order(tenant: Tenant) -> None:
@@ -86,7 +82,7 @@ async def test_an_update_stores_the_new_order(tenant: Tenant, tags: list[str]) -
 
     assert (list(answer.tags), answer.revision) == (tags, 2)
     assert list(appended.tags) == [*tags, "Aardvark"]
-    assert list((await read(tenant, memory_id)).tags) == [*tags, "Aardvark"]
+    assert list((await tenant.get_memory(memory_id)).tags) == [*tags, "Aardvark"]
 
 
 async def test_another_order_alone_is_a_change_that_history_tells(tenant: Tenant) -> None:
@@ -108,7 +104,7 @@ async def test_the_same_text_with_tags_in_another_order_is_the_same_text(tenant:
     other = pb.Memory(content="the heron stood in the reeds", tags=TAGS[::-1])
     again = await tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=other))
 
-    assert again.memory.content_hash == (await read(tenant, memory_id)).content_hash
+    assert again.memory.content_hash == (await tenant.get_memory(memory_id)).content_hash
 
 
 async def test_tags_keep_their_order_in_cold_storage(tenant: Tenant) -> None:
@@ -118,7 +114,7 @@ async def test_tags_keep_their_order_in_cold_storage(tenant: Tenant) -> None:
 
     await tenant.history.UnarchiveMemories(archives_pb2.UnarchiveMemoriesRequest(archive_id=archive_id))
 
-    assert list((await read(tenant, memory_id)).tags) == TAGS
+    assert list((await tenant.get_memory(memory_id)).tags) == TAGS
 
 
 async def test_tags_keep_their_order_in_a_snapshot(tenant: Tenant) -> None:
@@ -131,7 +127,7 @@ async def test_tags_keep_their_order_in_a_snapshot(tenant: Tenant) -> None:
     )
 
     assert dict(done.counts.updated) == {"memory": 1}
-    assert list((await read(tenant, memory_id)).tags) == TAGS
+    assert list((await tenant.get_memory(memory_id)).tags) == TAGS
 
 
 async def test_tags_keep_their_order_on_the_way_to_another_tenant(tenant: Tenant, other_tenant: Tenant) -> None:
@@ -142,7 +138,7 @@ async def test_tags_keep_their_order_on_the_way_to_another_tenant(tenant: Tenant
 
     lines = [json.loads(line) for line in exported.lines.splitlines()]
     assert [line["memory"]["tags"] for line in lines if "memory" in line] == [TAGS]
-    assert list((await read(other_tenant, "m")).tags) == TAGS
+    assert list((await other_tenant.get_memory("m")).tags) == TAGS
 
 
 async def test_an_import_that_unites_puts_new_tags_after_those_that_are_there(tenant: Tenant) -> None:
@@ -151,7 +147,7 @@ async def test_an_import_that_unites_puts_new_tags_after_those_that_are_there(te
 
     await tenant.snapshots.ImportData(snapshots_pb2.ImportDataRequest(lines=line, mode=snapshots_pb2.IMPORT_MODE_MERGE))
 
-    assert list((await read(tenant, "m")).tags) == [*TAGS, "first"]
+    assert list((await tenant.get_memory("m")).tags) == [*TAGS, "first"]
 
 
 async def test_a_merge_puts_the_tags_of_the_others_after_those_of_the_first(tenant: Tenant) -> None:
@@ -179,9 +175,9 @@ async def test_tags_that_an_older_version_wrote_come_by_their_texts_and_after_th
             [(tenant.tenant_id, both, "b"), (tenant.tenant_id, both, "B"), (tenant.tenant_id, both, "a")],
         )
 
-    read_old, read_both = await read(tenant, old), await read(tenant, both)
+    read_old, read_both = await tenant.get_memory(old), await tenant.get_memory(both)
     changed = await retag(tenant, old, [*read_old.tags, "Aal"])
 
     assert list(read_old.tags) == sorted(TAGS)
     assert list(read_both.tags) == [*TAGS, "B", "a", "b"]
-    assert list((await read(tenant, old)).tags) == list(changed.tags) == [*sorted(TAGS), "Aal"]
+    assert list((await tenant.get_memory(old)).tags) == list(changed.tags) == [*sorted(TAGS), "Aal"]

@@ -5,9 +5,8 @@ from typing import Any
 
 import grpc
 import pytest
+from fix_calls import struct
 from fix_cluster import Tenant, refused
-from google.protobuf import json_format
-from google.protobuf.struct_pb2 import Struct
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -64,10 +63,6 @@ def errors(response: pb.ImportDataResponse) -> list[tuple[int, str, str]]:
 async def listed(tenant: Tenant) -> list[memory_pb2.Memory]:
     page = await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest(show_archived=True))
     return list(page.memories)
-
-
-def struct(**values: Any) -> Struct:
-    return json_format.ParseDict(values, Struct())
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)

@@ -18,7 +18,6 @@ from skein.memory.v1 import access_log_pb2 as pb
 from skein.memory.v1 import history_pb2, memory_pb2, memory_pb2_grpc
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
-from skein.tenancy.v1 import subjects_pb2
 from skein_kit.access_log.writer import DROPPED
 
 if TYPE_CHECKING:
@@ -43,13 +42,9 @@ async def remember(tenant: Tenant, **values: Any) -> str:
     return (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory.memory_id
 
 
-async def read(tenant: Tenant, memory_id: str) -> memory_pb2.Memory:
-    return (await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))).memory
-
-
 async def test_reads_writes_and_searches_of_a_memory_are_recorded_without_its_words(tenant: Tenant) -> None:
     memory_id = await remember(tenant, session_id="s1", title=SECRET)
-    await read(tenant, memory_id)
+    await tenant.get_memory(memory_id)
     await tenant.recall.Recall(recall_pb2.RecallRequest(query=SECRET))
     await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=memory_id))
 
@@ -128,18 +123,18 @@ async def test_a_memory_that_is_purged_before_its_use_is_counted_costs_no_record
 ) -> None:
     gone, stays = await remember(tenant), await remember(tenant)
     for memory_id in (gone, stays):
-        await read(tenant, memory_id)
+        await tenant.get_memory(memory_id)
     selection = memory_pb2.MemorySelection(memory_ids=[gone])
     await tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=selection))
 
     await logged_accesses(tenant, lambda found: "GetMemory" in {entry.method for entry in found}, memory_id=gone)
-    while not (await read(tenant, stays)).access_count:
+    while not (await tenant.get_memory(stays)).access_count:
         await asyncio.sleep(0.05)
 
 
 async def test_a_refused_access_is_recorded_with_its_reason(tenant: Tenant) -> None:
     with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
-        await read(tenant, str(uuid.uuid4()))
+        await tenant.get_memory(str(uuid.uuid4()))
 
     (entry,) = await logged_accesses(tenant, lambda found: len(found) == 1, failed_only=True)
 
@@ -154,7 +149,7 @@ async def test_a_name_that_cannot_be_stored_costs_no_record(tenant: Tenant) -> N
         await tenant.memory.ListMemories(
             memory_pb2.ListMemoriesRequest(filter=memory_pb2.MemoryFilter(agent_id="a\x00", session_id="s\x00"))
         )
-    await read(tenant, memory_id)
+    await tenant.get_memory(memory_id)
 
     entries = await logged_accesses(tenant, lambda found: len(found) >= 2)
 
@@ -165,7 +160,7 @@ async def test_a_name_that_cannot_be_stored_costs_no_record(tenant: Tenant) -> N
 async def test_another_tenant_s_attempt_is_in_its_own_log_alone(tenant: Tenant, other_tenant: Tenant) -> None:
     memory_id = await remember(tenant)
     with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
-        await read(other_tenant, memory_id)
+        await other_tenant.get_memory(memory_id)
 
     theirs = await logged_accesses(other_tenant, lambda found: len(found) == 1, failed_only=True)
     ours = await logged_accesses(tenant, lambda found: len(found) >= 1, memory_id=memory_id)
@@ -189,7 +184,7 @@ async def test_conversations_are_recorded_by_their_session(tenant: Tenant) -> No
 
 async def test_the_log_is_paged_and_filtered(tenant: Tenant) -> None:
     ids = [await remember(tenant) for _ in range(3)]
-    await read(tenant, ids[0])
+    await tenant.get_memory(ids[0])
     await logged_accesses(tenant, lambda memory_ids: len(memory_ids) >= 4)
 
     request = pb.ListAccessLogRequest(page_size=2, operation=pb.ACCESS_OPERATION_CREATE)
@@ -206,32 +201,25 @@ async def test_the_log_is_paged_and_filtered(tenant: Tenant) -> None:
 
 async def test_reading_and_recalling_count_as_use_and_listing_does_not(tenant: Tenant) -> None:
     memory_id = await remember(tenant)
-    await read(tenant, memory_id)
+    await tenant.get_memory(memory_id)
     await tenant.recall.Recall(recall_pb2.RecallRequest(query=SECRET))
     await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())
 
-    while (await read(tenant, memory_id)).access_count < 2:
+    while (await tenant.get_memory(memory_id)).access_count < 2:
         await asyncio.sleep(0.05)
 
-    memory = await read(tenant, memory_id)
+    memory = await tenant.get_memory(memory_id)
     assert memory.HasField("last_access_time")
     assert memory.revision == 1
 
 
-async def set_policy(tenant: Tenant, **values: Any) -> None:
-    request = subjects_pb2.UpdatePolicyRequest(
-        policy=subjects_pb2.Policy(**values), update_mask={"paths": list(values)}
-    )
-    await tenant.tenancy.UpdatePolicy(request)
-
-
 async def test_a_strict_tenant_s_access_is_there_when_its_answer_is(tenant: Tenant) -> None:
-    await set_policy(tenant, audit_strict=True)
+    await tenant.set_policy(audit_strict=True)
 
     memory_id = await remember(tenant)
-    await read(tenant, memory_id)
+    await tenant.get_memory(memory_id)
     with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
-        await read(tenant, str(uuid.uuid4()))
+        await tenant.get_memory(str(uuid.uuid4()))
     entries = (await tenant.history.ListAccessLog(pb.ListAccessLogRequest())).access_events
 
     assert [(entry.method, entry.success) for entry in entries] == [
@@ -244,7 +232,7 @@ async def test_a_strict_tenant_s_access_is_there_when_its_answer_is(tenant: Tena
 
 
 async def test_a_tenant_may_keep_the_words_of_its_searches(tenant: Tenant) -> None:
-    await set_policy(tenant, audit_query_text=True)
+    await tenant.set_policy(audit_query_text=True)
 
     await tenant.recall.Recall(recall_pb2.RecallRequest(query=SECRET))
     (entry,) = await logged_accesses(tenant, lambda found: len(found) == 1, operation=pb.ACCESS_OPERATION_SEARCH)
@@ -307,7 +295,7 @@ async def test_months_of_the_log_that_are_too_old_are_removed(memory_server: Mem
 
 
 async def test_following_a_session_and_watching_the_log_are_recorded_as_reads(tenant: Tenant) -> None:
-    await set_policy(tenant, audit_strict=True)
+    await tenant.set_policy(audit_strict=True)
     opened = session_pb2.Session(session_id="s1")
     await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=opened))
 

@@ -43,10 +43,6 @@ def going(**values: Any) -> pb.ArchiveMemoriesRequest:
     return pb.ArchiveMemoriesRequest(idle_since_time=datetime.now(UTC), **values)
 
 
-async def get(tenant: Tenant, memory_id: str) -> memory_pb2.Memory:
-    return (await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))).memory
-
-
 async def recalled(tenant: Tenant, query: str) -> list[str]:
     answer = await tenant.recall.Recall(recall_pb2.RecallRequest(query=query))
     return [hit.item_id for hit in answer.hits]
@@ -62,12 +58,12 @@ async def test_an_archived_memory_is_gone_and_comes_back_as_it_was(tenant: Tenan
     )
     change = memory_pb2.Memory(memory_id=second, content="the reeds were cut in autumn")
     await tenant.memory.UpdateMemory(memory_pb2.UpdateMemoryRequest(memory=change, update_mask={"paths": ["content"]}))
-    before = [await get(tenant, id_) for id_ in (first, second)]
+    before = [await tenant.get_memory(id_) for id_ in (first, second)]
     links = await tenant.links.ListLinks(memory_pb2.ListLinksRequest(memory_id=first))
 
     created = await tenant.history.ArchiveMemories(going(label="herons"))
     with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
-        await get(tenant, first)
+        await tenant.get_memory(first)
     gone = await recalled(tenant, "heron reeds")
     restored = await tenant.history.UnarchiveMemories(
         pb.UnarchiveMemoriesRequest(archive_id=created.archive.archive_id)
@@ -76,7 +72,7 @@ async def test_an_archived_memory_is_gone_and_comes_back_as_it_was(tenant: Tenan
     assert (created.archive.memory_count, created.archive.label, created.next_memory_id) == (2, "herons", "")
     assert gone == []
     assert (restored.unarchived_count, restored.skipped_count) == (2, 0)
-    after = [await get(tenant, id_) for id_ in (first, second)]
+    after = [await tenant.get_memory(id_) for id_ in (first, second)]
     for memory in (*before, *after):
         # They tell of reading, which goes on.
         for field in ("access_count", "last_access_time", "scores"):
@@ -95,7 +91,7 @@ async def test_recently_changed_memories_stay(tenant: Tenant) -> None:
     created = await tenant.history.ArchiveMemories(pb.ArchiveMemoriesRequest(idle_since_time=idle_since))
 
     assert not created.HasField("archive")
-    assert (await get(tenant, fresh)).memory_id == fresh
+    assert (await tenant.get_memory(fresh)).memory_id == fresh
 
 
 async def test_one_session_s_memories_can_go_by_themselves(tenant: Tenant) -> None:
@@ -105,9 +101,9 @@ async def test_one_session_s_memories_can_go_by_themselves(tenant: Tenant) -> No
     created = await tenant.history.ArchiveMemories(going(session_id="s1"))
 
     assert created.archive.memory_count == 1
-    assert (await get(tenant, stays)).memory_id == stays
+    assert (await tenant.get_memory(stays)).memory_id == stays
     with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
-        await get(tenant, gone)
+        await tenant.get_memory(gone)
 
 
 async def test_a_repeated_request_takes_and_brings_back_once(tenant: Tenant) -> None:
@@ -120,7 +116,7 @@ async def test_a_repeated_request_takes_and_brings_back_once(tenant: Tenant) -> 
 
     assert again == first
     assert back.unarchived_count == back_again.unarchived_count == 1
-    assert (await get(tenant, memory_id)).memory_id == memory_id
+    assert (await tenant.get_memory(memory_id)).memory_id == memory_id
 
 
 async def test_an_archive_that_is_none_and_a_time_to_come_are_refused(tenant: Tenant) -> None:
@@ -141,7 +137,7 @@ async def test_a_key_that_was_taken_meanwhile_stays_with_its_new_holder(tenant: 
     )
 
     assert restored.unarchived_count == 1
-    assert {(await get(tenant, id_)).content for id_ in (first, second)} == {"the first", "the second"}
+    assert {(await tenant.get_memory(id_)).content for id_ in (first, second)} == {"the first", "the second"}
 
 
 async def test_a_fact_that_comes_back_holds_its_key_for_its_subject(tenant: Tenant) -> None:

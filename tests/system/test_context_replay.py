@@ -23,7 +23,7 @@ from fix_contexts import (
     replay_context,
     replay_failures,
 )
-from fix_receipts import get_receipt, published_keys, recall_with_receipt, remember, set_policy
+from fix_receipts import get_receipt, published_keys, recall_with_receipt
 from fix_world import identity
 
 from skein.auth.v1 import auth_pb2
@@ -42,7 +42,7 @@ PURGED, ERASED, ARCHIVED = (
 
 
 async def household_of(tenant: Tenant, seed: int = 1, **policy: Any) -> Household:
-    await set_policy(tenant, **{"recall_receipts": "all", "audit_query_text": True, **policy})
+    await tenant.set_policy(**{"recall_receipts": "all", "audit_query_text": True, **policy})
     return await Household.fill(tenant, random.Random(seed), memories=20)
 
 
@@ -337,8 +337,8 @@ async def test_callers_replay_their_own_contexts_and_auditors_all(
 
 
 async def test_the_receipt_of_a_recall_has_no_context(tenant: Tenant) -> None:
-    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
-    await remember(tenant, "The kettle is red.")
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
+    await tenant.remember("The kettle is red.")
     response = await recall_with_receipt(tenant, "kettle")
 
     assert not (await get_receipt(tenant, response.receipt_id)).HasField("context")
@@ -347,8 +347,8 @@ async def test_the_receipt_of_a_recall_has_no_context(tenant: Tenant) -> None:
 
 
 async def test_a_text_of_another_packer_names_the_version(tenant: Tenant, cluster: Cluster) -> None:
-    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
-    await remember(tenant, "The kettle is red.")
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
+    await tenant.remember("The kettle is red.")
     response = await recall_with_receipt(tenant, "kettle", min_relevance=0)
     token = await identity(cluster, tenant.api_key, str(tenant.tenant_id))
     # The first one is kept, and a repeat changes nothing.

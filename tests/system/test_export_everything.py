@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pytest
+from fix_calls import struct
 from fix_cluster import Cluster, Tenant, test_environment
 from fix_command import skein
-from google.protobuf import json_format
-from google.protobuf.struct_pb2 import Struct, Value
+from google.protobuf.struct_pb2 import Value
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import blocks_pb2, curation_pb2, memory_pb2
@@ -28,10 +28,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(300)
 # What a service says of a row, which another cluster says anew.
 OF_THE_ROW = {"revision", "record_time", "created_by", "updated_by", "character_count", "version"}
-
-
-def struct(**values: Any) -> Struct:
-    return json_format.ParseDict(values, Struct())
 
 
 async def fill(tenant: Tenant) -> None:

@@ -32,11 +32,6 @@ async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
         yield connection
 
 
-async def remember(tenant: Tenant, content: str, **fields: Any) -> str:
-    request = memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content=content, **fields))
-    return (await tenant.memory.CreateMemory(request)).memory.memory_id
-
-
 async def forget(tenant: Tenant, subject_id: str) -> gateway_pb2.ForgetResponse:
     return await tenant.gateway.Forget(gateway_pb2.ForgetRequest(subject_id=subject_id))
 
@@ -83,8 +78,8 @@ async def queries(tenant: Tenant) -> list[Any]:
 async def test_a_call_that_is_recorded_after_the_erasure_loses_the_person_half_a_minute_later(
     tenant: Tenant, cluster: Cluster, connection: Connection
 ) -> None:
-    await remember(tenant, "likes tea", subject_id="ann", session_id="ann's")
-    await remember(tenant, "likes coffee", subject_id="bob", session_id="ann's")
+    await tenant.remember("likes tea", subject_id="ann", session_id="ann's")
+    await tenant.remember("likes coffee", subject_id="bob", session_id="ann's")
     for subject_id in ("ann", "bob"):
         where = memory_pb2.MemoryFilter(subject_id=subject_id)
         await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest(filter=where))
@@ -105,7 +100,7 @@ async def test_a_call_that_is_recorded_after_the_erasure_loses_the_person_half_a
 
 
 async def test_a_purge_that_is_repeated_clears_what_the_first_call_left(tenant: Tenant, connection: Connection) -> None:
-    await remember(tenant, "likes tea", subject_id="ann")
+    await tenant.remember("likes tea", subject_id="ann")
     where = memory_pb2.MemorySelection(filter=memory_pb2.MemoryFilter(subject_id="ann"))
     request = memory_pb2.PurgeMemoriesRequest(selection=where, request_id="r")
     first = await tenant.memory.PurgeMemories(request)
@@ -200,7 +195,7 @@ async def test_a_purge_of_a_persons_sessions_takes_the_person_out_of_the_access_
 
 
 async def test_the_calls_that_erase_do_not_name_the_person(tenant: Tenant) -> None:
-    await remember(tenant, "likes tea", subject_id="ann")
+    await tenant.remember("likes tea", subject_id="ann")
 
     await forget(tenant, "ann")
 
@@ -215,7 +210,7 @@ async def test_recorded_words_go_where_they_found_or_name_the_person_and_stay_el
     subject.display_name = "Ann Baker"
     renaming = subjects_pb2.UpdateSubjectRequest(subject=subject, update_mask=FieldMask(paths=["display_name"]))
     await tenant.tenancy.UpdateSubject(renaming)
-    await remember(tenant, "zanzibar is where she was born", subject_id="u-17")
+    await tenant.remember("zanzibar is where she was born", subject_id="u-17")
     await keep_words(tenant)
     queries_then = (
         "zanzibar", "what about ann miller?", "what about Ann Baker?", "and U-17", "annotations of millers", "weather",
@@ -259,7 +254,7 @@ async def test_the_key_of_the_hashes_of_searches_is_secret_and_goes_with_a_perso
 
 
 async def test_the_receipt_says_until_when_dead_copies_may_hold_the_person(tenant: Tenant) -> None:
-    await remember(tenant, "likes tea", subject_id="ann")
+    await tenant.remember("likes tea", subject_id="ann")
 
     dry = await tenant.gateway.Forget(gateway_pb2.ForgetRequest(subject_id="ann", dry_run=True))
     response = await forget(tenant, "ann")

@@ -184,17 +184,13 @@ async def source(cluster: Cluster) -> AsyncIterator[tuple[str, asyncpg.Connectio
         yield url, connection
 
 
-async def memory_of(tenant: Tenant, external_id: str) -> memory_pb2.Memory:
-    return (await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=external_id))).memory
-
-
 async def test_memories_and_messages_of_an_organization_keep_their_ids_times_and_owners(
     cluster: Cluster, tenant: Tenant, source: tuple[str, Any]
 ) -> None:
     done = await move_in(cluster, tenant, "agentmem-pg", source[0], "--realm", "acme")
 
     assert done.code == 1, done.err
-    m1, m2, m5 = [await memory_of(tenant, name) for name in ("m1", "m2", "m5")]
+    m1, m2, m5 = [await tenant.get_memory(name) for name in ("m1", "m2", "m5")]
     assert (m1.content, m1.type, m1.agent_id, m1.subject_id) == ("John likes tea", "semantic", "a1", "john")
     assert (m1.scope, m1.level) == (memory_pb2.SCOPE_USER, memory_pb2.LEVEL_STRATEGIC)
     assert m1.importance == pytest.approx(0.8)

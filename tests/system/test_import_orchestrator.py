@@ -193,10 +193,6 @@ async def source(cluster: Cluster) -> AsyncIterator[tuple[str, asyncpg.Connectio
         yield url, connection
 
 
-async def memory_of(tenant: Tenant, external_id: str) -> memory_pb2.Memory:
-    return (await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=external_id))).memory
-
-
 async def test_memories_of_an_orchestrator_are_read_through_typed_calls_with_their_ids_and_times(
     cluster: Cluster, tenant: Tenant, source: tuple[str, Any]
 ) -> None:
@@ -205,7 +201,7 @@ async def test_memories_of_an_orchestrator_are_read_through_typed_calls_with_the
     assert done.code == 1, done.err
     assert "1 to 10 became importance 0 to 1" in done.out
     assert "postgresql://" not in done.out + done.err
-    m1, m2, m7, m9 = [await memory_of(tenant, name) for name in ("m1", "m2", "m7", "m9")]
+    m1, m2, m7, m9 = [await tenant.get_memory(name) for name in ("m1", "m2", "m7", "m9")]
     assert (m1.content, m1.type, m1.importance, m1.session_id) == ("Ada takes tea at eight.", "conversation", 1.0, "s1")
     assert (sorted(m1.tags), m1.source_agent) == (["morning", "tea"], "butler")
     assert m1.create_time.ToDatetime(tzinfo=UTC) == T0.replace(tzinfo=UTC)
@@ -213,9 +209,9 @@ async def test_memories_of_an_orchestrator_are_read_through_typed_calls_with_the
     assert MessageToDict(m1.metadata) == {"mood": "calm"}
     assert (m2.importance, m2.source_agent, m2.expire_time.ToDatetime().year) == (0.0, "cook", 2999)
     assert MessageToDict(m2.metadata) == {"orchestrator": {"updated_at": "2024-03-02T08:30:00Z"}}
-    assert MessageToDict((await memory_of(tenant, "m5")).data) == {"lights": {"hall": "dim"}}
-    assert (await memory_of(tenant, "m5")).type == "user_preference"
-    assert (await memory_of(tenant, "m6")).content == "just words"
+    assert MessageToDict((await tenant.get_memory("m5")).data) == {"lights": {"hall": "dim"}}
+    assert (await tenant.get_memory("m5")).type == "user_preference"
+    assert (await tenant.get_memory("m6")).content == "just words"
     assert (m7.session_id, m7.importance) == ("", 1.0)
     assert MessageToDict(m7.metadata) == {"orchestrator": {"session_id": "gone"}}
     assert MessageToDict(m9.metadata)["orchestrator"]["content"]["kettle"] == 1
@@ -323,7 +319,7 @@ async def test_an_import_changes_nothing_in_its_source_and_waits_for_no_lock(
         done = await move_in(cluster, tenant, "orchestrator-pg", source[0])
         assert outcome(done.json, "memory") == (7, 7, 0)
 
-    assert (await memory_of(tenant, "m1")).importance == 1.0
+    assert (await tenant.get_memory("m1")).importance == 1.0
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from fix_cluster import Cluster, Tenant
-from fix_receipts import TOPICS, recall_with_receipt, remember, set_policy
+from fix_receipts import TOPICS, recall_with_receipt
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import access_log_pb2, archives_pb2, curation_pb2, memory_pb2
@@ -39,16 +39,6 @@ async def replays_alike(tenant: Tenant, response: pb.RecallResponse) -> None:
     assert replayed.identical, replayed
 
 
-async def update(tenant: Tenant, memory_id: str, **fields: Any) -> None:
-    memory = memory_pb2.Memory(memory_id=memory_id, **fields)
-    request = memory_pb2.UpdateMemoryRequest(memory=memory, update_mask={"paths": list(fields)})
-    await tenant.memory.UpdateMemory(request)
-
-
-async def delete(tenant: Tenant, memory_id: str) -> None:
-    await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=memory_id))
-
-
 async def append(tenant: Tenant, *contents: str, session_id: str = "s") -> list[str]:
     messages = [session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content=content) for content in contents]
     request = session_pb2.AppendMessagesRequest(session_id=session_id, messages=messages, create_session=True)
@@ -56,14 +46,13 @@ async def append(tenant: Tenant, *contents: str, session_id: str = "s") -> list[
 
 
 async def keep_receipts(tenant: Tenant, **values: Any) -> None:
-    await set_policy(tenant, recall_receipts="all", audit_query_text=True, **values)
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True, **values)
 
 
 async def test_answers_with_filters_replay(tenant: Tenant) -> None:
     await keep_receipts(tenant)
     ids = [
-        await remember(
-            tenant,
+        await tenant.remember(
             f"The {topic} of house {number} belongs to the mill.",
             tags=["even" if number % 2 else "odd", topic],
             subject_id=f"p{number % 3}",
@@ -95,15 +84,15 @@ async def test_answers_with_filters_replay(tenant: Tenant) -> None:
     for number, memory_id in enumerate(ids):
         match number % 4:
             case 0:
-                await update(tenant, memory_id, tags=["gone"], importance=0.9)
+                await tenant.update_memory(memory_id, tags=["gone"], importance=0.9)
             case 1:
-                await update(tenant, memory_id, subject_id="p2", content="The kettle, sold.")
+                await tenant.update_memory(memory_id, subject_id="p2", content="The kettle, sold.")
             case 2:
-                await delete(tenant, memory_id)
+                await tenant.delete_memory(memory_id)
             case _:
-                await update(tenant, memory_id, metadata={"floor": 4}, scope=memory_pb2.SCOPE_GLOBAL)
+                await tenant.update_memory(memory_id, metadata={"floor": 4}, scope=memory_pb2.SCOPE_GLOBAL)
     for topic in TOPICS:
-        await remember(tenant, f"The {topic} and the kettle.", tags=["even"], subject_id="p1", importance=0.5)
+        await tenant.remember(f"The {topic} and the kettle.", tags=["even"], subject_id="p1", importance=0.5)
 
     for response in responses:
         await replays_alike(tenant, response)
@@ -120,7 +109,7 @@ async def test_answers_of_messages_replay(tenant: Tenant) -> None:
         "Thank you, the kettle was there.",
     )
     await append(tenant, "The kettle of the harbour was stolen in May.", session_id="t")
-    await remember(tenant, "The kettle is red.")
+    await tenant.remember("The kettle is red.")
     responses = [
         await recall_with_receipt(tenant, query, min_relevance=0, kinds=kinds)
         for query in ("where is the kettle?", "what stands on the stove?")
@@ -142,13 +131,13 @@ async def test_answers_of_messages_replay(tenant: Tenant) -> None:
 
 async def test_answers_with_other_names_and_typos_replay(tenant: Tenant) -> None:
     await keep_receipts(tenant)
-    alias = await remember(tenant, "an entity", title="GHA", type="entity")
-    canonical = await remember(tenant, "an entity", title="GitHub Actions", type="entity")
+    alias = await tenant.remember("an entity", title="GHA", type="entity")
+    canonical = await tenant.remember("an entity", title="GitHub Actions", type="entity")
     request = curation_pb2.ResolveEntityRequest(alias_memory_id=alias, canonical_memory_id=canonical)
     await tenant.curation.ResolveEntity(request)
-    slow = await remember(tenant, "The workflow of GitHub Actions takes nine minutes.")
-    await remember(tenant, "GHA got slower after the upgrade.")
-    orchard = await remember(tenant, "The orchard lies behind the house.")
+    slow = await tenant.remember("The workflow of GitHub Actions takes nine minutes.")
+    await tenant.remember("GHA got slower after the upgrade.")
+    orchard = await tenant.remember("The orchard lies behind the house.")
     while True:
         named = await recall_with_receipt(tenant, "how slow is GHA?", min_relevance=0)
         if named.query_expansions:
@@ -157,14 +146,14 @@ async def test_answers_with_other_names_and_typos_replay(tenant: Tenant) -> None
     misspelt = await recall_with_receipt(tenant, "where is the orchrad?", min_relevance=0)
     assert [each.reason for each in misspelt.query_expansions] == [pb.QUERY_EXPANSION_REASON_TYPO]
 
-    other = await remember(tenant, "an entity", title="Octocat", type="entity")
+    other = await tenant.remember("an entity", title="Octocat", type="entity")
     request = curation_pb2.ResolveEntityRequest(alias_memory_id=other, canonical_memory_id=canonical)
     await tenant.curation.ResolveEntity(request)
-    await update(tenant, canonical, title="Workflows")
-    await update(tenant, slow, content="Octocat takes nine minutes.")
-    await delete(tenant, alias)
-    await update(tenant, orchard, content="It was felled.")
-    await remember(tenant, "The orchrad is written with one typo.")
+    await tenant.update_memory(canonical, title="Workflows")
+    await tenant.update_memory(slow, content="Octocat takes nine minutes.")
+    await tenant.delete_memory(alias)
+    await tenant.update_memory(orchard, content="It was felled.")
+    await tenant.remember("The orchrad is written with one typo.")
 
     await replays_alike(tenant, misspelt)
     await replays_alike(tenant, named)
@@ -173,11 +162,11 @@ async def test_answers_with_other_names_and_typos_replay(tenant: Tenant) -> None
 async def test_an_answer_replays_after_the_policy_changed(tenant: Tenant) -> None:
     await keep_receipts(tenant)
     for topic in TOPICS:
-        await remember(tenant, f"The {topic} belongs to the neighbours of the running mills.")
+        await tenant.remember(f"The {topic} belongs to the neighbours of the running mills.")
     responses = [await recall_with_receipt(tenant, "whose is the kettle of the mill?") for _ in range(2)]
 
-    await set_policy(
-        tenant, search_language="german", recall_fusion="ranks", recall_min_relevance=0.9, recall_receipts="off"
+    await tenant.set_policy(
+        search_language="german", recall_fusion="ranks", recall_min_relevance=0.9, recall_receipts="off"
     )
 
     for response in responses:
@@ -186,14 +175,14 @@ async def test_an_answer_replays_after_the_policy_changed(tenant: Tenant) -> Non
 
 async def test_an_answer_as_of_a_time_replays(tenant: Tenant) -> None:
     await keep_receipts(tenant)
-    ids = [await remember(tenant, f"The {topic} belongs to the mill.") for topic in TOPICS]
+    ids = [await tenant.remember(f"The {topic} belongs to the mill.") for topic in TOPICS]
     await recall_with_receipt(tenant, "kettle")
     then = datetime.now(UTC)
-    await update(tenant, ids[0], content="The kettle was sold to the mill.")
+    await tenant.update_memory(ids[0], content="The kettle was sold to the mill.")
     start = datetime.now(UTC)
     response = await recall_with_receipt(tenant, "the kettle of the mill", min_relevance=0, as_of_time=then)
 
-    await delete(tenant, ids[0])
+    await tenant.delete_memory(ids[0])
 
     await replays_alike(tenant, response)
     request = pb.GetRecallReceiptRequest(receipt_id=response.receipt_id)
@@ -205,7 +194,7 @@ async def test_an_answer_that_was_cut_to_the_size_of_a_response_replays(tenant: 
     await keep_receipts(tenant)
     for number in range(24):
         data = {"notes": [f"{number} {letter}" + letter * 120_000 for letter in "ab"]}
-        await remember(tenant, f"The kettle of house {number}.", data=data)
+        await tenant.remember(f"The kettle of house {number}.", data=data)
     response = await recall_with_receipt(tenant, "the kettle", min_relevance=0, limit=30)
     assert 0 < len(response.hits) < 24
 
@@ -214,9 +203,9 @@ async def test_an_answer_that_was_cut_to_the_size_of_a_response_replays(tenant: 
 
 async def test_a_replay_tells_archived_items_from_purged_ones(tenant: Tenant) -> None:
     await keep_receipts(tenant)
-    purged = await remember(tenant, "The kettle belongs to the mill.")
+    purged = await tenant.remember("The kettle belongs to the mill.")
     for topic in TOPICS[1:]:
-        await remember(tenant, f"The {topic} belongs to the mill.", session_id="old")
+        await tenant.remember(f"The {topic} belongs to the mill.", session_id="old")
     await append(tenant, "The kettle stands in the mill.", session_id="talk")
     response = await recall_with_receipt(tenant, "the kettle of the mill", min_relevance=0)
 
@@ -244,7 +233,7 @@ async def test_answers_replay_while_others_write(tenant: Tenant) -> None:
     await keep_receipts(tenant)
     chosen = random.Random(7)
     for number in range(60):
-        await remember(tenant, f"The {chosen.choice(TOPICS)} of house {number}.")
+        await tenant.remember(f"The {chosen.choice(TOPICS)} of house {number}.")
     await recall_with_receipt(tenant, "kettle")
     stop = asyncio.Event()
 
@@ -252,7 +241,7 @@ async def test_answers_replay_while_others_write(tenant: Tenant) -> None:
         random_source = random.Random(seed)
         while not stop.is_set():
             one, other = random_source.choices(TOPICS, k=2)
-            await remember(tenant, f"The {one} and the {other} of {random_source.random()}.")
+            await tenant.remember(f"The {one} and the {other} of {random_source.random()}.")
 
     writers = [asyncio.create_task(write(seed)) for seed in range(4)]
     failures = []
@@ -271,7 +260,7 @@ async def test_answers_replay_while_others_write(tenant: Tenant) -> None:
 
 async def test_the_access_log_says_which_memories_a_replay_showed(tenant: Tenant) -> None:
     await keep_receipts(tenant)
-    memory_id = await remember(tenant, "The kettle is red.")
+    memory_id = await tenant.remember("The kettle is red.")
     response = await recall_with_receipt(tenant, "kettle", min_relevance=0)
     await replay(tenant, response.receipt_id)
 
@@ -290,7 +279,7 @@ async def test_the_access_log_says_which_memories_a_replay_showed(tenant: Tenant
 async def test_hits_that_the_index_does_not_find_any_more_are_shown_and_named(tenant: Tenant, cluster: Cluster) -> None:
     await keep_receipts(tenant)
     for topic in TOPICS:
-        await remember(tenant, f"The {topic} belongs to the mill.")
+        await tenant.remember(f"The {topic} belongs to the mill.")
     response = await recall_with_receipt(tenant, "the kettle of the mill", min_relevance=0)
 
     async with cluster.superuser() as connection:
@@ -309,7 +298,7 @@ async def test_a_difference_does_not_compare_what_was_erased(tenant: Tenant) -> 
     await tenant.tenancy.CreateSubject(
         subjects_pb2.CreateSubjectRequest(subject=subjects_pb2.Subject(subject_id="anna-7", display_name="Anna Berg"))
     )
-    await remember(tenant, "The kettle is red.")
+    await tenant.remember("The kettle is red.")
     first = await recall_with_receipt(tenant, "has Anna Berg the kettle?", min_relevance=0)
     second = await recall_with_receipt(tenant, "does the kettle of Anna Berg shine?", min_relevance=0, limit=3)
     request = pb.DiffRecallRequest(receipt_id=first.receipt_id, other_receipt_id=second.receipt_id)

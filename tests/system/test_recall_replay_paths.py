@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fix_cluster import Cluster, Tenant, running_cluster, test_environment
 from fix_models import until, until_scanned
-from fix_receipts import TOPICS, recall, recall_beside_a_purged_message, recall_with_receipt, remember, set_policy
+from fix_receipts import TOPICS, recall_beside_a_purged_message, recall_with_receipt
 from fix_world import identity
 
 from skein.auth.v1 import auth_pb2_grpc, certificates_pb2
@@ -37,22 +37,22 @@ async def append(tenant: Tenant, *contents: str) -> None:
 
 
 async def test_an_answer_without_pending_vectors_replays_after_they_came(cluster: Cluster, tenant: Tenant) -> None:
-    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
     for topic in TOPICS:
-        await remember(tenant, f"The {topic} belongs to the mill.")
+        await tenant.remember(f"The {topic} belongs to the mill.")
     query = "where is the kettle of the mill?"
     response = await recall_with_receipt(tenant, query, min_relevance=0, limit=100)
     # The worker makes the vectors of a large batch, unless it happens to be there already.
     while not response.pending_embedding_count:
         await append(tenant, *(f"The {TOPICS[number % 8]} of house {number}." for number in range(100)))
-        response = await recall(tenant, query, min_relevance=0, limit=100)
+        response = await tenant.search(query, min_relevance=0, limit=100)
     without_vectors = [hit for hit in response.hits if not hit.HasField("similarity")]
 
     async def has_vectors() -> bool:
-        return not (await recall(tenant, query, limit=1)).pending_embedding_count
+        return not (await tenant.search(query, limit=1)).pending_embedding_count
 
     await until_scanned(cluster, has_vectors)
-    later = await recall(tenant, query, min_relevance=0, limit=100)
+    later = await tenant.search(query, min_relevance=0, limit=100)
     replayed = await replay(tenant, response)
 
     assert without_vectors
@@ -71,19 +71,19 @@ async def test_an_answer_that_approximate_codes_found_replays(tmp_path: Path) ->
     }
     async with running_cluster(tmp_path, environment, form="one") as cluster:
         tenant = await cluster.new_tenant()
-        await set_policy(tenant, recall_receipts="all", audit_query_text=True)
-        ids = [await remember(tenant, f"The {topic} of house {number}.") for number, topic in enumerate(TOPICS * 5)]
+        await tenant.set_policy(recall_receipts="all", audit_query_text=True)
+        ids = [await tenant.remember(f"The {topic} of house {number}.") for number, topic in enumerate(TOPICS * 5)]
         await recall_with_receipt(tenant, "the kettle of the house", min_relevance=0)
 
         async def is_approximate() -> bool:
-            return (await recall(tenant, "the kettle", min_relevance=0)).dense_path == "approximate"
+            return (await tenant.search("the kettle", min_relevance=0)).dense_path == "approximate"
 
         await until(is_approximate)
-        response = await recall(tenant, "the kettle of the house", min_relevance=0)
+        response = await tenant.search("the kettle of the house", min_relevance=0)
 
         for memory_id in ids[::3]:
             await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=memory_id))
-        await remember(tenant, "The kettle stands in the house of the kettles.")
+        await tenant.remember("The kettle stands in the house of the kettles.")
         replayed = await replay(tenant, response)
 
     assert shown(replayed.response) == shown(response)
@@ -92,9 +92,9 @@ async def test_an_answer_that_approximate_codes_found_replays(tmp_path: Path) ->
 
 
 async def test_an_answer_of_another_formula_is_shown_and_not_called_the_same(cluster: Cluster, tenant: Tenant) -> None:
-    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
     for topic in TOPICS:
-        await remember(tenant, f"The {topic} belongs to the mill.")
+        await tenant.remember(f"The {topic} belongs to the mill.")
     response = await recall_with_receipt(tenant, "the kettle of the mill", min_relevance=0)
     before = await replay(tenant, response)
     await _sign_as_formula(cluster, tenant, response.receipt_id, "scores-1999-12")
@@ -108,8 +108,8 @@ async def test_an_answer_of_another_formula_is_shown_and_not_called_the_same(clu
 
 
 async def test_a_replay_says_that_what_stood_beside_the_hits_was_purged(tenant: Tenant) -> None:
-    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
-    await remember(tenant, "The lantern hangs in the cellar.")
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
+    await tenant.remember("The lantern hangs in the cellar.")
     about_cellar = await recall_with_receipt(tenant, "the cellar", kinds=[pb.ITEM_KIND_MEMORY])
     about_attic = await recall_beside_a_purged_message(tenant)
     unaffected, affected = await replay(tenant, about_cellar), await replay(tenant, about_attic)

@@ -8,7 +8,7 @@ from fix_cluster import Tenant, running_cluster, test_environment
 from fix_command import skein
 from fix_endpoint import DIMENSIONS, EmbeddingServer
 from fix_models import EMBEDDED, WORDS, until
-from fix_receipts import TOPICS, get_receipt, recall, recall_with_receipt, remember, set_policy
+from fix_receipts import TOPICS, get_receipt, recall_with_receipt
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein_cluster import registry
@@ -39,9 +39,9 @@ def shown(response: pb.RecallResponse) -> list[tuple[str, float, str]]:
 
 
 async def remembered(tenant: Tenant) -> None:
-    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
     for topic in TOPICS:
-        await remember(tenant, f"The {topic} belongs to the neighbours of the mill.")
+        await tenant.remember(f"The {topic} belongs to the neighbours of the mill.")
 
 
 @pytest.mark.essential
@@ -52,13 +52,13 @@ async def test_an_answer_replays_after_a_restart(tmp_path: Path) -> None:
         await remembered(tenant)
         await recall_with_receipt(tenant, "kettle")
         # The last receipt waits to be stored when the cluster ends.
-        responses = [await recall(tenant, f"whose is the {topic}?", min_relevance=0) for topic in TOPICS]
+        responses = [await tenant.search(f"whose is the {topic}?", min_relevance=0) for topic in TOPICS]
 
     async with running_cluster(tmp_path / "data", environment) as cluster:
         again = Tenant(
             channel=cluster.with_key(tenant.api_key).channel, tenant_id=tenant.tenant_id, api_key=tenant.api_key
         )
-        await remember(again, "The kettle is gone.")
+        await again.remember("The kettle is gone.")
         for response in responses:
             replayed = await replay(again, response.receipt_id)
             assert shown(replayed.response) == shown(response)
@@ -85,7 +85,7 @@ async def test_an_answer_replays_with_its_model_until_the_model_is_deleted(
             assert ended.code == ExitCode.OK, ended.err
 
         async def is_of(model: str) -> bool:
-            return (await recall(tenant, "mill")).model == model
+            return (await tenant.search("mill")).model == model
 
         await models("register", WORDS, "--dimensions", str(DIMENSIONS), "--endpoint", endpoint.endpoint)
         await models("reindex", WORDS, "--wait", "--rate", "10000")
@@ -97,7 +97,7 @@ async def test_an_answer_replays_with_its_model_until_the_model_is_deleted(
 
         await models("activate", EMBEDDED)
         await until(lambda: is_of(EMBEDDED))
-        await remember(tenant, "The kettle is gone.")
+        await tenant.remember("The kettle is gone.")
         replayed = await replay(tenant, former.receipt_id)
 
         assert shown(replayed.response) == shown(former)

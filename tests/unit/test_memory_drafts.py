@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from fix_calls import stamp, struct
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -35,18 +36,6 @@ def memory_of(**fields: Any) -> Memory:
     return memory
 
 
-def struct_of(**values: Any) -> Struct:
-    struct = Struct()
-    struct.update(values)
-    return struct
-
-
-def stamp(time: datetime) -> Timestamp:
-    result = Timestamp()
-    result.FromDatetime(time)
-    return result
-
-
 def test_a_draft_fills_in_what_is_not_said() -> None:
     draft = draft_of()
 
@@ -73,7 +62,7 @@ def test_content_of_spaces_is_empty(content: str) -> None:
 
 
 def test_data_may_stand_for_content() -> None:
-    assert draft_of(content="", data=struct_of(a=1)).data == '{"a":1}'
+    assert draft_of(content="", data=struct(a=1)).data == '{"a":1}'
 
 
 def test_an_empty_object_does_not_stand_for_content() -> None:
@@ -98,9 +87,9 @@ def test_content_may_be_as_long_as_the_plan_allows_and_no_longer() -> None:
         {"external_id": "\0a"},
         {"session_id": "a\0"},
         {"tags": ["fine", "not\0fine"]},
-        {"data": struct_of(a=["\0"])},
-        {"data": struct_of(**{"a\0": 1})},
-        {"metadata": struct_of(a="\\\0")},
+        {"data": struct(a=["\0"])},
+        {"data": struct(**{"a\0": 1})},
+        {"metadata": struct(a="\\\0")},
     ],
 )
 def test_a_nul_character_is_refused_wherever_it_is(fields: dict[str, Any]) -> None:
@@ -109,12 +98,12 @@ def test_a_nul_character_is_refused_wherever_it_is(fields: dict[str, Any]) -> No
 
 
 def test_text_that_only_looks_like_an_escaped_nul_is_kept() -> None:
-    assert draft_of(data=struct_of(a="\\u0000", b="\\\\u0000")).data is not None
+    assert draft_of(data=struct(a="\\u0000", b="\\\\u0000")).data is not None
 
 
 def test_json_has_no_infinity() -> None:
     with pytest.raises(FieldInvalid):
-        draft_of(data=struct_of(a=float("inf")))
+        draft_of(data=struct(a=float("inf")))
 
 
 def test_a_source_too_long_for_an_index_is_refused() -> None:
@@ -299,11 +288,11 @@ def test_a_deleted_memory_is_as_if_it_were_not_there() -> None:
 
 def test_a_memory_on_the_wire_reads_back_as_it_was() -> None:
     memory = memory_of(
-        external_id="e", type="fact", title="T", key="k", content="c", data=struct_of(a=[1, None, {"b": "ü"}]),
+        external_id="e", type="fact", title="T", key="k", content="c", data=struct(a=[1, None, {"b": "ü"}]),
         tags=["z", "a"], source="s", source_agent="sa", agent_id="a", subject_id="u", session_id="c",
         scope=pb.SCOPE_SESSION, level=pb.LEVEL_STRATEGIC, confidence=0.25, importance=1.0,
         expire_time=stamp(NOW), archive_time=stamp(NOW), valid_from_time=stamp(NOW), valid_to_time=stamp(NOW),
-        metadata=struct_of(m=True), create_time=stamp(NOW),
+        metadata=struct(m=True), create_time=stamp(NOW),
     )  # fmt: skip
 
     assert memories_convert.draft(memories_convert.memory(memory), at=NOW, max_content=100) == memory.draft

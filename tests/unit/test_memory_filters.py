@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from fix_calls import stamp
 from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,12 +21,6 @@ from skein_memory.memories.model import MAX_AHEAD
 
 NOW = datetime(2026, 5, 17, 12, tzinfo=UTC)
 TIMES = st.datetimes(datetime(1970, 1, 1), NOW.replace(tzinfo=None), timezones=st.just(UTC))  # noqa: DTZ001 - see timezones.
-
-
-def stamp(time: datetime) -> Timestamp:
-    result = Timestamp()
-    result.FromDatetime(time)
-    return result
 
 
 def filter_of(start: datetime | None = None, end: datetime | None = None) -> Filter:
