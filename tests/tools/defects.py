@@ -28,7 +28,8 @@ TIERS = ("fast", "system")
 # A run of one tier's tests that has not ended by then hangs.
 _LIMIT_SECONDS = 1800
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?::.+?)(?: - .*)?$", re.MULTILINE)
-_TESTS_FAILED, _NO_TESTS = 1, 5
+# Of pytest: tests failed, a run was ended by the first failure, no test was chosen.
+_TESTS_FAILED, _INTERRUPTED, _NO_TESTS = 1, 2, 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +99,7 @@ class Copy:
         if code in (0, _NO_TESTS):
             return ""
         failed = _FAILED.findall(output)
-        if code != _TESTS_FAILED or not failed:
+        if code not in (_TESTS_FAILED, _INTERRUPTED) or not failed:
             raise click.ClickException(f"{defect.name}: the tests did not run:\n{output[-3000:]}")
         return next((test for test in failed if self.run([test], "-n", "0")[0] == 0), "")
 
