@@ -368,6 +368,23 @@ async def test_no_other_tenant_sees_or_decides_what_waits(tenant: Tenant, agent:
     assert len(await pending(tenant)) == 1
 
 
+async def test_what_waited_too_long_is_neither_listed_nor_decided_on(
+    cluster: Cluster, tenant: Tenant, agent: Stubs
+) -> None:
+    waiting = await agent.create_memory("the kettle sings")
+    async with cluster.superuser() as connection:
+        await connection.execute(
+            "UPDATE memory.pending_memories SET expire_time = now() WHERE tenant_id = $1", tenant.tenant_id
+        )
+
+    assert await pending(tenant) == []
+    with refused(grpc.StatusCode.NOT_FOUND, "PENDING_MEMORY_NOT_FOUND"):
+        await approve(tenant, waiting.memory_id)
+    with refused(grpc.StatusCode.NOT_FOUND, "PENDING_MEMORY_NOT_FOUND"):
+        await refuse(tenant, waiting.memory_id)
+    assert await tenant.list_memories() == []
+
+
 async def test_each_step_is_an_event_that_webhooks_may_choose(cluster: Cluster, tenant: Tenant, agent: Stubs) -> None:
     kinds = ("memory_pending", "memory_approved", "memory_refused", "memory_pending_expired")
     webhook = webhooks_pb2.Webhook(display_name="w", event_types=kinds, webhook_url="https://hooks.invalid/")

@@ -141,7 +141,9 @@ async def test_a_page_of_long_memories_ends_before_it_is_too_large(tenant: Tenan
     page = await tenant.memory.ListMemories(pb.ListMemoriesRequest(page_size=1000))
 
     assert page.ByteSize() < 4 * 1024 * 1024
-    assert sum(len(read) for read in await pages(tenant, pb.ListMemoriesRequest(page_size=1000))) == 60
+    # Pages that end early for their size skip nothing, whether more rows follow within the page or beyond it.
+    for size in (1000, 50):
+        assert sum(len(read) for read in await pages(tenant, pb.ListMemoriesRequest(page_size=size))) == 60
 
 
 async def test_a_page_token_belongs_to_its_list(tenant: Tenant, other_tenant: Tenant) -> None:

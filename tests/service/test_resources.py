@@ -199,6 +199,17 @@ async def test_a_repeated_request_makes_one(resource: Resource, cluster: Cluster
         await resource.create_of(caller, {**fields, resource.change[0]: "something else"}, request_id=request_id)
 
 
+@OF_TENANTS
+async def test_a_request_id_is_its_callers_own(resource: Resource, cluster: Cluster, tenant: Tenant) -> None:
+    key = await tenant.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="another"))
+    another, request_id = cluster.with_key(key.secret), uuid.uuid4().hex
+
+    first = await resource.create(tenant, request_id=request_id)
+    second = await resource.create(another, request_id=request_id)
+
+    assert resource.id_of(second) != resource.id_of(first)
+
+
 @EVERY
 async def test_each_page_goes_on_where_the_one_before_ended(
     resource: Resource, cluster: Cluster, tenant: Tenant

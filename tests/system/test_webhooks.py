@@ -403,9 +403,11 @@ async def test_a_dead_delivery_can_be_had_again(deployment: Deployment, receiver
 
     async with deployment.history() as history:
         await history.RetryWebhookDelivery(pb.RetryWebhookDeliveryRequest(delivery_id=dead.delivery_id))
+    (waiting,) = await deployment.deliveries(created.webhook.webhook_id)
     answer = await deployment.deliver()
 
     assert (dead.state, dead.attempt_count) == (pb.DELIVERY_STATE_FAILED, 12)
+    assert (waiting.state, waiting.attempt_count) == (pb.DELIVERY_STATE_PENDING, 0)
     assert answer.delivered_count == 1
 
 

@@ -59,6 +59,22 @@ def test_items_that_were_granted_and_not_used_are_free_again() -> None:
     assert again.count == 7
 
 
+def test_a_failed_batch_gives_back_its_items_and_their_cost() -> None:
+    grant, limited = job(rate=1.0, ceiling=100).grant(8, START, item_cost=10)
+
+    released = limited.release(grant, START)
+
+    assert (limited.cost_of_day(START), released.cost_of_day(START)) == (80, 0)
+    assert released.grant(10, START, item_cost=10)[0].count == 10
+
+
+def test_a_batch_of_yesterday_that_fails_gives_back_nothing_of_today() -> None:
+    grant, limited = job(ceiling=100).grant(8, START, item_cost=10)
+    _, today = limited.grant(3, MIDNIGHT, item_cost=10)
+
+    assert today.release(grant, MIDNIGHT).cost_of_day(MIDNIGHT) == 30
+
+
 def test_a_batch_larger_than_its_grant_makes_later_ones_wait() -> None:
     grant, limited = job(rate=1.0).grant(10, START)
     settled = limited.settle(grant, Progress(done_count=30, has_more=True), START)

@@ -63,6 +63,8 @@ class Grant:
     is_reserved: bool = False
     # The job before the batch; None: it has never run and has no limits.
     job: Job | None = None
+    # Midnight (UTC) of the day whose ceiling the cost was taken from; None: nothing was reserved.
+    day_time: datetime | None = None
 
     def rest(self, *, has_more: bool) -> float:
         """Return the seconds after which the caller asks again for what is left; 0: at once, or nothing is left."""
@@ -187,6 +189,7 @@ class Job:
             state=JobState.CEILING_REACHED if state is JobState.CEILING_REACHED else JobState.RUNNING,
             is_reserved=True,
             job=self,
+            day_time=job.day_time,
         )
         return grant, replace(job, tokens=job.tokens - granted, day_cost=job.day_cost + granted * item_cost)
 
@@ -196,7 +199,7 @@ class Job:
         if not grant.is_reserved:
             return job
         # Reserved on the day before: nothing of today is given back.
-        refund = grant.count * grant.item_cost if self.day_time == job.day_time else 0
+        refund = grant.count * grant.item_cost if grant.day_time == job.day_time else 0
         return replace(job, tokens=job.tokens + grant.count, day_cost=max(0, job.day_cost - refund))
 
     def settle(self, grant: Grant, progress: Progress, at: datetime) -> Job:

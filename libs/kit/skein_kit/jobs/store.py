@@ -105,7 +105,7 @@ class JobStore:
         """Record what a client did with items that earlier calls granted; those stay taken from the limits."""
         ITEMS.labels(kind).inc(progress.done_count)
         job = await lock_job(tx, tenant_id, kind)
-        grant = Grant(kind=kind, count=progress.done_count, job=job, is_reserved=job.is_limited)
+        grant = Grant(kind=kind, count=progress.done_count, job=job, is_reserved=job.is_limited, day_time=job.day_time)
         await _update(tx, tenant_id, job.settle(grant, progress, now()))
 
     async def settle(self, tenant_id: UUID, grant: Grant, progress: Progress) -> None:
