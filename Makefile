@@ -15,6 +15,8 @@ SKEIN := .venv/bin/skein
 TESTS ?= tests
 # Three keep two cores busy. More take as long, and on a slow machine deadlines pass that a test believes to be far off.
 WORKERS ?= 3
+# Tests of the system tier wait for processes most of the time.
+SYSTEM_WORKERS := 4
 # Each worker takes files that follow one another, so that what a file needs is started once, and helps the others at the end.
 SHARED := --dist worksteal
 # Each of these takes whole files: what a file of tests/edge builds is built once.
@@ -62,7 +64,7 @@ endif
 
 .PHONY: test-system
 test-system: .venv/ready ## Run the tests that start, kill, flood or restore processes, and the long ones (SAMPLE=1: one of each area)
-	@$(PYTHON) -m pytest -n $(WORKERS) $(SHARED) -m "system $(SAMPLED)" tests --ignore=tests/edge
+	@$(PYTHON) -m pytest -n $(SYSTEM_WORKERS) $(SHARED) -m "system $(SAMPLED)" tests --ignore=tests/edge
 ifndef SAMPLE
 	@$(PYTHON) -m pytest -n $(WORKERS) $(SHARED) $(BOTH_FORMS_FAST)
 	@echo "What passes between services against a process for each:"

@@ -99,6 +99,7 @@ async def test_a_call_that_is_recorded_after_the_erasure_loses_the_person_half_a
     assert await connection.fetchval("SELECT count(*) FROM memory.erasures WHERE tenant_id = $1", tenant.tenant_id) == 0
 
 
+@pytest.mark.system
 async def test_a_purge_that_is_repeated_clears_what_the_first_call_left(tenant: Tenant, connection: Connection) -> None:
     await tenant.remember("likes tea", subject_id="ann")
     where = memory_pb2.MemorySelection(filter=memory_pb2.MemoryFilter(subject_id="ann"))
@@ -133,6 +134,7 @@ async def recorded(connection: Connection, tenant: Tenant, method: str) -> list[
     return [(row["subject_id"], row["session_id"]) for row in rows]
 
 
+@pytest.mark.system
 async def test_a_purged_session_leaves_what_is_recorded_of_other_people_under_its_name(
     tenant: Tenant, connection: Connection
 ) -> None:
@@ -151,6 +153,7 @@ async def test_a_purged_session_leaves_what_is_recorded_of_other_people_under_it
     assert await recorded(connection, tenant, "ListMemories") == [(None, None), ("bob", "chat")]
 
 
+@pytest.mark.system
 async def test_a_call_that_is_recorded_after_its_session_was_purged_loses_person_and_session(
     tenant: Tenant, cluster: Cluster, connection: Connection
 ) -> None:
@@ -170,6 +173,7 @@ async def test_a_call_that_is_recorded_after_its_session_was_purged_loses_person
     assert await recorded(connection, tenant, "CreateSession") == [(None, None), ("ann", "other")]
 
 
+@pytest.mark.system
 async def test_a_purge_of_a_persons_sessions_takes_the_person_out_of_the_access_log(
     tenant: Tenant, cluster: Cluster, connection: Connection
 ) -> None:
@@ -194,6 +198,7 @@ async def test_a_purge_of_a_persons_sessions_takes_the_person_out_of_the_access_
     assert await recorded(connection, tenant, "ListSessions") == [(None, None), ("bob", None)]
 
 
+@pytest.mark.system
 async def test_the_calls_that_erase_do_not_name_the_person(tenant: Tenant) -> None:
     await tenant.remember("likes tea", subject_id="ann")
 
@@ -224,6 +229,7 @@ async def test_recorded_words_go_where_they_found_or_name_the_person_and_stay_el
     assert await queries(tenant) == ["weather", "annotations of millers", *[None] * 5]
 
 
+@pytest.mark.system
 async def test_the_key_of_the_hashes_of_searches_is_secret_and_goes_with_a_person(
     tenant: Tenant, connection: Connection
 ) -> None:

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import grpc
+import pytest
 from fix_cluster import Cluster, Tenant, refused
 from fix_memory import MemoryServer
 from google.protobuf import json_format
@@ -61,6 +62,7 @@ async def test_reads_writes_and_searches_of_a_memory_are_recorded_without_its_wo
     assert SECRET not in str(entries)
 
 
+@pytest.mark.system
 async def test_the_log_names_the_verified_agent_and_apart_from_it_what_the_caller_claims(
     cluster: Cluster, tenant: Tenant
 ) -> None:
@@ -89,6 +91,7 @@ async def test_the_log_names_the_verified_agent_and_apart_from_it_what_the_calle
     assert {entry.session_id for entry in entries} == {""}
 
 
+@pytest.mark.system
 async def test_the_log_is_filtered_by_agent_and_by_each_claim(cluster: Cluster, tenant: Tenant) -> None:
     memory_id = await remember(tenant, agent_id="cook", session_id="kitchen")
     for claims in ({"skein-agent-id": "maid"}, {"skein-session-id": "pantry"}):
@@ -108,6 +111,7 @@ async def test_the_log_is_filtered_by_agent_and_by_each_claim(cluster: Cluster, 
     assert methods(of_cook.access_events) == methods(of_kitchen.access_events) == []
 
 
+@pytest.mark.system
 async def test_a_claim_that_is_too_long_is_not_recorded_and_costs_no_record(cluster: Cluster, tenant: Tenant) -> None:
     memory_id = await remember(tenant)
     claiming = cluster.with_key(tenant.api_key, **{"skein-agent-id": "x" * 256, "skein-session-id": "pantry"})
@@ -118,6 +122,7 @@ async def test_a_claim_that_is_too_long_is_not_recorded_and_costs_no_record(clus
     assert (entries[0].claimed_agent_id, entries[0].claimed_session_id) == ("", "pantry")
 
 
+@pytest.mark.system
 async def test_a_memory_that_is_purged_before_its_use_is_counted_costs_no_record_and_no_other_count(
     tenant: Tenant,
 ) -> None:
@@ -132,6 +137,7 @@ async def test_a_memory_that_is_purged_before_its_use_is_counted_costs_no_record
         await asyncio.sleep(0.05)
 
 
+@pytest.mark.system
 async def test_a_refused_access_is_recorded_with_its_reason(tenant: Tenant) -> None:
     with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
         await tenant.get_memory(str(uuid.uuid4()))
@@ -141,6 +147,7 @@ async def test_a_refused_access_is_recorded_with_its_reason(tenant: Tenant) -> N
     assert (entry.method, entry.success, entry.error_reason) == ("GetMemory", False, "MEMORY_NOT_FOUND")
 
 
+@pytest.mark.system
 async def test_a_name_that_cannot_be_stored_costs_no_record(tenant: Tenant) -> None:
     memory_id = await remember(tenant)
     with contextlib.suppress(grpc.aio.AioRpcError):
@@ -157,6 +164,7 @@ async def test_a_name_that_cannot_be_stored_costs_no_record(tenant: Tenant) -> N
     assert {"CreateMemory", "GetMemory"} <= {entry.method for entry in entries}
 
 
+@pytest.mark.system
 async def test_another_tenant_s_attempt_is_in_its_own_log_alone(tenant: Tenant, other_tenant: Tenant) -> None:
     memory_id = await remember(tenant)
     with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
@@ -169,6 +177,7 @@ async def test_another_tenant_s_attempt_is_in_its_own_log_alone(tenant: Tenant, 
     assert [entry.method for entry in ours] == ["CreateMemory"]
 
 
+@pytest.mark.system
 async def test_conversations_are_recorded_by_their_session(tenant: Tenant) -> None:
     message = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content=SECRET)
     await tenant.sessions.AppendMessages(
@@ -182,6 +191,7 @@ async def test_conversations_are_recorded_by_their_session(tenant: Tenant) -> No
     assert SECRET not in str(entries)
 
 
+@pytest.mark.system
 async def test_the_log_is_paged_and_filtered(tenant: Tenant) -> None:
     ids = [await remember(tenant) for _ in range(3)]
     await tenant.get_memory(ids[0])
@@ -199,6 +209,7 @@ async def test_the_log_is_paged_and_filtered(tenant: Tenant) -> None:
         await tenant.history.ListAccessLog(request)
 
 
+@pytest.mark.system
 async def test_reading_and_recalling_count_as_use_and_listing_does_not(tenant: Tenant) -> None:
     memory_id = await remember(tenant)
     await tenant.get_memory(memory_id)
@@ -231,6 +242,7 @@ async def test_a_strict_tenant_s_access_is_there_when_its_answer_is(tenant: Tena
     assert entries[0].error_reason == "MEMORY_NOT_FOUND"
 
 
+@pytest.mark.system
 async def test_a_tenant_may_keep_the_words_of_its_searches(tenant: Tenant) -> None:
     await tenant.set_policy(audit_query_text=True)
 
@@ -314,6 +326,7 @@ async def test_following_a_session_and_watching_the_log_are_recorded_as_reads(te
     ]
 
 
+@pytest.mark.system
 async def test_a_stream_is_recorded_soon_where_it_need_not_be_at_once(tenant: Tenant) -> None:
     async with _first(tenant.history.StreamChanges(history_pb2.StreamChangesRequest())):
         (entry,) = await logged_accesses(tenant, lambda found: len(found) == 1)

@@ -331,6 +331,7 @@ async def test_a_delivery_that_was_cut_off_is_tried_again(deployment: Deployment
     assert (delivery.state, delivery.attempt_count) == (pb.DELIVERY_STATE_DELIVERED, 2)
 
 
+@pytest.mark.system
 async def test_a_worker_that_comes_too_late_takes_nothing_back(deployment: Deployment, receiver: Receiver) -> None:
     created = await deployment.create_webhook(event_types=["memory_created"])
     await deployment.remember()
@@ -348,6 +349,7 @@ async def test_a_worker_that_comes_too_late_takes_nothing_back(deployment: Deplo
     assert len(receiver.received) == 2
 
 
+@pytest.mark.system
 async def test_a_receiver_that_hangs_takes_nothing_back(
     deployment: Deployment, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from fix_cluster import Cluster, Tenant
 from fix_receipts import TOPICS, recall_with_receipt
 
@@ -49,6 +50,7 @@ async def keep_receipts(tenant: Tenant, **values: Any) -> None:
     await tenant.set_policy(recall_receipts="all", audit_query_text=True, **values)
 
 
+@pytest.mark.system
 async def test_answers_with_filters_replay(tenant: Tenant) -> None:
     await keep_receipts(tenant)
     ids = [
@@ -98,6 +100,7 @@ async def test_answers_with_filters_replay(tenant: Tenant) -> None:
         await replays_alike(tenant, response)
 
 
+@pytest.mark.system
 async def test_answers_of_messages_replay(tenant: Tenant) -> None:
     await keep_receipts(tenant)
     ids = await append(
@@ -190,6 +193,7 @@ async def test_an_answer_as_of_a_time_replays(tenant: Tenant) -> None:
     assert receipt.create_time.ToDatetime(UTC) >= start - timedelta(milliseconds=1)
 
 
+@pytest.mark.system
 async def test_an_answer_that_was_cut_to_the_size_of_a_response_replays(tenant: Tenant) -> None:
     await keep_receipts(tenant)
     for number in range(24):
@@ -229,6 +233,7 @@ async def test_a_replay_tells_archived_items_from_purged_ones(tenant: Tenant) ->
     assert not replayed.identical
 
 
+@pytest.mark.system
 async def test_answers_replay_while_others_write(tenant: Tenant) -> None:
     await keep_receipts(tenant)
     chosen = random.Random(7)

@@ -233,6 +233,7 @@ async def test_a_deleted_tenant_leaves_no_row_in_any_table(
     assert reported == before
 
 
+@pytest.mark.system
 async def test_a_deletion_ends_in_a_certificate_that_outlives_the_tenant(
     cluster: Cluster, tenant: Tenant, connection: Connection
 ) -> None:
@@ -261,6 +262,7 @@ async def test_a_deletion_ends_in_a_certificate_that_outlives_the_tenant(
     assert statement["remains"]["log_position"] != "unknown"
 
 
+@pytest.mark.system
 async def test_a_certificate_that_failed_does_not_stop_the_purge_and_is_issued_by_a_later_round(
     cluster: Cluster, tenant: Tenant, connection: Connection
 ) -> None:
@@ -282,6 +284,7 @@ async def test_a_certificate_that_failed_does_not_stop_the_purge_and_is_issued_b
     assert await connection.fetchval(query, tenant.tenant_id) is True
 
 
+@pytest.mark.system
 @pytest.mark.essential
 async def test_a_deletion_that_was_interrupted_goes_on(
     cluster: Cluster, tenant: Tenant, connection: Connection
@@ -318,6 +321,7 @@ async def test_a_deletion_that_was_interrupted_goes_on(
     }
 
 
+@pytest.mark.system
 async def test_a_batch_that_waited_for_another_workers_batch_is_not_taken_for_the_end(
     cluster: Cluster, tenant: Tenant, connection: Connection
 ) -> None:
@@ -351,6 +355,7 @@ async def test_a_batch_that_waited_for_another_workers_batch_is_not_taken_for_th
     assert (dict(answer.deleted_counts), answer.more) == ({"memory.memories": 2}, True)
 
 
+@pytest.mark.system
 async def test_former_rows_of_a_write_in_flight_go_with_the_tenant(
     cluster: Cluster, tenant: Tenant, connection: Connection
 ) -> None:
@@ -401,6 +406,7 @@ async def test_the_report_of_a_finished_deletion_takes_what_a_second_worker_remo
     assert report.deleted_counts["tenancy.tenants"] == 1
 
 
+@pytest.mark.system
 async def test_a_tenant_within_its_grace_is_closed_and_comes_back_whole(
     cluster: Cluster, tenant: Tenant, connection: Connection
 ) -> None:

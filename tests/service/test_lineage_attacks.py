@@ -50,6 +50,7 @@ async def test_a_chain_that_grows_from_below_ends_and_stops_no_rating(cluster: C
     assert not (await lineage(tenant, chain[0])).truncated
 
 
+@pytest.mark.system
 async def test_a_merge_makes_no_chain_longer_than_is_followed(cluster: Cluster, tenant: Tenant) -> None:
     chain = [await create(tenant, "Link 0.", source="parrot")]
     for number in range(1, 32):
@@ -190,6 +191,7 @@ async def test_an_agent_that_is_not_rated_gains_nothing_by_names(cluster: Cluste
     assert known == pytest.approx([1 - 0.5 * 0.2 * 0.2, 0.9])
 
 
+@pytest.mark.system
 async def test_wide_chains_hide_no_memory_that_derives_from_a_source(tenant: Tenant) -> None:
     first = await create(tenant, "First.", source="parrot")
     parts = await batch(tenant, [memory_pb2.Memory(content=f"Part {number}.") for number in range(2100)])

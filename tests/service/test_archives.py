@@ -228,6 +228,7 @@ async def test_a_purge_from_cold_storage_takes_data_with_any_numbers(deployment:
     assert deployment.files == []
 
 
+@pytest.mark.system
 async def test_purges_at_the_same_time_from_one_archive_all_reach_it(deployment: Deployment) -> None:
     async with deployment.memory() as memory, deployment.history() as history:
         going_for_good = [await old(memory, f"number {number}") for number in range(6)]
@@ -323,6 +324,7 @@ async def test_the_worker_archives_what_the_tenant_s_rule_says(deployment: Deplo
     assert [one.content for one in response.memories] == ["of today"]
 
 
+@pytest.mark.system
 async def test_a_low_rate_makes_full_archives(deployment: Deployment) -> None:
     await deployment.rule(archive_days=30)
     async with deployment.memory() as memory, deployment.internal() as internal:

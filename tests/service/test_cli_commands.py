@@ -332,6 +332,7 @@ async def test_an_unencodable_character_does_not_end_a_command(environment: dict
     assert result.json["memory"]["content"] == "Grüße an Zoë: 茶"
 
 
+@pytest.mark.system
 async def test_an_import_repeated_writes_nothing_twice(environment: dict[str, str], tmp_path: Path) -> None:
     path = seeded(tmp_path / "household.jsonl")
 
@@ -346,6 +347,7 @@ async def test_an_import_repeated_writes_nothing_twice(environment: dict[str, st
     assert sequences == list(range(1, len(sequences) + 1))
 
 
+@pytest.mark.system
 async def test_an_import_that_was_cut_off_is_completed_by_repeating_it(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -359,6 +361,7 @@ async def test_an_import_that_was_cut_off_is_completed_by_repeating_it(
     assert repeated.json["written"]["message"] == repeated.json["read"]["message"] - 9
 
 
+@pytest.mark.system
 async def test_an_export_imported_elsewhere_exports_the_same(
     cluster: Cluster, environment: dict[str, str], tmp_path: Path
 ) -> None:
