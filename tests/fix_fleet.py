@@ -10,7 +10,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -34,7 +34,7 @@ from skein_pc2.settings import setting_of
 
 if TYPE_CHECKING:
     import uuid
-    from collections.abc import AsyncIterator, Iterable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 
 
 HOST = "127.0.0.1"
@@ -221,7 +221,8 @@ class Fleet:
         return own | {f"SKEIN_{name.upper()}_ADDRESS": _target(self.ports, name) for name in others}
 
     async def new_tenant(self, name: str) -> Tenant:
-        """Make a tenant and a key for it."""
+        """Make a tenant and a key for it, once calls are answered again after what the last test did."""
+        await until_answered(lambda: self.operator.tenancy.ListTenants(tenancy_pb2.ListTenantsRequest()))
         organization = await self.operator.tenancy.CreateOrganization(
             tenancy_pb2.CreateOrganizationRequest(organization=tenancy_pb2.Organization(display_name=name))
         )
@@ -253,6 +254,15 @@ class Fleet:
         async with self.superuser() as connection, asyncio.timeout(120):
             while await connection.fetchval(_LOCKED) < count:
                 await asyncio.sleep(0.01)
+
+
+async def until_answered(ask: Callable[[], Awaitable[Any]]) -> Any:
+    """Wait until a call is answered, and return the answer: channels look again after a moment."""
+    async with asyncio.timeout(_STOP_SECONDS):
+        while True:
+            with suppress(aio.AioRpcError):
+                return await ask()
+            await asyncio.sleep(0.05)
 
 
 def _target(ports: Mapping[str, str], service: str) -> str:

@@ -16,7 +16,7 @@ import pytest
 import zmq
 import zmq.asyncio
 from fix_cluster import Tenant, fault_of, test_environment
-from fix_fleet import HOST, PATIENT, PATIENT_SECONDS, REPLICATED, Fleet, running_fleet
+from fix_fleet import HOST, PATIENT, PATIENT_SECONDS, REPLICATED, Fleet, running_fleet, until_answered
 from fix_fleet_load import Load
 from fix_models import SCAN_NOW
 from fix_pc2 import Assistant
@@ -309,15 +309,6 @@ async def test_a_stream_ends_with_a_status_to_resume_at(rolled: Rolled) -> None:
 async def test_streams_of_the_client_go_on_through_it_all_without_a_gap_or_a_repetition(rolled: Rolled) -> None:
     assert rolled.followed == list(range(1, len(rolled.followed) + 1))
     assert len(rolled.changed) == len({*rolled.changed})
-
-
-async def until_answered(ask: Callable[[], Awaitable[Any]]) -> Any:
-    """Wait until a call is answered, and return the answer: channels look again after a moment."""
-    async with asyncio.timeout(120):
-        while True:
-            await asyncio.sleep(0.05)
-            with contextlib.suppress(aio.AioRpcError):
-                return await ask()
 
 
 @pytest.fixture(scope="module")
