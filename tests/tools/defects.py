@@ -1,8 +1,8 @@
 """`python tests/tools/defects.py`: plants each defect of defects.toml and says which tier of the tests finds it.
 
-Each is planted in a copy of the committed tree. The tests that the change touches run there until one fails; that test
-must pass once the defect is taken back, so an unreliable test finds nothing. What no touched test finds is put to the
-whole tier with --whole.
+Each is planted in a copy of the committed tree. The test files that it names run there until one fails; that test must
+pass once the defect is taken back, so an unreliable test finds nothing. What they do not find is put to the whole tier
+with --whole.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Copy:
 @click.command()
 @click.option("--tier", type=click.Choice([*TIERS, "each"]), default="each", show_default=True)
 @click.option("--only", default="", help="A part of the names of the defects to plant.")
-@click.option("--whole", is_flag=True, help="Put to the whole tier what no touched test finds.")
+@click.option("--whole", is_flag=True, help="Put to the whole tier what the named test files do not find.")
 @click.option("--workers", default=2, show_default=True)
 def main(tier: str, only: str, whole: bool, workers: int) -> None:  # noqa: FBT001 - click passes it by name.
     """Plant each defect and print a row of the table of findings; fails when one is not found."""
@@ -128,11 +128,9 @@ def _find(copy: Copy, defect: Defect, tiers: tuple[str, ...], *, whole: bool) ->
     """Print which test finds a defect, and return its tier."""
     began = time.monotonic()
     for tier in tiers:
-        touched = changed.touched([defect.file], tier)
-        first = [test for test in changed.tests_of(tier) if Path(test).name in defect.expect.split()]
-        rest = [test for test in touched if test not in first]
+        named = [test for test in changed.tests_of(tier) if Path(test).name in defect.expect.split()]
         everything = [f"tests/{folder}" for folder in changed.TIERS[tier]] if whole else []
-        for tests in filter(None, (first, rest, everything)):
+        for tests in filter(None, (named, everything)):
             if test := copy.finder(tests, defect):
                 seconds = time.monotonic() - began
                 click.echo(f"{defect.area:12} {defect.name:66} {tier:6} {seconds:4.0f} s  {test}")
