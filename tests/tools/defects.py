@@ -18,13 +18,12 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-import changed
 import click
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = Path(__file__).parent / "defects.toml"
-# In this order the tiers are asked.
-TIERS = ("fast", "system")
+# In this order the tiers are asked: their tests, as pytest chooses them.
+TIERS = {"fast": "not system and not edge", "system": "system"}
 # A run of one tier's tests that has not ended by then hangs.
 _LIMIT_SECONDS = 1800
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?::.+?)(?: - .*)?$", re.MULTILINE)
@@ -89,11 +88,11 @@ class Copy:
         )  # fmt: skip
         return done.returncode, done.stdout + done.stderr
 
-    def finder(self, tests: list[str], defect: Defect) -> str:
-        """Return the first test that fails with the defect and passes without it; "" if none does."""
+    def finder(self, tests: list[str], tier: str, defect: Defect) -> str:
+        """Return a tier's first test that fails with the defect and passes without it; "" if none does."""
         defect.plant(self.folder)
         try:
-            code, output = self.run(tests, "-x")
+            code, output = self.run(tests, "-x", "-m", TIERS[tier])
         finally:
             self.restore()
         if code in (0, _NO_TESTS):
@@ -112,7 +111,7 @@ class Copy:
 def main(tier: str, only: str, whole: bool, workers: int) -> None:  # noqa: FBT001 - click passes it by name.
     """Plant each defect and print a row of the table of findings; fails when one is not found."""
     defects = [Defect(**each) for each in tomllib.loads(FILE.read_text("utf-8"))["defect"] if only in each["name"]]
-    tiers = TIERS if tier == "each" else (tier,)
+    tiers = [*TIERS] if tier == "each" else [tier]
     folder = Path(tempfile.mkdtemp(prefix="skein-defects-"))
     try:
         copy = Copy.make(folder / "copy", workers)
@@ -124,14 +123,15 @@ def main(tier: str, only: str, whole: bool, workers: int) -> None:  # noqa: FBT0
     sys.exit(found.count("") > 0)
 
 
-def _find(copy: Copy, defect: Defect, tiers: tuple[str, ...], *, whole: bool) -> str:
+def _find(copy: Copy, defect: Defect, tiers: list[str], *, whole: bool) -> str:
     """Print which test finds a defect, and return its tier."""
     began = time.monotonic()
     for tier in tiers:
-        named = [test for test in changed.tests_of(tier) if Path(test).name in defect.expect.split()]
-        everything = [f"tests/{folder}" for folder in changed.TIERS[tier]] if whole else []
-        for tests in filter(None, (named, everything)):
-            if test := copy.finder(tests, defect):
+        named = [
+            str(path.relative_to(ROOT)) for path in ROOT.glob("tests/*/*.py") if path.name in defect.expect.split()
+        ]
+        for tests in filter(None, (named, ["tests"] if whole else [])):
+            if test := copy.finder(tests, tier, defect):
                 seconds = time.monotonic() - began
                 click.echo(f"{defect.area:12} {defect.name:66} {tier:6} {seconds:4.0f} s  {test}")
                 return tier
