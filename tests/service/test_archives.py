@@ -280,7 +280,7 @@ async def test_a_damaged_file_is_reported_and_the_archive_stays(deployment: Depl
         created = await history.ArchiveMemories(going())
         (file,) = deployment.files
         whole = file.read_bytes()
-        file.write_bytes(whole[:-9] + b"not what w")
+        file.write_bytes(whole[:-9] + b"not what ")
         restore = pb.UnarchiveMemoriesRequest(archive_id=created.archive.archive_id)
         with refused(grpc.StatusCode.DATA_LOSS, "ARCHIVE_DAMAGED"):
             await history.UnarchiveMemories(restore)

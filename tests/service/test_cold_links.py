@@ -62,6 +62,20 @@ async def test_a_link_between_two_archives_comes_back_with_the_second(tenant: Te
     assert (between, await links_used(tenant)) == (0, 1)
 
 
+@pytest.mark.parametrize("archived", [0, 1])
+async def test_a_link_comes_back_with_whichever_of_its_memories_was_archived(tenant: Tenant, archived: int) -> None:
+    ends = await old(tenant, "the heron", "a"), await old(tenant, "the reeds", "b")
+    made = await link(tenant, *ends)
+
+    archive_id = await archive(tenant, "ab"[archived])
+    meanwhile = await tenant.list_links(ends[1 - archived])
+    await restore(tenant, archive_id)
+
+    assert meanwhile == []
+    assert await tenant.list_links(ends[0]) == [made]
+    assert await tenant.list_links(ends[1]) == [made]
+
+
 async def test_a_link_that_waits_goes_to_cold_storage_with_its_memory_again(tenant: Tenant) -> None:
     first, second = await old(tenant, "the heron", "a"), await old(tenant, "the reeds", "b")
     made = await link(tenant, first, second)

@@ -289,3 +289,21 @@ async def test_an_emptied_answer_keeps_no_hash_of_its_request(tenant: Tenant, co
     assert row is not None
     assert tuple(row) == (b"", b"")
     assert await tenant.memory.CreateMemory(request) == memory_pb2.CreateMemoryResponse()
+
+
+async def test_a_purged_session_leaves_what_was_done_for_others_under_its_name(
+    cluster: Cluster, tenant: Tenant
+) -> None:
+    await tenant.create_session("hers", subject_id="ann")
+    await tenant.remember("likes coffee", subject_id="bob")
+    claiming = cluster.with_key(tenant.api_key, **{"skein-session-id": "hers"})
+    for subject_id in ("ann", "bob"):
+        await claiming.memory.ListMemories(
+            memory_pb2.ListMemoriesRequest(filter=memory_pb2.MemoryFilter(subject_id=subject_id))
+        )
+    await accesses(tenant, "ListMemories", 2)
+
+    await tenant.sessions.PurgeSession(states_pb2.PurgeSessionRequest(session_id="hers"))
+
+    logged = await accesses(tenant, "ListMemories", 2)
+    assert [(entry.subject_id, entry.claimed_session_id) for entry in logged] == [("bob", "hers"), ("", "")]

@@ -18,6 +18,8 @@ from skein_memory.listing import store as listing_store
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+SPRING, SUMMER = datetime(2026, 3, 20, tzinfo=UTC), datetime(2026, 6, 21, tzinfo=UTC)
+
 
 async def create(tenant: Tenant, **fields: Any) -> pb.Memory:
     return (await tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(**fields)))).memory
@@ -178,6 +180,21 @@ async def test_two_clocks_are_asked_together(tenant: Tenant) -> None:
     assert await ask(datetime(2025, 1, 1, tzinfo=UTC), None) == 0
     assert await ask(datetime(2025, 1, 1, tzinfo=UTC), lives.update_time) == 1
     assert await ask(datetime(2019, 1, 1, tzinfo=UTC), lives.update_time) == 0
+
+
+async def test_a_memory_is_valid_from_its_first_moment_until_just_before_its_last(tenant: Tenant) -> None:
+    memory = pb.Memory(content="spring")
+    memory.valid_from_time.FromDatetime(SPRING)
+    memory.valid_to_time.FromDatetime(SUMMER)
+    await tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=memory))
+
+    moment = timedelta(microseconds=1)
+    counts = [
+        len(await tenant.list_memories(filter=pb.MemoryFilter(valid_at_time=stamp(time))))
+        for time in (SPRING - moment, SPRING, SUMMER - moment, SUMMER)
+    ]
+
+    assert counts == [0, 1, 1, 0]
 
 
 async def test_versions_say_who_changed_what_and_when(tenant: Tenant) -> None:

@@ -229,7 +229,7 @@ async def test_a_damaged_file_is_reported_and_nothing_is_lost(deployment: Deploy
         await sessions.archive()
         (file,) = deployment.files
         whole = file.read_bytes()
-        for damage in (whole[:-9] + b"not what w", b"", None):
+        for damage in (whole[:-9] + b"not what ", b"", None):
             file.unlink() if damage is None else file.write_bytes(damage)
             with refused(*DAMAGED):
                 await sessions.unarchive()

@@ -11,7 +11,6 @@ from fix_web import PASSWORD, new_person
 
 from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import members_pb2
-from skein_gateway.console import field_merge
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -170,12 +169,3 @@ async def test_a_viewer_can_edit_nothing(
     assert ">Edit</a>" not in memory.text
     assert ("disabled" in page.text, "Save the memory" in page.text) == (True, False)
     assert (answer.status_code, "permission memory.write" in answer.text) == (403, True)
-
-
-async def test_a_field_that_both_changed_keeps_what_was_typed() -> None:
-    base, now = {"a": "1", "b": "1", "c": "x\ny"}, {"a": "2", "b": "2", "c": "x\ny"}
-
-    merged = field_merge.merge(base, now, {"a": "1", "b": "3", "c": "x\r\ny"})
-
-    assert merged == {"a": "2", "b": "3", "c": "x\ny"}
-    assert [one.label for one in field_merge.differences(now, merged, {"a": "A", "b": "B", "c": "C"})] == ["B"]

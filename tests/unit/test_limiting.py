@@ -145,6 +145,13 @@ def test_much_that_is_not_spent_lapses() -> None:
     assert not bucket.should_lease_early(4.9)
 
 
+def test_lapsed_tokens_let_no_call_pass() -> None:
+    bucket = LeasedBucket()
+    bucket.add_lease(600, rate=500.0, expire_time=5.0, now=0.0)
+
+    assert [bucket.can_spend(now) for now in (4.9, 5.0)] == [True, False]
+
+
 @pytest.mark.parametrize("gap", [0.1, 0.4, 0.9])
 async def test_an_occasional_caller_waits_for_the_first_lease_only(gap: float, monkeypatch: pytest.MonkeyPatch) -> None:
     tenancy, loop = Tenancy(), asyncio.get_running_loop()

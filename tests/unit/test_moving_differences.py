@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 from skein.memory.v1 import memory_pb2
-from skein_importers.comparison import differing_fields
+from skein_importers.comparison import Comparison, CountWithSamples, differing_fields
+from skein_importers.records import Kind, Record
 
 
 def memory(**fields: object) -> memory_pb2.Memory:
@@ -40,3 +41,14 @@ def test_fields_that_each_cluster_sets_itself_are_not_compared() -> None:
     expected.record_time.FromSeconds(1)
 
     assert differing_fields(expected, memory(content="tea", created_by="bob", revision=1), ()) == []
+
+
+def test_missing_and_different_records_both_count_as_differences() -> None:
+    comparison = Comparison()
+    comparison.in_source["memory"] = 4
+
+    comparison.add_missing(Record(where="line 1", kind=Kind.MEMORY, item=memory(external_id="a")))
+    comparison.add_missing(Record(where="line 2", kind=Kind.MEMORY, item=memory(external_id="b")))
+    comparison.different["memory", "content"] = CountWithSamples(count=1)
+
+    assert (comparison.differences, comparison.share) == (3, 0.75)

@@ -199,6 +199,26 @@ def test_an_idle_tenant_saves_nothing_up_and_owes_nothing() -> None:
     assert server.done["one"] / server.done.total() == pytest.approx(0.5, abs=0.05)
 
 
+def test_a_tenant_that_was_idle_takes_turns_with_one_that_was_busy() -> None:
+    queue = turns()
+    running = queue.enqueue("busy", at=0.0)
+    for _ in range(10):
+        following = queue.enqueue("busy", at=0.0)
+        queue.finish(running, 0.0)
+        running = following
+    waiting = {name: [queue.enqueue(name, at=0.0) for _ in range(5)] for name in ("busy", "idle")}
+
+    order = []
+    for _ in range(10):
+        queue.finish(running, 0.0)
+        name, running = next(
+            (name, call) for name in waiting for call in waiting[name] if call.state is CallState.RUNNING
+        )
+        order.append(name)
+
+    assert Counter(order[:6]) == {"busy": 3, "idle": 3}
+
+
 def test_the_operator_goes_first_and_still_leaves_room() -> None:
     server = turns(calls=8)
     running = [server.enqueue("one", at=0.0) for _ in range(8)]
