@@ -226,9 +226,11 @@ async def test_conditions_narrow_what_is_recalled(mcp: Mcp) -> None:
 
     by_tag = await mcp.call("recall", query="tea", tags=["b"])
     by_words = await mcp.call("list_memories", where="importance > 0.8")
+    by_neither = await mcp.ask("tools/call", {"name": "recall", "arguments": {"query": "tea", "tags": ["c"]}})
 
     assert [hit["memory"]["content"] for hit in by_tag["hits"]] == ["black tea"]
     assert [memory["content"] for memory in by_words["memories"]] == ["green tea"]
+    assert "excluded everything: tags" in by_neither["content"][0]["text"]
 
 
 async def test_a_search_is_by_the_mode_that_is_named(mcp: Mcp) -> None:

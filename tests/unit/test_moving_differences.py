@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 from skein.memory.v1 import memory_pb2
-from skein_importers.comparison import Comparison, CountWithSamples, differing_fields
+from skein_importers.comparison import Comparison, differing_fields
 from skein_importers.records import Kind, Record
+from skein_importers.sources.base import CountWithSamples
 
 
 def memory(**fields: object) -> memory_pb2.Memory:
