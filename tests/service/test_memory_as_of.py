@@ -261,6 +261,8 @@ async def test_a_memory_that_was_recorded_later_is_not_known_then(tenant: Tenant
     await History(tenant, 5).create()
 
     with refused(StatusCode.NOT_FOUND, "MEMORY_NOT_KNOWN_THEN"):
+        await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id=NAMES[0], as_of_time=moment))
+    with refused(StatusCode.NOT_FOUND, "MEMORY_NOT_KNOWN_THEN"):
         await tenant.links.TraverseLinks(pb.TraverseLinksRequest(memory_id=NAMES[0], as_of_time=moment))
     with refused(StatusCode.NOT_FOUND, "MEMORY_NOT_KNOWN_THEN"):
         await tenant.curation.GetCanonicalMemory(

@@ -40,12 +40,12 @@ async def test_a_life_cycle_lowers_importance_and_moves_memories_on(client: Clie
     level = pb.LEVEL_CONTEXTUAL
     fades = await create_aged_memory(tenant, "two days old", days=2, level=level, importance=0.4)
     stays = await create_aged_memory(tenant, "two days old, important", days=1.99, level=level, importance=1.0)
-    await create_aged_memory(tenant, "forever", days=2, level=pb.LEVEL_STRATEGIC)
+    lasts = await create_aged_memory(tenant, "forever", days=2, level=pb.LEVEL_STRATEGIC, importance=0.4)
     new = await client.add("just now")
 
     listed = (await client.request("get_all_memories_for_lifecycle"))["memories"]
     assert ids(listed) == [fades, stays, new]
-    replies = {one: await client.request("apply_decay", memory_id=one) for one in ids(listed)}
+    replies = {one: await client.request("apply_decay", memory_id=one) for one in [*ids(listed), lasts]}
     again = await client.request("apply_decay", memory_id=fades)
 
     # Ten per cent a day of two days; below 0.4 the tier is the next one.
@@ -57,6 +57,8 @@ async def test_a_life_cycle_lowers_importance_and_moves_memories_on(client: Clie
         pytest.approx(0.801, abs=0.001),
         "short",
     )
+    # One per cent a day, if it is asked for.
+    assert replies[lasts]["new_importance"] == pytest.approx(0.392, abs=0.001)
     assert (replies[new]["new_importance"], replies[new]["decayed"]) == (0.5, False)
     assert again["new_importance"] == replies[fades]["new_importance"]
 

@@ -14,7 +14,7 @@ from skein.tenancy.v1 import subjects_pb2
 from skein_kit.calls.call import Call, as_current_call
 from skein_kit.errors import PageTokenInvalid, ServiceUnavailable
 from skein_kit.json_values import fields
-from skein_kit.rpc.pagination import read_token, write_token
+from skein_kit.rpc.pagination import fit_rows, read_token, write_token
 
 REQUEST = pb.ListMemoriesRequest()
 
@@ -32,6 +32,16 @@ def test_a_token_leads_back_to_its_place() -> None:
     again = pb.ListMemoriesRequest(page_size=5, page_token=token, filter=pb.MemoryFilter(types=["fact"]))
 
     assert read_token(token, TENANT, again) == ["a", "é"]
+
+
+@pytest.mark.parametrize(("row_count", "next_place"), [(2, None), (3, ["b"])])
+def test_the_next_page_begins_after_the_last_row_of_this_one(row_count: int, next_place: list[str] | None) -> None:
+    rows = ["a", "b", "c"][:row_count]
+
+    page, token = fit_rows(rows, lambda row: pb.Memory(content=row), lambda row: [row], REQUEST, TENANT, size=2)
+
+    assert [memory.content for memory in page] == ["a", "b"]
+    assert read_token(token, TENANT, REQUEST) == next_place
 
 
 def test_no_token_means_the_first_page() -> None:

@@ -56,6 +56,12 @@ def trust(
     return TrustCalculator(Graph(nodes=nodes, ratings=ratings)).trust(("memory", memory_id(of_memory)))  # type: ignore[arg-type]
 
 
+def test_a_source_that_was_replaced_counts_no_more() -> None:
+    memories = {1: [of(2, role="replaced"), of(3)], 2: [said("liar")], 3: [said("witness")]}
+
+    assert trust(memories, {"liar": 0.0, "witness": 0.9}) == 0.9
+
+
 def test_without_ratings_everything_is_neutral() -> None:
     assert trust({1: [of(2), of(3), said("x")], 2: [said("y")], 3: []}, {}) == 0.5
 

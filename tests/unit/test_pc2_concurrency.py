@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from grpc import aio
 
 from skein_pc2.gateway_api.client import GatewayApi
-from skein_pc2.protocol.concurrency import KeyedLock
+from skein_pc2.protocol.concurrency import ConcurrencyLimit, KeyedLock, RequestContext
+from skein_pc2.protocol.errors import RATE_LIMIT_EXCEEDED, STORAGE_ERROR, RequestError
 from skein_pc2.reasoning.records.agent_request import AgentRequest
 from skein_pc2.reasoning.records.memory_store import MemoryStore
 
@@ -50,6 +51,24 @@ async def test_a_cancelled_waiter_does_not_block_the_next() -> None:
 
     assert order == [0, 2]
     assert not locks._locks
+
+
+async def test_an_action_that_is_late_is_told_apart_from_one_that_never_ran() -> None:
+    limit, never = ConcurrencyLimit(1), asyncio.Event()
+    now = asyncio.get_running_loop().time()
+
+    answers = await asyncio.gather(
+        *(
+            limit.run(RequestContext(request_id="r", deadline=now + seconds), never.wait, name="x")
+            for seconds in (0.2, 0.1)
+        ),
+        return_exceptions=True,
+    )
+
+    assert [isinstance(answer, RequestError) and answer.code for answer in answers] == [
+        STORAGE_ERROR,
+        RATE_LIMIT_EXCEEDED,
+    ]
 
 
 async def test_calls_without_enough_time_do_not_start() -> None:

@@ -55,6 +55,15 @@ def scores(best: list[RankedItem]) -> dict[int, float]:
     return {ranked.item_id.int: ranked.score for ranked in best}
 
 
+def test_distrust_lowers_a_score_in_proportion() -> None:
+    (best,) = rank([candidate(1, 0.9)], dense=True, max_bm25=0, limit=1)
+
+    demoted = best.demote(0.2)
+
+    assert demoted.score == pytest.approx(best.score * 0.4)
+    assert parts(demoted)["trust"] == pytest.approx(best.score * -0.6)
+
+
 def in_order(best: list[RankedItem]) -> list[int]:
     return [ranked.item_id.int for ranked in best]
 
