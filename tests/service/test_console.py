@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fix_console import HOSTILE_TITLE, BrowserSession, SeededData, furnished
-from fix_web import PASSWORD, Person, new_person
+from fix_web import PASSWORD, Person, form_of, new_person
 
 from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import memory_pb2
@@ -209,13 +209,14 @@ async def test_a_form_of_another_site_is_refused(web: BrowserSession, person: Pe
     page = await web.page("conflicts")
     form = {"step": "resolve", "a": seeded.a_id, "b": seeded.b_id, "decision": "a"}
     token = re.findall(r'name="form_token" value="(\w+)"', page.text)[-1]
+    policy = form_of(await web.page("policy"), "save").fields
 
     forged = [
         await web.send(url, form),
         await web.send(url, {**form, "form_token": "0" * 64}),
         await web.send(url, {**form, "form_token": token}, sec_fetch_site="cross-site"),
         await web.send(url, {**form, "form_token": token}, sec_fetch_site="same-site"),
-        await web.send(f"/console/{web.tenant_id}/keys", {"step": "create", "form_token": token}),
+        await web.send(f"/console/{web.tenant_id}/policy", {**policy, "form_token": token}),
     ]
 
     assert [answer.status_code for answer in forged] == [400] * 5

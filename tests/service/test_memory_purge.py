@@ -14,6 +14,7 @@ from fix_marker import places_of
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.memory.v1 import memory_pb2 as pb
+from skein.memory.v1 import snapshots_pb2
 from skein.recall.v1 import recall_pb2
 from skein.tenancy.v1 import limits_pb2
 
@@ -68,8 +69,9 @@ async def test_nothing_of_what_was_purged_is_left_in_the_database(tenant: Tenant
         from_memory_id=other.memory_id, to_memory_id=memory.memory_id, label=marker, metadata=struct(c=marker)
     )
     created = await tenant.links.CreateLink(pb.CreateLinkRequest(link=link, request_id="r3"))
-    changed = pb.Link(link_id=created.link.link_id, label="plain")
+    changed = pb.Link(link_id=created.link.link_id, label=f"later {marker}")
     await tenant.links.UpdateLink(pb.UpdateLinkRequest(link=changed, update_mask=FieldMask(paths=["label"])))
+    await tenant.snapshots.CreateSnapshot(snapshots_pb2.CreateSnapshotRequest(label="before"))
     await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id=f"x-{name}"))
     await tenant.recall.Recall(recall_pb2.RecallRequest(query=marker))
     assert len(await places_of(connection, marker)) > 10

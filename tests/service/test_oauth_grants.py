@@ -15,6 +15,7 @@ from joserfc.jwk import RSAKey
 
 from skein.auth.v1 import accounts_pb2, auth_pb2, auth_pb2_grpc, oauth_pb2, oauth_pb2_grpc
 from skein.memory.v1 import memory_pb2
+from skein.tenancy.v1 import members_pb2
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 DENIED = grpc.StatusCode.PERMISSION_DENIED
@@ -483,3 +484,30 @@ async def test_an_application_s_refresh_token_is_no_sign_in(
 async def sign_in_again(cluster: Cluster, account: Account) -> accounts_pb2.SignInTokens:
     request = accounts_pb2.SignInRequest(email=account.email, password=account.password)
     return (await cluster.anonymous.auth.SignIn(request)).tokens
+
+
+async def test_a_refresh_gives_no_more_than_the_role_allows_now(
+    cluster: Cluster, direct: aio.Channel, tenant: Tenant
+) -> None:
+    app, ann = await App.registered(direct), await member(cluster, tenant, "member")
+    tokens = await app.tokens(ann, tenant, "openid memory.read memory.write")
+    operator = cluster.with_key(cluster.operator_key, **{"skein-tenant-id": str(tenant.tenant_id)})
+    await operator.tenancy.UpdateMember(
+        members_pb2.UpdateMemberRequest(account_id=ann.account_id, role=members_pb2.ROLE_VIEWER)
+    )
+    await forgotten(app, tokens.access_token, "memory.read openid")
+
+    narrow = await app.refresh(tokens.refresh_token)
+
+    assert narrow.scope == "memory.read openid"
+    await operator.tenancy.RemoveMember(members_pb2.RemoveMemberRequest(account_id=ann.account_id))
+    await forgotten(app, narrow.access_token, "")
+    with refused(INVALID, "OAUTH_INVALID_GRANT"):
+        await app.refresh(narrow.refresh_token)
+
+
+async def forgotten(app: App, token: str, scope: str) -> None:
+    """Wait until auth has noticed what a token is worth now."""
+    async with asyncio.timeout(30):
+        while (await app.introspect(token)).scope != scope:
+            await asyncio.sleep(0.05)

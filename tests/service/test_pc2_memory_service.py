@@ -286,11 +286,12 @@ async def test_an_update_moves_a_memory_under_another_parent_and_out(assistant: 
 
     await run_action(assistant, "update_memory", memory_id=child, update_data={"parent_id": new})
     moved = await get(assistant, child)
+    left = ids(await run_action(assistant, "get_children", parent_id=old))
     await run_action(assistant, "update_memory", memory_id=child, update_data={"parent_id": None, "content": "free"})
     free = await get(assistant, child)
 
     assert (moved["parent_id"], free["parent_id"], free["content"]) == (new, None, "free")
-    assert ids(await run_action(assistant, "get_children", parent_id=old)) == []
+    assert left == []
 
 
 async def test_a_deleted_memory_is_gone_and_its_children_stay(assistant: Assistant) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
 import grpc
 import pytest
-from fix_accounts import PASSWORD, Account, member, new_account, new_email, sign_in
+from fix_accounts import PASSWORD, Account, new_account, new_email, sign_in
 from fix_auth import AuthServer, Person, run_auth_server
 from fix_cluster import Cluster, Tenant, refused
 from fix_issuer import Issuer, issuing
@@ -16,7 +15,6 @@ from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.auth.v1 import accounts_pb2 as pb
 from skein.auth.v1 import oauth_pb2
-from skein.tenancy.v1 import members_pb2
 from skein_auth.accounts.model import TokenPurpose
 from skein_auth.accounts.one_time_tokens import MAX_QUEUED_MAILS, OutgoingMail, TokenMailer
 from skein_auth.settings import AuthSettings
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from fix_database import TestDatabase
-    from grpc import aio
 
 NEW_PASSWORD = "another horse battery"
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
@@ -163,33 +160,6 @@ async def test_a_stolen_token_of_an_old_sign_in_takes_no_account_over(auth_serve
     await bob.auth.ChangePassword(pb.ChangePasswordRequest(old_password=PASSWORD, new_password=NEW_PASSWORD))
     again = await through_issuer(auth_server, issuer)
     await again.auth.ChangePassword(pb.ChangePasswordRequest(new_password=NEW_PASSWORD))
-
-
-async def test_a_refresh_gives_no_more_than_the_role_allows_now(
-    cluster: Cluster, direct: aio.Channel, tenant: Tenant
-) -> None:
-    app, ann = await App.registered(direct), await member(cluster, tenant, "member")
-    tokens = await app.tokens(ann, tenant, "openid memory.read memory.write")
-    operator = cluster.with_key(cluster.operator_key, **{"skein-tenant-id": str(tenant.tenant_id)})
-    await operator.tenancy.UpdateMember(
-        members_pb2.UpdateMemberRequest(account_id=ann.account_id, role=members_pb2.ROLE_VIEWER)
-    )
-    await forgotten(app, tokens.access_token, "memory.read openid")
-
-    narrow = await app.refresh(tokens.refresh_token)
-
-    assert narrow.scope == "memory.read openid"
-    await operator.tenancy.RemoveMember(members_pb2.RemoveMemberRequest(account_id=ann.account_id))
-    await forgotten(app, narrow.access_token, "")
-    with refused(INVALID, "OAUTH_INVALID_GRANT"):
-        await app.refresh(narrow.refresh_token)
-
-
-async def forgotten(app: App, token: str, scope: str) -> None:
-    """Wait until auth has noticed what a token is worth now."""
-    async with asyncio.timeout(30):
-        while (await app.introspect(token)).scope != scope:
-            await asyncio.sleep(0.05)
 
 
 async def test_a_yes_to_an_application_that_is_gone_is_refused(app: App, account: Account, tenant: Tenant) -> None:

@@ -25,6 +25,7 @@ from skein_memory.webhooks.model import (
     body_of,
     destination_pauses,
     headers_of,
+    is_healthy,
     jitter,
     retry_delay,
     secret_text,
@@ -120,3 +121,10 @@ def test_a_webhook_for_what_never_happens_is_refused() -> None:
 def test_a_webhook_with_a_condition_that_cannot_be_read_is_refused() -> None:
     with pytest.raises(RpcError):
         draft(where="type = ")
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"), [(200, True), (404, True), (429, False), (500, False), (503, False), (None, False)]
+)
+def test_a_destination_that_fails_or_limits_the_rate_gets_a_pause(status: int | None, *, expected: bool) -> None:
+    assert is_healthy(status) == expected
