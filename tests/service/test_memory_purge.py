@@ -14,7 +14,7 @@ from fix_marker import places_of
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein.memory.v1 import snapshots_pb2
+from skein.memory.v1 import curation_pb2, snapshots_pb2
 from skein.recall.v1 import recall_pb2
 from skein.tenancy.v1 import limits_pb2
 
@@ -91,6 +91,25 @@ async def test_nothing_of_what_was_purged_is_left_in_the_database(tenant: Tenant
     assert await ids(tenant) == [other.memory_id]
     with refused(grpc.StatusCode.NOT_FOUND, "LINK_NOT_FOUND"):
         await tenant.links.DeleteLink(pb.DeleteLinkRequest(link_id=created.link.link_id))
+
+
+@pytest.mark.parametrize("purged", [0, 1])
+async def test_what_was_noted_of_a_conflict_goes_with_whichever_of_its_memories_is_purged(
+    tenant: Tenant, connection: Connection, purged: int
+) -> None:
+    marker = f"marker{uuid.uuid4().hex}"
+    ids = [(await create(tenant, type="fact", content=content)).memory_id for content in ("red", "blue")]
+    resolution = curation_pb2.ResolveConflictRequest(
+        a_memory_id=ids[0], b_memory_id=ids[1], status=curation_pb2.CONFLICT_STATUS_DISMISSED, note=marker
+    )
+    await tenant.curation.ResolveConflict(resolution)
+    resolution.status = curation_pb2.CONFLICT_STATUS_NEEDS_REVIEW
+    await tenant.curation.ResolveConflict(resolution)
+    assert "memory.conflict_resolutions_history.note" in await places_of(connection, marker)
+
+    await tenant.memory.PurgeMemories(by_ids(ids[purged]))
+
+    assert await places_of(connection, marker) == []
 
 
 async def test_a_request_that_stored_what_was_purged_neither_shows_it_nor_stores_it_again(tenant: Tenant) -> None:
