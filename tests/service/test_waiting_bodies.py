@@ -126,7 +126,7 @@ async def until(holds: Callable[[], bool]) -> None:
 @pytest.fixture
 def known(monkeypatch: pytest.MonkeyPatch) -> BodyMemory:
     """Give callers with an identity a budget of 20 MiB, of which one tenant has half."""
-    budget = BodyMemory(20 * MEBIBYTE, preempt_after_seconds=0.1, wait_seconds=0.5)
+    budget = BodyMemory(20 * MEBIBYTE, preempt_after_seconds=SECONDS, wait_seconds=0.5)
     monkeypatch.setattr(request_body, "AUTHENTICATED_BODIES", budget)
     return budget
 
@@ -134,7 +134,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> BodyMemory:
 @pytest.fixture
 def anonymous(monkeypatch: pytest.MonkeyPatch) -> BodyMemory:
     """Give callers without an identity a budget of 256 KiB, of which one source has half."""
-    budget = BodyMemory(256 * 1024, preempt_after_seconds=0.1, wait_seconds=0.5)
+    budget = BodyMemory(256 * 1024, preempt_after_seconds=SECONDS, wait_seconds=0.5)
     monkeypatch.setattr(request_body, "ANONYMOUS_BODIES", budget)
     monkeypatch.setattr(request_handler, "ANONYMOUS_BODIES", budget)
     return budget
@@ -148,7 +148,6 @@ async def test_waiting_bodies_of_a_known_caller_are_refused_beyond_the_budget(
         posts = [await busy.post(path, content, 3 * MEBIBYTE, key=tenant.api_key)]
         await until(lambda: known.used_bytes == 3 * MEBIBYTE)
         posts += [await busy.post(path, content, 7 * MEBIBYTE // 2, key=tenant.api_key)]
-        # While a body arrives it counts as 4 MiB: these two have arrived whole, and no other may take their room.
         await until(lambda: known.used_bytes == 13 * MEBIBYTE // 2)
 
         status, refusal = await busy.refused(path, content, 4 * MEBIBYTE, key=tenant.api_key)
