@@ -58,8 +58,8 @@ async def test_pauses_between_failures_grow_up_to_a_limit(log: io.StringIO) -> N
             done.set()
         await fail()
 
-    task = asyncio.create_task(background.run_forever(work, name="failing", first_pause=0.001, max_pause=0.004))
-    async with asyncio.timeout(5):
+    task = asyncio.create_task(background.run_forever(work, name="failing", first_pause=0.1, max_pause=0.4))
+    async with asyncio.timeout(60):
         await done.wait()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -67,7 +67,8 @@ async def test_pauses_between_failures_grow_up_to_a_limit(log: io.StringIO) -> N
     payloads = [json.loads(line) for line in log.getvalue().splitlines()]
     # Others in this process may have something to say too.
     pauses = [line["pause_seconds"] for line in payloads if line.get("work") == "failing"]
-    assert pauses[:4] == [0.001, 0.002, 0.004, 0.004]
+    # Work that lasts longer than the longest pause begins with the first one: these are long for a failure.
+    assert pauses[:4] == [0.1, 0.2, 0.4, 0.4]
 
 
 async def test_work_alongside_ends_with_its_block() -> None:
