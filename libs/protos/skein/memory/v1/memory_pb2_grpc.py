@@ -292,12 +292,16 @@ class MemoryServiceServicer:
 
     def UpdateMemory(self, request, context):
         """UpdateMemory changes the fields in update_mask and returns the memory at
-        its new revision. Repeating a request_id returns the first answer. If the
-        policy lets the caller's writes wait for approval, the memory stays as it
-        is, and the answer has the pending_id of the change.
+        its new revision. It may take readers away and gives no further ones:
+        all who see a memory afterwards saw it before. Repeating a request_id
+        returns the first answer. If the policy lets the caller's writes wait for
+        approval, the memory stays as it is, and the answer has the pending_id of
+        the change.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
+        - FAILED_PRECONDITION, READERS_WIDENED: scope, agent_id, subject_id or
+        session_id would give the memory further readers.
         - ABORTED, REVISION_STALE: the request's revision is not the current one.
         - PERMISSION_DENIED, APPROVAL_REQUIRED: as CreateMemory.
         - RESOURCE_EXHAUSTED, PENDING_MEMORIES_FULL.
@@ -594,11 +598,14 @@ class MemoryServiceServicer:
         """MergeMemories merges memories into the first one: it joins their contents,
         unites their tags, keeps the highest scores and moves their links. The
         other memories are archived and superseded. Contradicting memories are
-        merged as well: the caller decides, and no worker calls this RPC. Repeating
-        a request_id returns the first answer.
+        merged as well: the caller decides, and no worker calls this RPC. No text
+        reaches further readers: all who see the first memory see the others, and
+        the others are about its subject or about none. Repeating a request_id
+        returns the first answer.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
+        - FAILED_PRECONDITION, READERS_WIDENED.
         - INVALID_ARGUMENT, CONTENT_TOO_LONG.
         - FAILED_PRECONDITION, MERGE_TOO_LARGE: more than 500 links or 100 tags.
         """
