@@ -194,6 +194,9 @@ CROSSINGS = {
     *((role, "recall.purged_items", "INSERT") for role in ("skein_memory", "skein_session")),
     # The chain of a memory's sources may end in a message, which is erased with its trust.
     *(("skein_session", "memory.trust_work", privilege) for privilege in ("SELECT", "INSERT", "UPDATE")),
+    # And a purge of a person notes what was made of the messages.
+    *(("skein_session", "memory.lineage_purges", privilege) for privilege in ("SELECT", "INSERT")),
+    ("skein_session", "memory.archived_sources", "SELECT"),
     *(("skein_session", f"memory.{table}", "SELECT") for table in ("sources", "sources_history")),
     ("skein_session", "memory.source_trust", "SELECT"),
     ("skein_memory", "session.messages", "SELECT"),

@@ -102,6 +102,7 @@ class PurgeHandlers:
                 receipt=_receipt(result.receipt),
                 not_found_ids=[name for name in result.not_found_ids if name not in archive_purge.names],
                 next_page_token=_next_page_token(result, archive_purge, tenant_id, request.selection),
+                remaining_memory_ids=[str(id_) for id_ in result.remaining_ids],
             )
 
         async with begin_write(self._idempotency, tenant_id, idempotency_key, dry_run=request.dry_run) as write:
@@ -259,7 +260,7 @@ def _next_page_token(
     if (
         result.after is None
         and result.blocks_after is None
-        and not (archive_purge.has_more or result.has_newer_archive)
+        and not (archive_purge.has_more or result.has_newer_archive or result.has_lineage)
     ):
         return ""
     cursor = _PurgeCursor(

@@ -377,7 +377,11 @@ class MemoryServiceServicer:
         name it, or a filter of subject_id, session_id and agent_id alone matches.
 
         A filter that names only a subject also purges the blocks about that
-        person, with their revisions and their copies in snapshots. Cold storage is
+        person, with their revisions and their copies in snapshots. It follows the
+        lineage: what was made of the person's memories, and of messages that
+        PurgeSubject purged, now or formerly, is purged to the end of each chain,
+        unless it is about another person. remaining_memory_ids names that.
+        A purge of ids or of another filter follows no lineage. Cold storage is
         included: ids and a person are purged from all archives at once; with any
         other filter, each call purges from some archives. One call purges up to
         page_size memories and scans a bounded number: repeat it with
