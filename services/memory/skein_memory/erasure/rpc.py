@@ -10,7 +10,7 @@ from skein.memory.v1 import blocks_pb2
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.errors import PageTokenInvalid
+from skein_kit.errors import AgentBound, PageTokenInvalid
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now, parse_id
 from skein_kit.rpc.pagination import read_token, resolve_page_size, write_token
@@ -81,6 +81,9 @@ class PurgeHandlers:
     async def PurgeMemories(self, request: pb.PurgeMemoriesRequest, context: Context) -> pb.PurgeMemoriesResponse:
         caller, at = caller_of(context), now()
         tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
+        if caller.agent_id and _subject(request.selection):
+            # A person is purged from all agents' memories, or from none.
+            raise AgentBound(agent_id=caller.agent_id)
         saved_response = await read_response(self._idempotency, tenant_id, idempotency_key)
         if saved_response is not None:
             response = pb.PurgeMemoriesResponse.FromString(saved_response)
