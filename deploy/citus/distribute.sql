@@ -73,6 +73,7 @@ FROM unnest(ARRAY[
     'memory.changes',
     'memory.conflict_resolutions_history',
     'memory.erasures',
+    'memory.lineage_purges',
     'memory.memories',
     'memory.oldest_memories',
     'memory.pending_memories',
@@ -151,6 +152,7 @@ FROM unnest(ARRAY[
     'session.title_terms',
     'tenancy.subject_properties',
     'tenancy.agent_tools',
+    'memory.archived_sources',
     'memory.pending_rows',
     'session.archived_messages'
 ]) WITH ORDINALITY AS tables (name, place)

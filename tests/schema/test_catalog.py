@@ -38,6 +38,12 @@ GLOBAL_TABLES = {
 # The one policy, and what some tables show beyond the tenant: the directory to the operator's transactions, and to a
 # person what is theirs in every tenant.
 TENANT = "(tenant_id = (NULLIF(current_setting('skein.tenant_id'::text, true), ''::text))::uuid)"
+# A credential that is bound to an agent sees no memories of others.
+AGENT = (
+    "((scope = 'global'::text) OR ((COALESCE(current_setting('skein.agent_id'::text, true), ''::text) = ''::text) OR"
+    " (COALESCE(current_setting('skein.agent_id'::text, true), ''::text) = agent_id)) OR"
+    " ((agent_id IS NULL) AND (scope <> 'agent'::text)))"
+)
 OPERATOR = "(current_setting('skein.operator'::text, true) = 'on'::text)"
 ACCOUNT = "(account_id = (NULLIF(current_setting('skein.account_id'::text, true), ''::text))::uuid)"
 OTHER_POLICIES = {
@@ -194,6 +200,9 @@ CROSSINGS = {
     *((role, "recall.purged_items", "INSERT") for role in ("skein_memory", "skein_session")),
     # The chain of a memory's sources may end in a message, which is erased with its trust.
     *(("skein_session", "memory.trust_work", privilege) for privilege in ("SELECT", "INSERT", "UPDATE")),
+    # And a purge of a person notes what was made of the messages.
+    *(("skein_session", "memory.lineage_purges", privilege) for privilege in ("SELECT", "INSERT")),
+    ("skein_session", "memory.archived_sources", "SELECT"),
     *(("skein_session", f"memory.{table}", "SELECT") for table in ("sources", "sources_history")),
     ("skein_session", "memory.source_trust", "SELECT"),
     ("skein_memory", "session.messages", "SELECT"),
@@ -383,7 +392,7 @@ async def test_row_level_security_is_enabled_and_forced_on_every_tenant_table_an
     assert [row["name"] for row in rows if not (row["relrowsecurity"] and row["relforcerowsecurity"])] == []
 
 
-async def test_every_tenant_table_has_the_one_policy_and_partitions_have_none(catalog: Catalog) -> None:
+async def test_every_tenant_table_has_its_policies_and_partitions_have_none(catalog: Catalog) -> None:
     rows = [row for row in await catalog.fetch(TABLES) if row["has_tenant"]]
     policies = await catalog.fetch(
         "SELECT schemaname || '.' || tablename AS name, qual, with_check, cmd, roles::text FROM pg_policies"
@@ -396,6 +405,7 @@ async def test_every_tenant_table_has_the_one_policy_and_partitions_have_none(ca
         if not row["relispartition"]
     } | {(name, OPERATOR, None, "SELECT", "{skein_owner}") for name in DUE_TABLES}
     expected.add(("tenancy.jobs", f"({OPERATOR} AND (kind = 'reindex'::text))", None, "SELECT", "{skein_recall}"))
+    expected |= {(name, AGENT, None, "ALL", "{public}") for name in ("memory.memories", "memory.versions")}
     assert {tuple(policy) for policy in policies if policy["name"] in named} == expected
     assert named >= set(OTHER_POLICIES)
 

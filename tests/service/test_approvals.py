@@ -306,12 +306,19 @@ DOORS: dict[str, Callable[[Stubs, str, str], Awaitable[Any]]] = {
 }
 
 
-async def test_every_other_door_is_closed_for_a_source_whose_memories_wait(tenant: Tenant, agent: Stubs) -> None:
+async def test_every_other_door_is_closed_for_a_source_whose_memories_wait(
+    cluster: Cluster, tenant: Tenant, agent: Stubs
+) -> None:
     a, b = (await tenant.create_memory("tea")).memory_id, (await tenant.create_memory("coffee")).memory_id
+    claiming = cluster.with_key(tenant.api_key, **{"skein-agent-id": "kitchen"})
+    # A bound key may not call what is about the whole tenant, whatever the policy says.
+    of_whole_tenant = {"import", "restore", "list of what waits", "approval", "refusal"}
 
     for door, knock in DOORS.items():
         try:
             with refused(DENIED, "APPROVAL_REQUIRED"):
+                await knock(claiming, a, b)
+            with refused(DENIED, "AGENT_BOUND" if door in of_whole_tenant else "APPROVAL_REQUIRED"):
                 await knock(agent, a, b)
         except BaseException as error:
             error.add_note(door)
@@ -426,19 +433,19 @@ async def test_an_erased_person_is_erased_from_what_waits(cluster: Cluster, tena
 
 @pytest.mark.parametrize("by", ["memory_id", "external_id", "session_id", "agent_id", "where"])
 async def test_a_purge_removes_what_waits(tenant: Tenant, agent: Stubs, by: str) -> None:
-    waiting = await agent.create_memory("anna drinks tea", external_id="x", session_id="s", agent_id="a")
+    waiting = await agent.create_memory("anna drinks tea", external_id="x", session_id="s")
     known = await tenant.create_memory("anna sleeps", session_id="t", external_id="y")
-    await change(agent, known.memory_id, session_id="s", agent_id="a")
+    await change(agent, known.memory_id, session_id="s", agent_id="kitchen")
     kept = [
         await agent.create_memory("bob drinks tea", session_id="other"),
         await agent.create_memory("anna drinks tea"),
     ]
-    where = 'session_id = "s" AND agent_id = "a"'
+    where = 'session_id = "s" AND agent_id = "kitchen"'
     selections = {
         "memory_id": memory_pb2.MemorySelection(memory_ids=[waiting.memory_id, known.memory_id]),
         "external_id": memory_pb2.MemorySelection(memory_ids=["x", "y"]),
         "session_id": memory_pb2.MemorySelection(filter=memory_pb2.MemoryFilter(session_id="s")),
-        "agent_id": memory_pb2.MemorySelection(filter=memory_pb2.MemoryFilter(agent_id="a", session_id="s")),
+        "agent_id": memory_pb2.MemorySelection(filter=memory_pb2.MemoryFilter(agent_id="kitchen", session_id="s")),
         "where": memory_pb2.MemorySelection(filter=memory_pb2.MemoryFilter(where=where)),
     }
     request = memory_pb2.PurgeMemoriesRequest(selection=selections[by], dry_run=True)

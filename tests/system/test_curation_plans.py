@@ -138,7 +138,7 @@ async def test_every_read_of_curation_uses_an_index_and_sorts_no_tenant(
         ("count_expired", {"at": at, "most": 10_000}, ("expire_time_idx",)),
         ("longest_expired", {"before": at, "count": 200}, ("expire_time_idx",)),
         ("find_visible", {"memory_ids": ids, "at": at}, ("_pkey",)),
-        ("find_expired", {"memory_ids": ids, "at": at}, ("Index Cond",)),
+        ("find_unexpired", {"memory_ids": ids, "at": at}, ("Index Cond",)),
         ("lock_expired", {"memory_ids": ids, "at": at}, ("Index Cond",)),
         ("last_revision", {"kind": "alias", "item_id": "x"}, ("revisions_pkey",)),
     ]

@@ -261,6 +261,12 @@ class PermissionEscalation(PermissionDenied):
     reason = "PERMISSION_ESCALATION"
 
 
+class AgentBound(PermissionDenied):
+    """The credential is bound to the agent {agent_id}: it acts as that agent alone, and not for the whole tenant."""
+
+    reason = "AGENT_BOUND"
+
+
 class AccountRequired(PermissionDenied):
     """Only a logged-in account may do this, not a key or an application."""
 

@@ -201,6 +201,12 @@ class MergeTooLarge(FailedPrecondition):
     reason = "MERGE_TOO_LARGE"
 
 
+class ReadersWidened(FailedPrecondition):
+    """The text would reach readers, or be about a person, other than those it is for; create a memory for them."""
+
+    reason = "READERS_WIDENED"
+
+
 class PositionInvalid(InvalidArgument):
     """The position is damaged or belongs to another log; start again without a position."""
 

@@ -73,11 +73,11 @@ class TenantReader:
         rows = await self.rows_of_memories("find_visible", memory_names, at=self.at)
         return {name: row["memory_id"] for name, row in rows.items()}
 
-    async def find_expired(self, memory_ids: Iterable[UUID]) -> set[UUID]:
-        """Return which of some memories have expired."""
-        ids = list(memory_ids)
-        rows = await self.rows("find_expired", memory_ids=ids, at=self.at) if ids else []
-        return {row["memory_id"] for row in rows}
+    async def find_hidden(self, memory_ids: Iterable[UUID]) -> set[UUID]:
+        """Return which of some memories have expired, or are for another agent than that of the credential."""
+        ids = set(memory_ids)
+        rows = await self.rows("find_unexpired", memory_ids=list(ids), at=self.at) if ids else []
+        return ids - {row["memory_id"] for row in rows}
 
     async def charge_scan(self) -> None:
         """Charge the tenant for a read of all memories of then; a read of the present costs nothing here.

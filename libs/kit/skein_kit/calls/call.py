@@ -251,6 +251,12 @@ def current_call() -> Call | None:
     return _current.get()
 
 
+def bound_agent_id() -> str:
+    """Return the agent to which the credential of the current call is bound; empty for none, and in background work."""
+    call = current_call()
+    return "" if call is None or call.caller is None else call.caller.agent_id
+
+
 def client_address() -> str:
     """Return the address of the current call's client, as the gateway saw it; empty when unknown."""
     call = current_call()

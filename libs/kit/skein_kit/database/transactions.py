@@ -17,7 +17,7 @@ from uuid import UUID
 import asyncpg
 
 from skein_kit.admission.scan_budget import ScanBuckets
-from skein_kit.calls.call import current_call
+from skein_kit.calls.call import bound_agent_id, current_call
 from skein_kit.calls.database_revision import UNREACHABLE_REVISION
 from skein_kit.database import named_queries, tx_options
 from skein_kit.database.connection_pool import ANSWER_SECONDS, ConnectionPool
@@ -245,7 +245,11 @@ class Database:
         """
         if options.as_of_time is not None and self.is_citus:
             raise HistoryNotKept
+        call = current_call()
         settings = f"; SET LOCAL skein.tenant_id = '{tenant_id}'"
+        if (agent_id := bound_agent_id()) and not options.has_all_agents:
+            # Row-level security leaves the memories of other agents out.
+            settings += f"; SET LOCAL skein.agent_id = {_quote(agent_id)}"
         if options.repeatable_read:
             # Before the first statement, which takes the snapshot.
             settings = f"; SET TRANSACTION ISOLATION LEVEL REPEATABLE READ{settings}"
@@ -258,16 +262,15 @@ class Database:
             if options.unseen_times:
                 times = ",".join(f'"{time.isoformat()}"' for time in options.unseen_times)
                 settings += f"; SET LOCAL skein.unseen_times = '{{{times}}}'"
-        elif not options.read_only and (call := current_call()) is not None:
+        elif not options.read_only and call is not None:
             settings += f"; SET LOCAL skein.write_time = '{call.write_time.isoformat()}'"
         primary = _TransactionContext(
             self, settings, has_revision=not options.skip_replica, read_only=options.read_only
         )
         # A replica is asked how far it is by a first statement, which would fix the snapshot.
-        if self._replica is not None and not options.skip_replica and not options.repeatable_read:
-            call = current_call()
-            if call is not None and call.min_revision is not None:
-                return _by_replica(self._replica, settings, call, primary)
+        is_for_replica = self._replica is not None and not options.skip_replica and not options.repeatable_read
+        if self._replica is not None and is_for_replica and call is not None and call.min_revision is not None:
+            return _by_replica(self._replica, settings, call, primary)
         return primary
 
     def begin_with_settings(self, settings: str) -> AbstractAsyncContextManager[Transaction]:
@@ -298,6 +301,11 @@ class Database:
         if directory:
             settings += "; SET LOCAL skein.operator = 'on'"
         return _TransactionContext(self, settings)
+
+
+def _quote(text: str) -> str:
+    """Return a text as a literal of SQL."""
+    return "'" + text.replace("'", "''") + "'"
 
 
 class _TransactionContext:

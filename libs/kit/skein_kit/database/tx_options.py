@@ -27,6 +27,9 @@ class TxOptions:
     repeatable_read: bool = False
     # The views of the schema as_of show the rows that were valid at this time; None: they are empty.
     as_of_time: datetime | None = None
+    # The rows of all agents, also in a call whose credential is bound to one: for caches and queues, which serve others
+    # too.
+    has_all_agents: bool = False
     # Up to as_of_time: those views do not show what was recorded at these times.
     unseen_times: tuple[datetime, ...] = ()
 

@@ -8,12 +8,19 @@ have `system`, and only people who logged in have `account`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from skein_kit.errors import AccountRequired, PermissionMissing, TenantMissing, TenantNotDeleted, TenantNotFound
+from skein_kit.errors import (
+    AccountRequired,
+    AgentBound,
+    PermissionMissing,
+    TenantMissing,
+    TenantNotDeleted,
+    TenantNotFound,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from skein_kit.identity.identity_token import Caller
 
@@ -89,6 +96,10 @@ class AccessRule:
     allows_deleted_tenant: bool = False
     # The only service that may call; empty: no such limit.
     service: str = ""
+    # The method reads or writes what all agents of the tenant have: no credential that is bound to one may call it.
+    for_all_agents: bool = False
+    # Where a request names the agent that it acts as, such as "memories.agent_id".
+    agent_field: str = ""
 
     def check(self, caller: Caller) -> None:
         """Raise the error of a caller that lacks the permission, the account or the tenant."""
@@ -107,10 +118,31 @@ class AccessRule:
             raise PermissionMissing(permission=f"{SYSTEM}:{self.service}")
         if self.needs_tenant and caller.tenant_id is None:
             raise TenantMissing
+        if self.for_all_agents and caller.agent_id:
+            raise AgentBound(agent_id=caller.agent_id)
         if caller.is_tenant_deleted and not self.allows_deleted_tenant:
             raise TenantNotFound
         if self.allows_deleted_tenant and not caller.is_tenant_deleted:
             raise TenantNotDeleted
+
+    def check_agent(self, caller: Caller, request: Any) -> None:
+        """Raise AgentBound for a request that acts as another agent than that of its credential."""
+        if not (caller.agent_id and self.agent_field):
+            return
+        name = self.agent_field.rpartition(".")[2]
+        if "update_mask" in request.DESCRIPTOR.fields_by_name and name not in (request.update_mask.paths or [name]):
+            return
+        if not set(_values(request, self.agent_field.split("."))) <= {"", caller.agent_id}:
+            raise AgentBound(agent_id=caller.agent_id)
+
+
+def _values(message: Any, path: Sequence[str]) -> list[str]:
+    """Return the values that a field has in a message and the messages within it."""
+    value = getattr(message, path[0])
+    if len(path) == 1:
+        return [value]
+    is_repeated = message.DESCRIPTOR.fields_by_name[path[0]].is_repeated
+    return [text for part in (value if is_repeated else [value]) for text in _values(part, path[1:])]
 
 
 def _rules() -> dict[str, AccessRule]:
@@ -261,7 +293,7 @@ def _rules() -> dict[str, AccessRule]:
             "UpdateSubject": AccessRule("subject.write"),
             "DeleteSubject": AccessRule("subject.write"),
             "UndeleteSubject": AccessRule("subject.write"),
-            "PurgeSubject": AccessRule("subject.write"),
+            "PurgeSubject": AccessRule("subject.write", for_all_agents=True),
             "GetSubject": AccessRule("subject.read"),
             "ListSubjects": AccessRule("subject.read"),
             # Without a tenant, an operator names an organization.
@@ -283,37 +315,37 @@ def _rules() -> dict[str, AccessRule]:
             "DeleteExpired": worker,
         },
         "skein.session.v1.SessionService": {
-            "CreateSession": AccessRule("session.write"),
+            "CreateSession": AccessRule("session.write", agent_field="session.agent_id"),
             "GetSession": AccessRule("session.read"),
             "ListSessions": AccessRule("session.read"),
-            "UpdateSession": AccessRule("session.write"),
+            "UpdateSession": AccessRule("session.write", agent_field="session.agent_id"),
             "EndSession": AccessRule("session.write"),
             "HideSession": AccessRule("session.write"),
             "UnhideSession": AccessRule("session.write"),
             "SummarizeSession": AccessRule("session.write"),
             "DeleteSession": AccessRule("session.write"),
-            "AppendMessages": AccessRule("session.write"),
+            "AppendMessages": AccessRule("session.write", agent_field="messages.agent_id"),
             "GetMessage": AccessRule("session.read"),
             "StreamMessages": AccessRule("session.read"),
             "ListMessages": AccessRule("session.read"),
-            "ListAgentMessages": AccessRule("session.read"),
+            "ListAgentMessages": AccessRule("session.read", agent_field="agent_id"),
             "GetRecentWindow": AccessRule("session.read"),
             "SearchMessages": AccessRule("session.read"),
             "UpdateMessage": AccessRule("session.write"),
             "DeleteMessage": AccessRule("session.write"),
-            "PutAgentState": AccessRule("session.write"),
-            "GetAgentState": AccessRule("session.read"),
-            "ListAgentStates": AccessRule("session.read"),
-            "DeleteAgentState": AccessRule("session.write"),
+            "PutAgentState": AccessRule("session.write", agent_field="state.agent_id"),
+            "GetAgentState": AccessRule("session.read", agent_field="agent_id"),
+            "ListAgentStates": AccessRule("session.read", agent_field="agent_id"),
+            "DeleteAgentState": AccessRule("session.write", agent_field="agent_id"),
             "PutSessionItem": AccessRule("session.write"),
             "GetSessionItem": AccessRule("session.read"),
             "ListSessionItems": AccessRule("session.read"),
             "DeleteSessionItem": AccessRule("session.write"),
             "PurgeSession": AccessRule("session.write"),
             "PurgeMessages": AccessRule("session.write"),
-            "PurgeSubject": AccessRule("session.write"),
+            "PurgeSubject": AccessRule("session.write", for_all_agents=True),
             # It shows what was deleted too.
-            "ExportSubject": AccessRule("session.write"),
+            "ExportSubject": AccessRule("session.write", for_all_agents=True),
             "ArchiveSession": AccessRule("session.write"),
             "UnarchiveSession": AccessRule("session.write"),
             "ListArchivedSessions": AccessRule("session.read"),
@@ -327,12 +359,12 @@ def _rules() -> dict[str, AccessRule]:
             "PurgeTenant": purge,
         },
         "skein.memory.v1.MemoryService": {
-            "CreateMemory": AccessRule("memory.write"),
-            "BatchCreateMemories": AccessRule("memory.write"),
+            "CreateMemory": AccessRule("memory.write", agent_field="memory.agent_id"),
+            "BatchCreateMemories": AccessRule("memory.write", agent_field="memories.agent_id"),
             "GetMemory": AccessRule("memory.read"),
             "BatchGetMemories": AccessRule("memory.read"),
             "ListMemories": AccessRule("memory.read"),
-            "UpdateMemory": AccessRule("memory.write"),
+            "UpdateMemory": AccessRule("memory.write", agent_field="memory.agent_id"),
             "DeleteMemory": AccessRule("memory.write"),
             "UndeleteMemory": AccessRule("memory.write"),
             "ExplainScore": AccessRule("memory.read"),
@@ -385,16 +417,16 @@ def _rules() -> dict[str, AccessRule]:
             "DeleteAlias": AccessRule("memory.write"),
             "GetLineage": AccessRule("memory.read"),
             "ListImpacted": AccessRule("memory.read"),
-            "ListPendingMemories": AccessRule("memory.approve"),
-            "ApproveMemory": AccessRule("memory.approve"),
-            "RefuseMemory": AccessRule("memory.approve"),
+            "ListPendingMemories": AccessRule("memory.approve", for_all_agents=True),
+            "ApproveMemory": AccessRule("memory.approve", for_all_agents=True),
+            "RefuseMemory": AccessRule("memory.approve", for_all_agents=True),
             "GetReviewQueue": AccessRule("memory.read"),
             "GetTemporalClusters": AccessRule("memory.read"),
-            "GetStatistics": AccessRule("memory.read"),
+            "GetStatistics": AccessRule("memory.read", for_all_agents=True),
         },
         "skein.memory.v1.BlockService": {
-            "CreateBlock": AccessRule("memory.write"),
-            "CreateBlockFromTemplate": AccessRule("memory.write"),
+            "CreateBlock": AccessRule("memory.write", agent_field="agent_id"),
+            "CreateBlockFromTemplate": AccessRule("memory.write", agent_field="agent_id"),
             "GetBlock": AccessRule("memory.read"),
             "ListBlocks": AccessRule("memory.read"),
             "UpdateBlock": AccessRule("memory.write"),
@@ -404,41 +436,41 @@ def _rules() -> dict[str, AccessRule]:
             "AppendToBlock": AccessRule("memory.write"),
             "ReplaceInBlock": AccessRule("memory.write"),
             "InsertIntoBlock": AccessRule("memory.write"),
-            "AttachBlock": AccessRule("memory.write"),
-            "DetachBlock": AccessRule("memory.write"),
+            "AttachBlock": AccessRule("memory.write", agent_field="agent_id"),
+            "DetachBlock": AccessRule("memory.write", agent_field="agent_id"),
             "ListBlockAgents": AccessRule("memory.read"),
-            "ListAgentBlocks": AccessRule("memory.read"),
-            "CompileBlocks": AccessRule("memory.read"),
+            "ListAgentBlocks": AccessRule("memory.read", agent_field="agent_id"),
+            "CompileBlocks": AccessRule("memory.read", agent_field="agent_id"),
             "ListBlockRevisions": AccessRule("memory.read"),
             "RevertBlock": AccessRule("memory.write"),
         },
         "skein.memory.v1.HistoryService": {
-            "ListChanges": AccessRule("memory.read"),
-            "StreamChanges": AccessRule("memory.read"),
+            "ListChanges": AccessRule("memory.read", for_all_agents=True),
+            "StreamChanges": AccessRule("memory.read", for_all_agents=True),
             # The administrators of a tenant decide what leaves the cluster.
-            "CreateWebhook": AccessRule("tenant.write"),
-            "UpdateWebhook": AccessRule("tenant.write"),
-            "DeleteWebhook": AccessRule("tenant.write"),
-            "RotateWebhookSecret": AccessRule("tenant.write"),
-            "TestWebhook": AccessRule("tenant.write"),
-            "RetryWebhookDelivery": AccessRule("tenant.write"),
-            "GetWebhook": AccessRule("memory.read"),
-            "ListWebhooks": AccessRule("memory.read"),
-            "ListWebhookDeliveries": AccessRule("memory.read"),
-            "ListAccessLog": AccessRule("audit.read"),
-            "ArchiveMemories": AccessRule("tenant.write"),
-            "UnarchiveMemories": AccessRule("tenant.write"),
-            "ListArchives": AccessRule("memory.read"),
+            "CreateWebhook": AccessRule("tenant.write", for_all_agents=True),
+            "UpdateWebhook": AccessRule("tenant.write", for_all_agents=True),
+            "DeleteWebhook": AccessRule("tenant.write", for_all_agents=True),
+            "RotateWebhookSecret": AccessRule("tenant.write", for_all_agents=True),
+            "TestWebhook": AccessRule("tenant.write", for_all_agents=True),
+            "RetryWebhookDelivery": AccessRule("tenant.write", for_all_agents=True),
+            "GetWebhook": AccessRule("memory.read", for_all_agents=True),
+            "ListWebhooks": AccessRule("memory.read", for_all_agents=True),
+            "ListWebhookDeliveries": AccessRule("memory.read", for_all_agents=True),
+            "ListAccessLog": AccessRule("audit.read", for_all_agents=True),
+            "ArchiveMemories": AccessRule("tenant.write", for_all_agents=True),
+            "UnarchiveMemories": AccessRule("tenant.write", for_all_agents=True),
+            "ListArchives": AccessRule("memory.read", for_all_agents=True),
         },
         "skein.memory.v1.SnapshotService": {
-            "CreateSnapshot": AccessRule("memory.write"),
-            "GetSnapshot": AccessRule("memory.read"),
-            "ListSnapshots": AccessRule("memory.read"),
-            "DiffSnapshots": AccessRule("memory.read"),
-            "RestoreSnapshot": AccessRule("memory.write"),
-            "DeleteSnapshot": AccessRule("memory.write"),
-            "ExportData": AccessRule("memory.read"),
-            "ImportData": AccessRule("memory.write"),
+            "CreateSnapshot": AccessRule("memory.write", for_all_agents=True),
+            "GetSnapshot": AccessRule("memory.read", for_all_agents=True),
+            "ListSnapshots": AccessRule("memory.read", for_all_agents=True),
+            "DiffSnapshots": AccessRule("memory.read", for_all_agents=True),
+            "RestoreSnapshot": AccessRule("memory.write", for_all_agents=True),
+            "DeleteSnapshot": AccessRule("memory.write", for_all_agents=True),
+            "ExportData": AccessRule("memory.read", for_all_agents=True),
+            "ImportData": AccessRule("memory.write", for_all_agents=True),
         },
         "skein.memory.v1.MemoryInternalService": {
             **dict.fromkeys(
@@ -488,7 +520,7 @@ def _rules() -> dict[str, AccessRule]:
             "BuildContext": AccessRule("recall.read"),
             # Of the caller's own contexts; with audit.read, of all.
             "ReplayContext": AccessRule("recall.read"),
-            "Forget": AccessRule(),
+            "Forget": AccessRule(for_all_agents=True),
             "GetClusterStatus": AccessRule(needs_tenant=False),
         },
     }

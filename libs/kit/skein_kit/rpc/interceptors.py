@@ -117,7 +117,7 @@ class InterceptorChain:
         if rule is None:
             message = f"{method.path} has no access rule; add one to skein_kit.identity.permissions."
             raise LookupError(message)
-        handler = parse_and_validate(method, method.handler)
+        handler = parse_and_validate(method, acting_agent(rule, method))
         if method.is_streaming:
             handler = self.streams.limit_and_recheck(rule, handler)
         elif self.overload is not None:
@@ -281,6 +281,20 @@ def admission(admit: Admit | None, handler: Handler) -> Handler:
     async def answer(request: Any, call: Call) -> Any:
         await admit(call)
         return await handler(request, call)
+
+    return answer
+
+
+def acting_agent(rule: AccessRule, method: Method) -> Handler:
+    """Refuse a parsed request that acts as another agent than that of its credential."""
+    handler = method.handler
+    if not rule.agent_field or method.deserializer is None:
+        return handler
+
+    def answer(request: Any, call: Call) -> Awaitable[Any]:
+        if call.caller is not None:
+            rule.check_agent(call.caller, request)
+        return handler(request, call)
 
     return answer
 

@@ -57,6 +57,8 @@ class ErasureReport:
     kind: str
     # The key after this report, if it differs.
     next_erasure_key: bytes = b""
+    # Memories about others that remain, although they were made of what was erased.
+    remaining_memory_ids: tuple[str, ...] = ()
     # Empty while the erasure is incomplete.
     log_position: str = ""
     settle_time: datetime | None = None
@@ -107,6 +109,7 @@ class ErasureReport:
             start_time=min(self.start_time, datetime.fromisoformat(statement["start_time"])),
             deleted_counts=counts,
             receipt_ids=tuple(dict.fromkeys([*statement["receipt_ids"], *self.receipt_ids])),
+            remaining_memory_ids=(*statement.get("remaining_memory_ids", ()), *self.remaining_memory_ids),
             tombstones=tombstones,
         )
 
@@ -131,6 +134,8 @@ class ErasureReport:
             "tenant_id": str(tenant_id),
             "tombstone_count": sum(len(digests) for digests in self.tombstones.values()),
         }
+        if self.remaining_memory_ids:
+            statement["remaining_memory_ids"] = sorted(set(self.remaining_memory_ids))
         if self.is_complete:
             # The tree is built once: each later part of an incomplete erasure would change all of it.
             statement |= document.tombstone_fields(self.tombstones)

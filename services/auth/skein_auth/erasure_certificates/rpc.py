@@ -125,6 +125,7 @@ def _report(request: pb.IssueErasureCertificateRequest, at: datetime) -> Erasure
         end_time=read_time(request, "end_time") or at,
         deleted_counts=dict(request.deleted_counts),
         receipt_ids=tuple(request.receipt_ids),
+        remaining_memory_ids=tuple(request.remaining_memory_ids),
         tombstones={
             "memory": SortedDigests.of(request.memory_tombstones),
             "session": SortedDigests.of(request.session_tombstones),

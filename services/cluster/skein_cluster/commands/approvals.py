@@ -12,6 +12,7 @@ from skein.memory.v1 import approvals_pb2, memory_pb2
 from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import options, output
 from skein_cluster.cli.pagination import list_first
+from skein_kit.text.invisible import show_invisible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +39,9 @@ def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
             f"change of {write.memory.memory_id}" if write.update_mask.paths else "new",
             write.agent_id or write.created_by,
             output.format_time(write.expire_time),
-            output.shorten(write.memory.content or write.memory.title or ", ".join(write.update_mask.paths), 200),
+            output.shorten(
+                show_invisible(write.memory.content or write.memory.title or ", ".join(write.update_mask.paths)), 200
+            ),
         )
         for write in pending
     ]

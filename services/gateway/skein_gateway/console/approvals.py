@@ -13,6 +13,7 @@ from skein_gateway.console.problems import PageError, or_page_error, page_error_
 from skein_gateway.console.text_diff import mark_differences
 from skein_gateway.oauth.forms import FormInvalid
 from skein_gateway.oauth.pages import see_other
+from skein_kit.text.invisible import has_invisible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,7 +111,8 @@ def _item(write: approvals_pb2.PendingMemory, stored: memory_pb2.Memory | None) 
         if name in mask:
             old, new = mark_differences("" if stored is None else _text(stored, name), text)
             values.append({"name": name, "old": old, "new": new})
-        elif not mask and text and name not in _EDITABLE:
+        elif not mask and text and (name not in _EDITABLE or has_invisible(text)):
+            # A form shows the fields that can be edited, but no invisible character in them.
             values.append({"name": name, "old": (), "new": [(text, False)]})
     return {
         "write": write,

@@ -17,6 +17,7 @@ from skein_gateway.console.navigation import entries_for
 from skein_gateway.console.problems import PageError
 from skein_gateway.oauth.browser import TOKEN_FIELD
 from skein_gateway.oauth.pages import current_path
+from skein_kit.text.invisible import show_invisible_in_html
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,7 +105,7 @@ def page(
         "problem": "",
     }
     text = _templates().get_template(f"{template}.html").render({**common, **values})
-    response = HTMLResponse(text, status_code=status, headers=dict(HEADERS))
+    response = HTMLResponse(show_invisible_in_html(text), status_code=status, headers=dict(HEADERS))
     if context is not None:
         context.browser.remember_form(response)
     return response

@@ -105,6 +105,7 @@ def _of_memories(
         deleted_counts=counts,
         receipt_ids=[receipt.receipt_id] if counts else [],
         memory_tombstones=receipt.tombstones,
+        remaining_memory_ids=response.remaining_memory_ids,
         log_position=receipt.log_position if is_complete else "",
         settle_time=to_timestamp(at + SETTLE) if is_complete else None,
     )

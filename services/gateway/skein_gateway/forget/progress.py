@@ -14,7 +14,7 @@ from skein.auth.v1 import certificates_pb2
 from skein_kit.rpc.well_known_types import to_timestamp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     from skein.gateway.v1 import gateway_pb2 as pb
@@ -26,7 +26,7 @@ SETTLE = timedelta(minutes=10)
 CERTIFY_SECONDS = 30.0
 # Digests of one report: 680 KB. A message has 4 MiB at most.
 MAX_DIGESTS = 20_000
-# Receipts of one report, as the contract says.
+# Receipts, and memories that remain, of one report, as the contract says.
 _MAX_RECEIPTS = 10_000
 
 
@@ -38,6 +38,8 @@ class ErasureStep:
     receipt_id: str = ""
     has_more: bool = False
     memory_tombstones: Iterable[bytes] = ()
+    # Memories about others that remain, although they were made of what was purged.
+    remaining_memory_ids: Sequence[str] = ()
     session_tombstones: Iterable[bytes] = ()
     # The keyed digest of the person; empty where the service has none.
     subject_tombstone: bytes = b""
@@ -59,6 +61,8 @@ class ErasureProgress:
     subject_tombstone: bytes = b""
     # Of the last report; empty before the first one.
     certificate_id: str = ""
+    # Memories about others that remain; in the order of the steps that named them.
+    remaining_memory_ids: list[str] = field(default_factory=list)
     # Held while a report is under way.
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     # Digests that are not reported, each after the name of its service; and those that are.
@@ -66,6 +70,7 @@ class ErasureProgress:
     _reported_digests: set[tuple[str, bytes]] = field(default_factory=set)
     _reported_counts: Counter[str] = field(default_factory=Counter)
     _reported_receipts: int = 0
+    _reported_remaining: int = 0
     _is_complete: bool = False
 
     def add(self, erasure: pb.Erasure, step: ErasureStep) -> None:
@@ -74,6 +79,8 @@ class ErasureProgress:
             erasure.deleted_counts[table] += count
         if step.receipt_id and step.counts:
             erasure.receipt_ids.append(step.receipt_id)
+        known = set(self.remaining_memory_ids)
+        self.remaining_memory_ids += [id_ for id_ in step.remaining_memory_ids if id_ not in known]
         digests = {("memory", digest) for digest in step.memory_tombstones}
         digests.update(("session", digest) for digest in step.session_tombstones)
         self._digests |= digests - self._reported_digests
@@ -83,7 +90,10 @@ class ErasureProgress:
     def has_unreported(self) -> bool:
         """Return whether auth lacks something of what was purged."""
         return not self._is_complete and bool(
-            self._digests or self._counts != self._reported_counts or self._reported_receipts < len(self._receipt_ids)
+            self._digests
+            or self._counts != self._reported_counts
+            or self._reported_receipts < len(self._receipt_ids)
+            or self._reported_remaining < len(self.remaining_memory_ids)
         )
 
     def should_report(self, step: ErasureStep) -> bool:
@@ -103,8 +113,11 @@ class ErasureProgress:
         """Return the next report. The last one is complete when `remains` tells what copies remain."""
         digests = sorted(self._digests)[:MAX_DIGESTS]
         receipt_ids = self._receipt_ids[self._reported_receipts :][:_MAX_RECEIPTS]
-        is_last = len(digests) == len(self._digests) and self._reported_receipts + len(receipt_ids) == len(
-            self._receipt_ids
+        remaining_ids = self.remaining_memory_ids[self._reported_remaining :][:_MAX_RECEIPTS]
+        is_last = (
+            len(digests) == len(self._digests)
+            and self._reported_receipts + len(receipt_ids) == len(self._receipt_ids)
+            and self._reported_remaining + len(remaining_ids) == len(self.remaining_memory_ids)
         )
         is_complete = is_last and remains is not None
         part = certificates_pb2.IssueErasureCertificateRequest(
@@ -116,6 +129,7 @@ class ErasureProgress:
             end_time=to_timestamp(at),
             deleted_counts=self._counts if self.request_id else self._counts - self._reported_counts,
             receipt_ids=receipt_ids,
+            remaining_memory_ids=remaining_ids,
             memory_tombstones=[digest for service, digest in digests if service == "memory"],
             session_tombstones=[digest for service, digest in digests if service == "session"],
         )
@@ -134,6 +148,7 @@ class ErasureProgress:
         counts = Counter(dict(part.deleted_counts))
         self._reported_counts = counts if part.cumulative else self._reported_counts + counts
         self._reported_receipts += len(part.receipt_ids)
+        self._reported_remaining += len(part.remaining_memory_ids)
         self._is_complete = part.complete
 
     @property

@@ -93,7 +93,7 @@ class ForgetHandler:
                 with suppress(aio.AioRpcError, RpcError):
                     await self._certify(request, progress, None, at=now())
             raise
-        return _receipt(progress.erasures, remains, certificate_id, more=more, at=at)
+        return _receipt(progress, remains, certificate_id, more=more, at=at)
 
     async def _purge(self, request: pb.ForgetRequest, context: Context, progress: ErasureProgress) -> bool:
         """Purge service by service while there is time; return whether data of the subject remains."""
@@ -189,6 +189,7 @@ class ForgetHandler:
                 receipt_id=response.receipt.receipt_id,
                 has_more=more,
                 memory_tombstones=response.receipt.tombstones,
+                remaining_memory_ids=response.remaining_memory_ids,
                 log_position=response.receipt.log_position,
             )
 
@@ -234,9 +235,9 @@ def _step_request_id(request: pb.ForgetRequest, part: str, step: int) -> str:
 
 
 def _receipt(
-    erasures: list[pb.Erasure], remains: pb.Remains | None, certificate_id: str, *, more: bool, at: datetime
+    progress: ErasureProgress, remains: pb.Remains | None, certificate_id: str, *, more: bool, at: datetime
 ) -> pb.ForgetResponse:
-    receipt_id = str(new_id(at))
+    receipt_id, erasures = str(new_id(at)), progress.erasures
     content = [
         receipt_id,
         at.isoformat(),
@@ -250,4 +251,5 @@ def _receipt(
         more=more,
         remains=remains,
         certificate_id=certificate_id,
+        remaining_memory_ids=progress.remaining_memory_ids,
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from skein_kit.text.invisible import show_invisible
+
 # Most characters of a text result; the structured content is complete.
 MAX_CHARACTERS = 100_000
 # Most characters of a memory's text in a graph.
@@ -18,6 +20,11 @@ def outline(result: dict[str, Any]) -> str:
 def outline_list(result: dict[str, Any]) -> str:
     """Return the result of a read as an outline."""
     return "\n".join(_lines(result, "")) or "Nothing was found."
+
+
+def pending_text(result: dict[str, Any]) -> str:
+    """Return what waits for approval, its invisible characters as their numbers."""
+    return show_invisible(outline_list(result))
 
 
 def forget_text(result: dict[str, Any]) -> str:

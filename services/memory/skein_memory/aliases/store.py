@@ -139,7 +139,7 @@ async def _followers(tx: Transaction, tenant_id: UUID, memory_id: UUID) -> list[
 async def _visible(reader: TenantReader, aliases: list[Alias]) -> list[Alias]:
     """Leave out aliases of expired memories."""
     memory_ids = {id_ for alias in aliases for id_ in (alias.alias_memory_id, alias.canonical_memory_id)}
-    expired_ids = await reader.find_expired(memory_ids)
+    expired_ids = await reader.find_hidden(memory_ids)
     return [alias for alias in aliases if expired_ids.isdisjoint({alias.alias_memory_id, alias.canonical_memory_id})]
 
 

@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 
 
 def pending_memory(value: PendingMemory) -> pb.PendingMemory:
-    """Return a write that waits as approvers read it, without its caller vector."""
+    """Return a write that waits as approvers read it."""
     memory = memory_pb2.Memory.FromString(value.content)
-    memory.ClearField("embedding")
     memory.memory_id = str(value.memory_id)
     memory.pending_approval = True
     return pb.PendingMemory(

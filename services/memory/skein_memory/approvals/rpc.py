@@ -181,8 +181,8 @@ class PendingWriteHandlers:
         expire_time = await self._store.expire_time(tx, tenant_id, at)
         pending = []
         for memory, request in zip(memories, requested, strict=True):
+            # Without a caller vector: an approver does not see what a text would be found by.
             content = memories_convert.memory(memory)
-            content.embedding.extend(request.embedding)
             content.derived_from.extend(request.derived_from)
             await _sources(tx, tenant_id, request, at=at)
             pending.append(
@@ -256,8 +256,6 @@ class ApprovalHandlers:
             message = memory_pb2.Memory.FromString(pending.content)
             if request.update_mask.paths:
                 merge_masked(request.update_mask, request.memory, message)
-                # A caller vector is that of the text before the edits.
-                message.ClearField("embedding")
             apply = self._change if pending.is_change else self._create
             memory, documents = await apply(write.tx, caller, pending, message, request, rules, at=at)
             response = await write.save(pb.ApproveMemoryResponse(memory=memories_convert.memory(memory)))
@@ -305,8 +303,7 @@ class ApprovalHandlers:
             created_by=pending.created_by,
             updated_by=caller.principal if request.update_mask.paths else pending.created_by,
         )
-        embeddings = memories_convert.caller_vectors([memory], [message])
-        documents = documents_of([memory], at=at, embeddings=embeddings)
+        documents = documents_of([memory], at=at)
         memories = [memory, *sealed.memories]
         tenant_id = caller.require_tenant()
         sources = {memory.memory_id: await _sources(tx, tenant_id, message, at=at)} if message.derived_from else {}

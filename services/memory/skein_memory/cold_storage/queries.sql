@@ -53,6 +53,11 @@ VALUES
 INSERT INTO memory.archived_memories (tenant_id, memory_id, archive_id, external_id, subject_id, session_id)
 VALUES (:tenant_id, :memory_id, :archive_id, :external_id, :subject_id, :session_id);
 
+-- insert_archived_sources --
+-- Insert what archived memories were made of.
+INSERT INTO memory.archived_sources (tenant_id, memory_id, source_id)
+VALUES (:tenant_id, :memory_id, :source_id);
+
 -- list_archives --
 -- Read the newest archives that are older than one.
 SELECT archive_id, label, memory_count, byte_count, checksum, from_time, to_time, create_time, created_by

@@ -242,6 +242,7 @@ class ArchiveStore:
             tenant_id,
             [_archived_row(memory_id, file.archive_id, memory.draft) for memory_id, memory in memories.items()],
         )
+        await tx.insert(QUERIES["insert_archived_sources"], tenant_id, _archived_sources(batch.rows))
         event = _event("archive_created", file.archive_id, len(batch.memory_ids))
         await writer.insert_events(tx, tenant_id, [event], at=at, by=by)
         active_count = sum(memory.is_active for memory in memories.values())
@@ -377,6 +378,16 @@ def _archived_row(memory_id: UUID, archive_id: UUID, draft: Any) -> dict[str, ob
         "subject_id": draft.subject_id,
         "session_id": draft.session_id,
     }
+
+
+def _archived_sources(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[dict[str, object]]:
+    """Return which messages and memories archived memories were made of, now or formerly."""
+    sources = {
+        (UUID(row["memory_id"]), UUID(row["source_id"]))
+        for row in [*rows["sources"], *rows["sources_history"]]
+        if row["source_id"] is not None and row["role"] == "part" and row["erased_trust"] is None
+    }
+    return [{"memory_id": memory_id, "source_id": source_id} for memory_id, source_id in sorted(sources)]
 
 
 def _event(kind: str, archive_id: UUID, count: int) -> Event:

@@ -180,7 +180,7 @@ class ConflictStore:
                 if not rows:
                     break
                 memory_ids = {row[column] for row in rows for column in ("a_memory_id", "b_memory_id")}
-                expired = await names.find_expired(tx, tenant_id, memory_ids, at=at)
+                expired = await names.find_hidden(tx, tenant_id, memory_ids, at=at)
                 resolutions += [
                     Resolution(**dict(row))
                     for row in rows

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from skein_kit.errors import ContentTooLong
-from skein_memory.errors import MergeTooLarge
+from skein_memory.errors import MergeTooLarge, ReadersWidened
 from skein_memory.memories.model import has_key
 
 if TYPE_CHECKING:
@@ -108,8 +108,14 @@ def _contradict(memory: Memory, other: Memory, contradictions: AbstractSet[tuple
 def merge(memories: Sequence[Memory], *, max_content: int, at: datetime, by: str) -> Memory:
     """Return the first memory's next revision, with the content of all.
 
-    Contents that another one contains are not repeated. Raises ContentTooLong and MergeTooLarge.
+    Contents that another one contains are not repeated. Raises ReadersWidened, ContentTooLong and MergeTooLarge.
     """
+    first = memories[0].draft
+    for memory in memories:
+        first.check_may_hold(memory.draft)
+        # A purge finds a person's memories by their subject.
+        if memory.draft.subject_id not in (None, first.subject_id):
+            raise ReadersWidened
     parts: list[str] = []
     for memory in memories:
         text = memory.draft.content
@@ -121,7 +127,6 @@ def merge(memories: Sequence[Memory], *, max_content: int, at: datetime, by: str
     tags = tuple(dict.fromkeys(tag for memory in memories for tag in memory.draft.tags))
     if len(tags) > MAX_TAGS:
         raise MergeTooLarge(kind="tags", limit=MAX_TAGS)
-    first = memories[0].draft
     draft = replace(
         first,
         title=first.title or next((memory.draft.title for memory in memories if memory.draft.title), None),

@@ -153,7 +153,7 @@ class CurationStore:
     ) -> MergeResult:
         """Merge memories into the first of them.
 
-        Raises MemoryNotFound, ContentTooLong, MergeTooLarge and QuotaExceeded.
+        Raises MemoryNotFound, ReadersWidened, ContentTooLong, MergeTooLarge and QuotaExceeded.
         """
         ids_by_name = await names.find_visible(tx, tenant_id, memory_names, at=at)
         # Two names may belong to one memory.

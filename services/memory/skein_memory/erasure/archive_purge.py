@@ -101,8 +101,8 @@ class ArchivePurgeStore:
     async def purge_subject(
         self, tenant_id: UUID, subject_id: str, *, after: UUID | None, options: PurgeOptions
     ) -> ArchivePurge:
-        """Remove all memories about a person from archives after one."""
-        purged_ids: list[UUID] = []
+        """Remove all memories about a person from archives after one, and what is noted as made of a person's items."""
+        purged_ids = await self._purge_lineage(tenant_id, subject_id, options)
         since = _BEFORE_ALL if after is None else UUID(int=after.int + 1)
         async with self._database.transaction(tenant_id) as tx:
             newest = await _newest(tx, tenant_id)
@@ -124,6 +124,23 @@ class ArchivePurgeStore:
                 purged_ids += await self._purge_from_archive(tenant_id, archive_id, _matcher(None, memory_ids), options)
             if is_last_batch:
                 return ArchivePurge(memory_ids=purged_ids, newest_archive_id=newest)
+
+    async def _purge_lineage(self, tenant_id: UUID, subject_id: str, options: PurgeOptions) -> list[UUID]:
+        """Remove what is noted as made of a person's items, unless it is about another person."""
+        purged_ids: list[UUID] = []
+        has_more = True
+        while has_more:
+            async with self._database.transaction(tenant_id) as tx:
+                rows = await tx.rows(
+                    QUERIES["list_archived_lineage_purges"],
+                    tenant_id=tenant_id,
+                    subject_id=subject_id,
+                    count=_FOUND_BATCH_SIZE,
+                )
+            for archive_id, memory_ids in _by_archive(rows).items():
+                purged_ids += await self._purge_from_archive(tenant_id, archive_id, _matcher(None, memory_ids), options)
+            has_more = bool(rows) and not options.dry_run
+        return purged_ids
 
     async def purge_matching(
         self, tenant_id: UUID, filter_: Filter, *, after: UUID | None, options: PurgeOptions
@@ -213,7 +230,7 @@ async def _record_purge(
     names = {str(id_) for id_ in purged_ids}
     await record_purge(tx, tenant_id, [id_time(id_) for id_ in purged_ids], at=options.at)
     stored_rows = [row for table in ("memories", "versions") for row in rows[table] if row["memory_id"] in names]
-    await lineage.mark_erased(tx, tenant_id, purged_ids)
+    await lineage.mark_erased(tx, tenant_id, purged_ids, with_person=bool(options.subject_id))
     await tombstones.insert_memories(
         tx,
         tenant_id,

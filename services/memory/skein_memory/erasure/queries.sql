@@ -16,6 +16,39 @@ LIMIT :count;
 DELETE FROM memory.versions
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND subject_id = :subject_id;
 
+-- list_lineage_purges --
+-- Read some memories that were made of a person's items and are to be purged or named.
+SELECT memory_id
+FROM memory.lineage_purges
+WHERE tenant_id = :tenant_id
+ORDER BY memory_id
+LIMIT :count;
+
+-- list_archived_lineage_purges --
+-- Read some of them that are in cold storage and about no other person.
+SELECT archived_memories.memory_id, archived_memories.archive_id
+FROM memory.lineage_purges
+JOIN memory.archived_memories ON archived_memories.tenant_id = :tenant_id
+    AND archived_memories.memory_id = lineage_purges.memory_id
+WHERE lineage_purges.tenant_id = :tenant_id
+    AND (archived_memories.subject_id IS NULL OR archived_memories.subject_id = :subject_id)
+LIMIT :count;
+
+-- read_archived_subjects --
+-- Read whom archived memories are about.
+SELECT memory_id, subject_id
+FROM memory.archived_memories
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
+
+-- delete_lineage_purges --
+-- Delete memories from those that are to be purged or named.
+DELETE FROM memory.lineage_purges
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
+
+-- has_lineage_purges --
+-- Return whether memories are to be purged or named.
+SELECT EXISTS (SELECT FROM memory.lineage_purges WHERE tenant_id = :tenant_id);
+
 -- purge_memory_revisions --
 -- Purge the earlier revisions of items that name memories.
 DELETE FROM memory.revisions

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +31,11 @@ class PurgeReceipt:
     log_position: str = ""
     # Digests that the purge wrote.
     tombstones: tuple[bytes, ...] = ()
+
+    @classmethod
+    def empty(cls, receipt_id: UUID, *, at: datetime, dry_run: bool = False) -> Self:
+        """Return the receipt of a purge that has removed nothing yet."""
+        return cls(receipt_id=receipt_id, purge_time=at, memory_ids=(), deleted_counts={}, dry_run=dry_run)
 
     @property
     def digest(self) -> str:

@@ -10,7 +10,7 @@ from skein.memory.v1 import blocks_pb2
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.errors import PageTokenInvalid
+from skein_kit.errors import AgentBound, PageTokenInvalid
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now, parse_id
 from skein_kit.rpc.pagination import read_token, resolve_page_size, write_token
@@ -81,6 +81,9 @@ class PurgeHandlers:
     async def PurgeMemories(self, request: pb.PurgeMemoriesRequest, context: Context) -> pb.PurgeMemoriesResponse:
         caller, at = caller_of(context), now()
         tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
+        if caller.agent_id and _subject(request.selection):
+            # A person is purged from all agents' memories, or from none.
+            raise AgentBound(agent_id=caller.agent_id)
         saved_response = await read_response(self._idempotency, tenant_id, idempotency_key)
         if saved_response is not None:
             response = pb.PurgeMemoriesResponse.FromString(saved_response)
@@ -102,6 +105,7 @@ class PurgeHandlers:
                 receipt=_receipt(result.receipt),
                 not_found_ids=[name for name in result.not_found_ids if name not in archive_purge.names],
                 next_page_token=_next_page_token(result, archive_purge, tenant_id, request.selection),
+                remaining_memory_ids=[str(id_) for id_ in result.remaining_ids],
             )
 
         async with begin_write(self._idempotency, tenant_id, idempotency_key, dry_run=request.dry_run) as write:
@@ -259,7 +263,7 @@ def _next_page_token(
     if (
         result.after is None
         and result.blocks_after is None
-        and not (archive_purge.has_more or result.has_newer_archive)
+        and not (archive_purge.has_more or result.has_newer_archive or result.has_lineage)
     ):
         return ""
     cursor = _PurgeCursor(

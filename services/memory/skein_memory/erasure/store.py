@@ -64,6 +64,10 @@ class PurgeResult:
     blocks_after: str | None = None
     # Whether memories were archived after cold storage was scanned.
     has_newer_archive: bool = False
+    # Memories about others that remain, although they were made of what was purged, or were about the person.
+    remaining_ids: Sequence[UUID] = ()
+    # Whether memories that were made of what was purged are still to be purged.
+    has_lineage: bool = False
 
     def without_block_ids(self) -> PurgeResult:
         """Return it with a receipt that names no blocks."""
@@ -112,10 +116,15 @@ class PurgeStore:
         sessions = (
             await access_log_erasure.sessions_of(tx, tenant_id, memory_ids) if selection.subject_id else set[str]()
         )
-        receipt = await self._purge(tx, tenant_id, memory_ids, at=at, by=by, dry_run=dry_run)
+        receipt = PurgeReceipt.empty(new_id(at), at=at, dry_run=dry_run)
+        receipt = await self._purge(tx, tenant_id, memory_ids, receipt, by=by, with_person=bool(selection.subject_id))
+        remaining_ids: list[UUID] = []
+        if selection.subject_id:
+            receipt, remaining_ids = await self._purge_lineage(tx, tenant_id, selection, receipt, by=by)
         blocks_after = None
         if selection.subject_id and matching.after is None:
-            receipt = await _purge_former_versions(tx, tenant_id, selection, receipt)
+            receipt, former_ids = await _purge_former_versions(tx, tenant_id, selection, receipt)
+            remaining_ids += former_ids
             receipt, blocks_after = await self._purge_blocks(tx, tenant_id, selection, receipt, by=by)
         receipt, pending_names = await _purge_pending(tx, tenant_id, selection, receipt)
         not_found = [name for name in not_found if name not in pending_names]
@@ -131,12 +140,15 @@ class PurgeStore:
         if has_newer_archive and not_found:
             not_found = await _without_archived(tx, tenant_id, not_found)
         return PurgeResult(
-            memory_ids=memory_ids,
+            memory_ids=list(receipt.memory_ids),
             receipt=receipt,
             not_found_ids=not_found,
             after=matching.after,
             blocks_after=blocks_after,
             has_newer_archive=has_newer_archive,
+            remaining_ids=sorted(set(remaining_ids)),
+            has_lineage=bool(selection.subject_id)
+            and await tx.value(QUERIES["has_lineage_purges"], tenant_id=tenant_id),
         )
 
     async def delete_selected(
@@ -179,7 +191,7 @@ class PurgeStore:
                 locked = await writes.lock_memories(tx, tenant_id, memory_ids)
                 # A memory may have been changed while this transaction waited for its lock.
                 old_ids = [id_ for id_ in memory_ids if id_ in locked and locked[id_].record_time < before]
-                await self._purge(tx, tenant_id, old_ids, at=at, by=by, dry_run=False)
+                await self._purge(tx, tenant_id, old_ids, PurgeReceipt.empty(new_id(at), at=at), by=by)
                 return len(old_ids), len(memory_ids) == limit
         return 0, False
 
@@ -195,7 +207,8 @@ class PurgeStore:
             locked = await writes.lock_memories(tx, tenant_id, [row["memory_id"] for row in rows])
             # A concurrent import may have moved its expiry.
             expired_ids = sorted(id_ for id_, memory in locked.items() if memory.is_expired(at - grace))
-            await self._purge(tx, tenant_id, expired_ids, at=at, by=by, dry_run=False, cause="expired")
+            receipt = PurgeReceipt.empty(new_id(at), at=at)
+            await self._purge(tx, tenant_id, expired_ids, receipt, by=by, cause="expired")
         return len(expired_ids), len(rows) == limit
 
     async def count_expired(self, tenant_id: UUID, at: datetime) -> int:
@@ -244,16 +257,44 @@ class PurgeStore:
         counts = Counter(receipt.deleted_counts) + Counter(result.counts)
         return replace(receipt, deleted_counts=counts, block_ids=tuple(result.block_ids)), after
 
+    async def _purge_lineage(
+        self, tx: Transaction, tenant_id: UUID, selection: Selection, receipt: PurgeReceipt, *, by: str
+    ) -> tuple[PurgeReceipt, list[UUID]]:
+        """Purge memories that were made of a person's items, and what was made of these, as far as a call may.
+
+        Return the receipt with them, and the memories about other people, which remain. Memories in cold storage are
+        left to the next call.
+        """
+        remaining_ids: list[UUID] = []
+        while (count := selection.count - len(receipt.memory_ids)) > 0:
+            rows = await tx.rows(QUERIES["list_lineage_purges"], tenant_id=tenant_id, count=count)
+            listed_ids = [row["memory_id"] for row in rows]
+            memories = await writes.lock_memories(tx, tenant_id, listed_ids)
+            rows = await tx.rows(QUERIES["read_archived_subjects"], tenant_id=tenant_id, memory_ids=listed_ids)
+            subjects = {row["memory_id"]: row["subject_id"] for row in rows}
+            subjects |= {id_: memory.draft.subject_id for id_, memory in memories.items()}
+            about_others = [id_ for id_ in listed_ids if subjects.get(id_) not in (None, selection.subject_id)]
+            purged_ids = [id_ for id_ in listed_ids if id_ in memories and id_ not in about_others]
+            archived_ids = subjects.keys() - set(about_others) - set(purged_ids)
+            done_ids = [id_ for id_ in listed_ids if id_ not in archived_ids]
+            if not done_ids:
+                break
+            await tx.execute(QUERIES["delete_lineage_purges"], tenant_id=tenant_id, memory_ids=done_ids)
+            receipt = await self._purge(tx, tenant_id, purged_ids, receipt, by=by, with_person=True)
+            remaining_ids += about_others
+        return receipt, remaining_ids
+
     async def _purge(
-        self, tx: Transaction, tenant_id: UUID, memory_ids: list[UUID], *, at: datetime, by: str, dry_run: bool,
-        cause: str = "",
+        self, tx: Transaction, tenant_id: UUID, memory_ids: list[UUID], receipt: PurgeReceipt, *, by: str,
+        cause: str = "", with_person: bool = False,
     ) -> PurgeReceipt:  # fmt: skip
-        """Remove locked memories, with every copy of their content.
+        """Remove locked memories, with every copy of their content; return the receipt with them.
 
         Tombstones are inserted, unless there is another `cause` than a requested erasure.
         """
-        receipt_id, counts = new_id(at), dict[str, int]()
+        at, receipt_id, counts = receipt.purge_time, receipt.receipt_id, Counter(receipt.deleted_counts)
         if memory_ids:
+            links_before = counts["memory.links"]
             active_count = len(await tx.rows(QUERIES["find_active"], tenant_id=tenant_id, memory_ids=memory_ids))
             first_known = await tx.rows(QUERIES["find_first_known"], tenant_id=tenant_id, memory_ids=memory_ids)
             await record_purge(tx, tenant_id, [row["known_time"] for row in first_known], at=at)
@@ -261,47 +302,39 @@ class PurgeStore:
                 await tombstones.insert_memories(tx, tenant_id, memory_ids, at=at)
                 await access_log_erasure.clear_queries(tx, tenant_id, memory_ids)
             await postings.subtract_counts(tx, tenant_id, memory_ids)
-            await lineage.mark_erased(tx, tenant_id, memory_ids)
+            await lineage.mark_erased(tx, tenant_id, memory_ids, with_person=with_person)
             await tx.stop_history()
             for table, query in CONTENT_TABLES.items():
-                if row_count := await tx.execute(query, tenant_id=tenant_id, memory_ids=memory_ids):
-                    counts[table] = row_count
+                counts[table] += await tx.execute(query, tenant_id=tenant_id, memory_ids=memory_ids)
             await postings.purge_history(tx, tenant_id, memory_ids)
-            cleared_count = await tx.execute(
+            counts["memory.requests"] += await tx.execute(
                 QUERIES["clear_responses"],
                 tenant_id=tenant_id,
                 since_time=at - LIFETIME,
                 names=[str(id_) for id_ in memory_ids],
                 spared=list(KEPT_RESPONSE_TYPES),
             )
-            if cleared_count:
-                counts["memory.requests"] = cleared_count
             await writer.insert_events(tx, tenant_id, purge_events(memory_ids, receipt_id, cause=cause), at=at, by=by)
             await self._quotas.charge(
-                tx, tenant_id, {"memories": -active_count, "links": -counts.get("memory.links", 0)}
+                tx, tenant_id, {"memories": -active_count, "links": links_before - counts["memory.links"]}
             )
-        return PurgeReceipt(
-            receipt_id=receipt_id,
-            purge_time=at,
-            memory_ids=tuple(memory_ids),
-            deleted_counts=counts,
-            dry_run=dry_run,
-        )
+        return replace(receipt, memory_ids=(*receipt.memory_ids, *memory_ids), deleted_counts=+counts)
 
 
 async def _purge_former_versions(
     tx: Transaction, tenant_id: UUID, selection: Selection, receipt: PurgeReceipt
-) -> PurgeReceipt:
-    """Purge what other memories were, while they were about the person; return the receipt with the rows.
+) -> tuple[PurgeReceipt, list[UUID]]:
+    """Purge what other memories were, while they were about the person; return the receipt with the rows, and them.
 
     All former rows of these memories leave the search index, and their copies leave snapshots, because neither shows
     whom it was about. Each batch deletes the rows that it was found by.
     """
-    counts = Counter(receipt.deleted_counts)
+    counts, former_ids = Counter(receipt.deleted_counts), list[UUID]()
     key = {"tenant_id": tenant_id, "subject_id": selection.subject_id}
     await tx.stop_history()
     while rows := await tx.rows(QUERIES["find_formerly_about"], **key, count=_FORMER_BATCH_SIZE):
         memory_ids = [row["memory_id"] for row in rows]
+        former_ids += memory_ids
         # A change that waits for the lock would keep another copy.
         await writes.lock_memories(tx, tenant_id, memory_ids)
         counts["memory.versions"] += await tx.execute(
@@ -318,7 +351,7 @@ async def _purge_former_versions(
             spared=list(KEPT_RESPONSE_TYPES),
         )
         await postings.purge_history(tx, tenant_id, memory_ids)
-    return replace(receipt, deleted_counts=+counts)
+    return replace(receipt, deleted_counts=+counts), former_ids
 
 
 async def _select(

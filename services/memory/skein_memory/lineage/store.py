@@ -11,6 +11,7 @@ from uuid import UUID
 
 from skein_kit.database.named_queries import as_of
 from skein_kit.database.tx_options import READ_ONLY
+from skein_kit.lineage import purges
 from skein_kit.text.source_keys import MessageAuthors
 from skein_memory.errors import LineageCycle, LineageTooLong
 from skein_memory.lineage.model import (
@@ -365,8 +366,13 @@ async def note_rating(tx: Transaction, tenant_id: UUID, key: str) -> None:
     await tx.insert(QUERIES["note_rescores"], tenant_id, rows)
 
 
-async def mark_erased(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> None:
-    """Mark memories that are purged as erased sources; call this before their rows go."""
+async def mark_erased(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], *, with_person: bool) -> None:
+    """Mark memories that are purged as erased sources; call this before their rows go.
+
+    If they are purged `with_person`, note what was made of them, so that the purge follows it.
+    """
+    if with_person:
+        await purges.note_made_of(tx, tenant_id, memory_ids)
     trusts = await _read_trust(tx, tenant_id, memory_ids)
     rows = await tx.rows(
         QUERIES["mark_erased"], tenant_id=tenant_id, source_ids=list(trusts), trusts=list(trusts.values())

@@ -109,7 +109,7 @@ class LinkStore:
     async def lock_link(self, tx: Transaction, tenant_id: UUID, link_id: UUID, *, at: datetime) -> Link:
         """Read a link and lock it. Raises LinkNotFound, also when one of its memories has expired."""
         link = await lock_link(tx, tenant_id, link_id)
-        await _check_unexpired(tx, tenant_id, link, at=at)
+        await _check_shown(tx, tenant_id, link, at=at)
         return link
 
     async def update_link(self, tx: Transaction, tenant_id: UUID, before: Link, after: Link) -> None:
@@ -124,6 +124,7 @@ class LinkStore:
         links = await remove(tx, tenant_id, [link_id], at=at, by=by)
         if not links:
             raise LinkNotFound
+        await _check_shown(tx, tenant_id, links[0], at=at)
         links[0].check_revision(revision)
         await self._quotas.charge(tx, tenant_id, {"links": -1})
 
@@ -133,7 +134,7 @@ class LinkStore:
             links = await read_links(tx, tenant_id, [link_id])
             if link_id not in links:
                 raise LinkNotFound
-            await _check_unexpired(tx, tenant_id, links[link_id], at=at)
+            await _check_shown(tx, tenant_id, links[link_id], at=at)
         return links[link_id]
 
     async def list_links(
@@ -199,9 +200,9 @@ async def _find_link(tx: Transaction, tenant_id: UUID, link: Link, *, either_dir
     return None
 
 
-async def _check_unexpired(tx: Transaction, tenant_id: UUID, link: Link, *, at: datetime) -> None:
-    """Reject a link of an expired memory as if it were not there. Raises LinkNotFound."""
-    if await names.find_expired(tx, tenant_id, [link.from_memory_id, link.to_memory_id], at=at):
+async def _check_shown(tx: Transaction, tenant_id: UUID, link: Link, *, at: datetime) -> None:
+    """Reject a link of an expired memory, or of another agent's, as if it were not there. Raises LinkNotFound."""
+    if await names.find_hidden(tx, tenant_id, [link.from_memory_id, link.to_memory_id], at=at):
         raise LinkNotFound
 
 

@@ -13,7 +13,7 @@ from skein_kit.database.named_queries import with_condition
 from skein_kit.database.tx_options import READ_ONLY
 from skein_kit.filters import scan_cost
 from skein_kit.filters.compiler import ENTRIES, VERSIONS, compile_to_sql
-from skein_kit.ids import parse_id
+from skein_kit.ids import now, parse_id
 from skein_memory.errors import MemoryNotFound, MemoryNotYetKnown
 from skein_memory.links.model import Link
 from skein_memory.listing.order import Order, PageCursor
@@ -165,7 +165,10 @@ class MemoryListStore:
         return memories if as_of_time else await with_scores(tx, tenant_id, self._policies, memories, at=at)
 
     async def links_of(self, tenant_id: UUID, memory: Memory, count: int) -> list[Link]:
-        """Read up to `count` of the newest links of a memory, in both directions, to deleted memories as well."""
+        """Read up to `count` of the newest links of a memory, in both directions, to deleted memories as well.
+
+        Links to expired memories, and to those of another agent than that of the credential, are left out.
+        """
         async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(
                 QUERIES["list_links"],
@@ -178,7 +181,10 @@ class MemoryListStore:
                 min_weight=0.0,
                 count=count,
             )
-        return [Link(**dict(row)) for row in rows]
+            ends = {row[column] for row in rows for column in ("from_memory_id", "to_memory_id")}
+            hidden_ids = await names.find_hidden(tx, tenant_id, ends, at=now())
+        links = [Link(**dict(row)) for row in rows]
+        return [link for link in links if hidden_ids.isdisjoint((link.from_memory_id, link.to_memory_id))]
 
     async def versions_of(self, tenant_id: UUID, memory: Memory, count: int) -> tuple[list[MemoryVersion], bool]:
         """Read the newest earlier versions of a memory, and one more to compare; return whether that is all."""

@@ -15,7 +15,7 @@ from uuid import UUID
 from skein_kit.errors import ContentEmpty, ContentTooLong, FieldInvalid
 from skein_kit.ids import min_id_at, new_ids
 from skein_kit.search_text.postings import Document, is_name
-from skein_memory.errors import LevelOutOfRange, MemoryNotFound
+from skein_memory.errors import LevelOutOfRange, MemoryNotFound, ReadersWidened
 from skein_memory.events.model import Event
 from skein_memory.memories import memory_type
 from skein_memory.memories.near_text import near_text
@@ -153,6 +153,19 @@ class Draft:
             self.type, key=self.key, title=self.title, content=self.content, content_hash=self.content_hash
         )
 
+    @property
+    def reader_conditions(self) -> frozenset[tuple[str, str | None]]:
+        """Return the ids that a reader must have, each with its field; empty: all read it. See `visible_to`."""
+        outer = {"user": ("agent_id",), "session": ("agent_id", "subject_id")}.get(self.scope, ())
+        inner = {"agent": "agent_id", "user": "subject_id", "session": "session_id"}.get(self.scope)
+        conditions = {(name, value) for name in outer if (value := getattr(self, name))}
+        return frozenset(conditions if inner is None else {*conditions, (inner, getattr(self, inner))})
+
+    def check_may_hold(self, text_of: Draft) -> None:
+        """Reject a text that would reach further readers here. Raises ReadersWidened."""
+        if not text_of.reader_conditions <= self.reader_conditions:
+            raise ReadersWidened
+
     def check_has_readers(self, at: datetime) -> None:
         """Reject a memory without readers: it expired before `at`, or its scope is a user who is not named.
 
@@ -274,7 +287,12 @@ class Memory:
         )
 
     def revise(self, draft: Draft, *, at: datetime, by: str) -> Memory:
-        """Return its next revision, with the content `draft`."""
+        """Return its next revision, with the content `draft`. Raises ReadersWidened."""
+        draft.check_may_hold(self.draft)
+        return self._next_revision(at, by, draft=draft)
+
+    def restore(self, draft: Draft, *, at: datetime, by: str) -> Memory:
+        """Return its next revision, with a content of another time that comes with its own readers."""
         return self._next_revision(at, by, draft=draft)
 
     def delete(self, *, at: datetime, by: str) -> Memory:

@@ -60,11 +60,11 @@ async def find_visible(tx: Transaction, tenant_id: UUID, names: Sequence[str], *
     return {name: row["memory_id"] for name, row in rows.items()}
 
 
-async def find_expired(tx: Transaction, tenant_id: UUID, memory_ids: Iterable[UUID], *, at: datetime) -> set[UUID]:
-    """Return which of some memories have expired."""
-    ids = list(memory_ids)
-    rows = await tx.rows(QUERIES["find_expired"], tenant_id=tenant_id, memory_ids=ids, at=at) if ids else []
-    return {row["memory_id"] for row in rows}
+async def find_hidden(tx: Transaction, tenant_id: UUID, memory_ids: Iterable[UUID], *, at: datetime) -> set[UUID]:
+    """Return which of some memories have expired, or are for another agent than that of the credential."""
+    ids = set(memory_ids)
+    rows = await tx.rows(QUERIES["find_unexpired"], tenant_id=tenant_id, memory_ids=list(ids), at=at) if ids else []
+    return ids - {row["memory_id"] for row in rows}
 
 
 async def claim_external_ids(

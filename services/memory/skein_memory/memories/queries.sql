@@ -56,11 +56,12 @@ FROM memory.memories
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND is_active
     AND (expire_time IS NULL OR expire_time > :at);
 
--- find_expired --
--- Return which of some ids belong to an expired memory.
+-- find_unexpired --
+-- Return which of some ids belong to a memory of the caller's that has not expired, deleted or not.
 SELECT memory_id
 FROM memory.memories
-WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND expire_time <= :at;
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+    AND (expire_time IS NULL OR expire_time > :at);
 
 -- lock_expired --
 -- Lock the expired ones of some memories, in the order of their ids.

@@ -88,6 +88,6 @@ class TaskStore:
         if row is None or row["kind"] != memory_type.OBJECTIVE:
             raise ObjectiveNotFound
         objective_id: UUID = row["memory_id"]
-        if await names.find_expired(tx, tenant_id, [objective_id], at=at):
+        if await names.find_hidden(tx, tenant_id, [objective_id], at=at):
             raise ObjectiveNotFound
         return objective_id

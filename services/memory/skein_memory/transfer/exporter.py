@@ -101,7 +101,7 @@ async def _without_expired(
     if kind == "memory":
         return [item for item in items if not is_expired(item, now)]
     named_ids = {id_ for item in items for id_ in (item.memory_id, item.other_memory_id) if id_ is not None}
-    expired = await names.find_expired(tx, tenant_id, named_ids, at=now)
+    expired = await names.find_hidden(tx, tenant_id, named_ids, at=now)
     return [item for item in items if expired.isdisjoint({item.memory_id, item.other_memory_id})]
 
 

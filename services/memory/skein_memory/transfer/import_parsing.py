@@ -122,7 +122,7 @@ def merge_imported(
 ) -> Memory:
     """Return the next revision of an existing memory; itself when nothing changes.
 
-    It has the update_time of `imported` when that wins; a restore has its own time.
+    It has the update_time of `imported` when that wins; a restore has its own time. Raises ReadersWidened.
     """
     # Readers see it as new.
     replaces_expired = before.is_active and before.is_expired(at) and not imported.is_expired(at)
@@ -143,7 +143,9 @@ def merge_imported(
     new_update_time = before.update_time
     if has_precedence:
         new_update_time = at if mode is ImportMode.RESTORE or update_time is None else update_time
-    return replace(before.revise(draft, at=at, by=by), delete_time=None, update_time=new_update_time)
+    # A snapshot, and a memory in the place of an expired one, bring the readers of their text.
+    revise = before.restore if mode is ImportMode.RESTORE or replaces_expired else before.revise
+    return replace(revise(draft, at=at, by=by), delete_time=None, update_time=new_update_time)
 
 
 def unique_names(memory: Memory, *, at: datetime) -> set[tuple[str, object]]:

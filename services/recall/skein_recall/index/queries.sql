@@ -48,11 +48,13 @@ SELECT e.external_id, e.message_id FROM session.message_external_ids AS e
 WHERE :kind::text = 'message' AND e.tenant_id = :tenant_id AND e.external_id = ANY (:names::text[]);
 
 -- read_documents --
--- Read the documents of items that can be recalled at a time.
+-- Read the documents of items that can be recalled at a time, and that an agent sees; empty: no agent.
 SELECT d.item_id, d.kind, d.revision, d.pending
 FROM recall.documents AS d
 WHERE d.tenant_id = :tenant_id AND d.item_id = ANY (:item_ids::uuid[]) AND d.kind = :kind
-    AND (d.expire_time IS NULL OR d.expire_time > :at);
+    AND (d.expire_time IS NULL OR d.expire_time > :at)
+    AND (:agent_id::text = '' OR d.kind = 'message' OR d.scope = 'global' OR d.agent_id = :agent_id
+         OR (d.agent_id IS NULL AND d.scope <> 'agent'));
 
 -- read_vector_origins --
 -- Read which provider computed the vectors that callers brought for items.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from skein_kit.calls.call import bound_agent_id
 from skein_kit.database.tx_options import READ_ONLY, TxOptions
 from skein_kit.ids import parse_id
 from skein_kit.search_text.vector_columns import for_table, read_vector
@@ -63,7 +64,8 @@ class IndexStore:
         for row in documents:
             ids[row["kind"]].append(row["item_id"])
         rows: list[asyncpg.Record] = []
-        async with self._database.transaction(tenant_id, TxOptions(plan_once=True)) as tx:
+        # A call embeds what others wrote too.
+        async with self._database.transaction(tenant_id, TxOptions(plan_once=True, has_all_agents=True)) as tx:
             if ids["memory"]:
                 rows += await tx.rows(QUERIES["memory_texts"], tenant_id=tenant_id, memory_ids=ids["memory"])
             if ids["message"]:
@@ -90,7 +92,12 @@ class IndexStore:
             rows = await tx.rows(QUERIES["find_named_items"], tenant_id=tenant_id, kind=kind, names=list(names))
             ids |= {row["external_id"]: row["item_id"] for row in rows}
             documents = await tx.rows(
-                QUERIES["read_documents"], tenant_id=tenant_id, item_ids=list(set(ids.values())), kind=kind, at=at
+                QUERIES["read_documents"],
+                tenant_id=tenant_id,
+                item_ids=list(set(ids.values())),
+                kind=kind,
+                at=at,
+                agent_id=bound_agent_id(),
             )
             item_ids = [row["item_id"] for row in documents]
             rows = await tx.rows(QUERIES["read_vector_origins"], tenant_id=tenant_id, item_ids=item_ids)

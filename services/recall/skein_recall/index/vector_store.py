@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein_kit.calls.call import current_call
+from skein_kit.calls.call import bound_agent_id, current_call
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import RevisionStale
 from skein_kit.ids import id_time, now
@@ -152,7 +152,9 @@ async def _lock_document(tx: Transaction, tenant_id: UUID, vectors: CallerVector
         item_id = await tx.value(
             QUERIES["document_of_external_id"], tenant_id=tenant_id, external_id=vectors.external_id, kind=vectors.kind
         )
-    row = None if item_id is None else await tx.row(QUERIES["lock_document"], tenant_id=tenant_id, item_id=item_id)
+    row = None
+    if item_id is not None:
+        row = await tx.row(QUERIES["lock_document"], tenant_id=tenant_id, item_id=item_id, agent_id=bound_agent_id())
     if row is None:
         raise DocumentNotFound
     if vectors.revision and vectors.revision < row["revision"]:

@@ -30,10 +30,12 @@ SELECT e.message_id FROM session.message_external_ids AS e
 WHERE :kind::text = 'message' AND e.tenant_id = :tenant_id AND e.external_id = :external_id;
 
 -- lock_document --
--- Read and lock an item's document.
+-- Read and lock an item's document, which an agent must see; empty: no agent.
 SELECT d.item_id, d.kind, d.revision, d.pending
 FROM recall.documents AS d
 WHERE d.tenant_id = :tenant_id AND d.item_id = :item_id
+    AND (:agent_id::text = '' OR d.kind = 'message' OR d.scope = 'global' OR d.agent_id = :agent_id
+         OR (d.agent_id IS NULL AND d.scope <> 'agent'))
 FOR NO KEY UPDATE;
 
 -- lock_documents --

@@ -66,6 +66,9 @@ _CONDITIONS = MappingProxyType(
             SELECT t.memory_id FROM memory.tags AS t
             WHERE t.tenant_id = :tenant_id AND t.tag = ANY (:tags_all::text[])
             GROUP BY t.memory_id HAVING count(*) = cardinality(:tags_all::text[])))""",
+        # Row-level security keeps other agents' memories out of what is read; here they take no place of others.
+        "bound_agent": """d.kind = 'message' OR d.scope = 'global' OR d.agent_id = :bound_agent_id::text
+            OR (d.agent_id IS NULL AND d.scope <> 'agent')""",
         # A message belongs to its session.
         "visible_to": """CASE coalesce(d.scope, 'session')
             WHEN 'global' THEN true

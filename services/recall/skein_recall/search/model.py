@@ -117,9 +117,22 @@ class Filter:
             row_conditions={key: value for key, value in self.row_conditions.items() if key != name},
         )
 
+    @property
+    def wall(self) -> Self:
+        """The conditions of what the caller may see at all, which no answer tells anything about."""
+        filter_ = self
+        for name in self.all_names:
+            filter_ = filter_ if name in WALLS else filter_.without(name)
+        return filter_
 
-# The values of conditions that take several.
-_VALUES_OF = {"visible_to": ("seeing_agent_id", "seeing_subject_id", "seeing_session_id")}
+
+# Conditions of what a caller may see at all: those of the reader that a request names, and of a credential's agent.
+WALLS = ("visible_to", "bound_agent")
+# The values of conditions that take others than one of their name.
+_VALUES_OF = {
+    "visible_to": ("seeing_agent_id", "seeing_subject_id", "seeing_session_id"),
+    "bound_agent": ("bound_agent_id",),
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -177,6 +190,17 @@ class Query:
     def with_entities(self, entity_ids: AbstractSet[UUID]) -> Self:
         """Return the query without the mentions of other entities."""
         return replace(self, mentions=tuple(each for each in self.mentions if entity_ids >= set(each.entity_ids)))
+
+    def for_agent(self, agent_id: str) -> Self:
+        """Return the query for what an agent sees, to which the credential is bound; the query itself for no agent."""
+        if not agent_id:
+            return self
+        filter_ = replace(
+            self.filter,
+            index_conditions=(*self.filter.index_conditions, "bound_agent"),
+            values={**self.filter.values, "bound_agent_id": agent_id},
+        )
+        return replace(self, filter=filter_)
 
     def similar_to(self, item: ReferenceItem) -> Self:
         """Return the query for items that are like a stored one, by cosine and BM25 alone."""

@@ -38,7 +38,7 @@ _MAX_CACHED_TENANTS = 10_000
 _BYTES_PER_CHARACTER = 4
 _READ_ONLY = TxOptions(plan_once=True, read_only=True)
 # A replica may still have names that were erased before `drop`.
-_PRIMARY = TxOptions(plan_once=True, read_only=True, skip_replica=True)
+_PRIMARY = TxOptions(plan_once=True, read_only=True, skip_replica=True, has_all_agents=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skein_kit.calls.call import bound_agent_id
 from skein_kit.errors import ReadTooCostly
 from skein_kit.ids import id_time, now
 from skein_kit.telemetry.metrics import RECALL_SEARCHES
@@ -21,7 +22,7 @@ from skein_recall.search.keywords import match_keywords
 from skein_recall.search.model import (
     CANDIDATES_PER_SIGNAL,
     SPARE_HITS,
-    Filter,
+    WALLS,
     Mode,
     RecallResult,
     ScoringFormula,
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from skein_recall.models.model import EmbeddingModel, ModelRegistry
     from skein_recall.providers.text_embedder import TextEmbedder
     from skein_recall.quality.sampler import Sampler
-    from skein_recall.search.model import Query, Reference, ReferenceItem, SearchPins
+    from skein_recall.search.model import Filter, Query, Reference, ReferenceItem, SearchPins
     from skein_recall.search.nearest import Nearest
     from skein_recall.search.query_reader import QueryReader
     from skein_recall.search.query_terms import ItemMeasurements, QueryTerms
@@ -135,7 +136,7 @@ class RecallSearcher:
             model = replace((await self._registry.models()).get(pins.model), similarity_scale=pins.scale)
         if query.mode is Mode.SEMANTIC and query.vector is None and not model.can_embed:
             raise ModelNotFound(model=model.model)
-        query = await self._reader.read(tenant_id, query, at)
+        query = await self._reader.read(tenant_id, query.for_agent(bound_agent_id()), at)
         if pins is not None:
             query = query.with_entities(pins.entity_ids)
         has_vector = pins is None or pins.has_vector
@@ -378,16 +379,18 @@ class SearchTransaction:
     async def excluding_conditions(self) -> list[str]:
         """Name the conditions each of which alone excludes everything; all of them when only several together do.
 
-        The list is empty when there is nothing to show without a filter either.
+        The list is empty when there is nothing to show without these conditions either. It names none of the conditions
+        of what the caller may see, and tells nothing about what those exclude.
         """
         filter_ = self._query.filter
-        if not await self._has_hits(Filter()):
+        if not await self._has_hits(filter_.wall):
             return []
+        all_names = [name for name in filter_.all_names if name not in WALLS]
         names: list[str] = []
         # If the tests cost more than the call may scan, all conditions are named.
         with suppress(ReadTooCostly):
-            names = [name for name in filter_.all_names if await self._has_hits(filter_.without(name))]
-        return names or list(filter_.all_names)
+            names = [name for name in all_names if await self._has_hits(filter_.without(name))]
+        return names or all_names
 
     async def _has_hits(self, filter_: Filter) -> bool:
         kinds = tuple(kind for kind in self._query.kinds if kind in filter_.kinds)

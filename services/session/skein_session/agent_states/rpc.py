@@ -45,11 +45,13 @@ class AgentStateHandlers:
         return pb.GetAgentStateResponse(state=convert.agent_state(row))
 
     async def ListAgentStates(self, request: pb.ListAgentStatesRequest, context: Context) -> pb.ListAgentStatesResponse:
-        tenant_id = caller_of(context).require_tenant()
+        caller = caller_of(context)
+        tenant_id = caller.require_tenant()
         size = resolve_page_size(request.page_size)
         rows = await self._store.list_states(
             tenant_id,
-            agent_id=request.agent_id or None,
+            # A credential that is bound to an agent reads the states of that one.
+            agent_id=request.agent_id or caller.agent_id or None,
             session_id=request.session_id or None,
             after=keys_from_page_token(read_token(request.page_token, tenant_id, request)),
             at=now(),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from skein_kit.database.named_queries import Queries
 from skein_kit.ids import id_time, new_id, parse_id
+from skein_kit.lineage import purges
 from skein_kit.search_text import postings
 from skein_kit.search_text.purged_items import record_purge
 from skein_session.cold_storage.store import next_archived_of_subject
@@ -109,7 +110,7 @@ class ErasureStore:
         """Purge a subject's sessions, and then messages about it in other sessions."""
         if options.is_dry_run:
             return await _count_subject(tx, tenant_id, subject_id)
-        purge = await _PurgeTransaction.begin(tx, tenant_id, at, self._archives, limit=options.limit)
+        purge = await _PurgeTransaction.begin(tx, tenant_id, at, self._archives, limit=options.limit, with_person=True)
         subject_key = {"tenant_id": tenant_id, "subject_id": subject_id}
         purge.receipt.subject_tombstone = await tombstones.renew_subject(tx, tenant_id, subject_id, at)
         has_more = True
@@ -167,24 +168,40 @@ class _PurgeTransaction:
     """The purges of one transaction, up to a limit of messages."""
 
     def __init__(
-        self, tx: Transaction, tenant_id: UUID, at: datetime, archives: ColdStorageStore, *, limit: int
+        self,
+        tx: Transaction,
+        tenant_id: UUID,
+        at: datetime,
+        archives: ColdStorageStore,
+        *,
+        limit: int,
+        with_person: bool,
     ) -> None:
+        """Purge up to `limit` messages; `with_person`: and note what was made of them, as it goes with the person."""
         self._tx = tx
         self._tenant_id = tenant_id
         self._at = at
         self._archives = archives
         self.remaining = limit
+        self._with_person = with_person
         self.receipt = Receipt()
         # The change of the tenant's row counts, by kind.
         self.charges: Counter[str] = Counter()
 
     @classmethod
     async def begin(
-        cls, tx: Transaction, tenant_id: UUID, at: datetime, archives: ColdStorageStore, *, limit: int
+        cls,
+        tx: Transaction,
+        tenant_id: UUID,
+        at: datetime,
+        archives: ColdStorageStore,
+        *,
+        limit: int,
+        with_person: bool = False,
     ) -> Self:
         """From now on the transaction keeps no former versions."""
         await tx.stop_history()
-        return cls(tx, tenant_id, at, archives, limit=limit)
+        return cls(tx, tenant_id, at, archives, limit=limit, with_person=with_person)
 
     async def purge_session(self, session_id: str, subject_id: str | None) -> bool:
         """Purge a session of a subject, which the transaction has locked; return False when messages remain."""
@@ -275,6 +292,8 @@ class _PurgeTransaction:
         if not ids:
             return []
         message_keys = {"tenant_id": self._tenant_id, "message_ids": list(ids)}
+        if self._with_person:
+            await purges.note_made_of(self._tx, self._tenant_id, ids)
         await lineage.mark_erased(self._tx, self._tenant_id, ids)
         external_ids = await self._tx.rows(_QUERIES["purge_external_ids"], **message_keys)
         names = [

@@ -82,7 +82,7 @@ class ListErasureCertificatesResponse(_message.Message):
     def __init__(self, certificates: _Optional[_Iterable[_Union[ErasureCertificate, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class IssueErasureCertificateRequest(_message.Message):
-    __slots__ = ("erasure_key", "cumulative", "complete", "start_time", "end_time", "deleted_counts", "receipt_ids", "memory_tombstones", "session_tombstones", "log_position", "settle_time", "kind", "next_erasure_key")
+    __slots__ = ("erasure_key", "cumulative", "complete", "start_time", "end_time", "deleted_counts", "receipt_ids", "memory_tombstones", "session_tombstones", "log_position", "settle_time", "kind", "next_erasure_key", "remaining_memory_ids")
     class DeletedCountsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -103,6 +103,7 @@ class IssueErasureCertificateRequest(_message.Message):
     SETTLE_TIME_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     NEXT_ERASURE_KEY_FIELD_NUMBER: _ClassVar[int]
+    REMAINING_MEMORY_IDS_FIELD_NUMBER: _ClassVar[int]
     erasure_key: bytes
     cumulative: bool
     complete: bool
@@ -116,7 +117,8 @@ class IssueErasureCertificateRequest(_message.Message):
     settle_time: _timestamp_pb2.Timestamp
     kind: str
     next_erasure_key: bytes
-    def __init__(self, erasure_key: _Optional[bytes] = ..., cumulative: _Optional[bool] = ..., complete: _Optional[bool] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deleted_counts: _Optional[_Mapping[str, int]] = ..., receipt_ids: _Optional[_Iterable[str]] = ..., memory_tombstones: _Optional[_Iterable[bytes]] = ..., session_tombstones: _Optional[_Iterable[bytes]] = ..., log_position: _Optional[str] = ..., settle_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., kind: _Optional[str] = ..., next_erasure_key: _Optional[bytes] = ...) -> None: ...
+    remaining_memory_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, erasure_key: _Optional[bytes] = ..., cumulative: _Optional[bool] = ..., complete: _Optional[bool] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deleted_counts: _Optional[_Mapping[str, int]] = ..., receipt_ids: _Optional[_Iterable[str]] = ..., memory_tombstones: _Optional[_Iterable[bytes]] = ..., session_tombstones: _Optional[_Iterable[bytes]] = ..., log_position: _Optional[str] = ..., settle_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., kind: _Optional[str] = ..., next_erasure_key: _Optional[bytes] = ..., remaining_memory_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SignRecallReceiptsRequest(_message.Message):
     __slots__ = ("receipt_ids", "digests")

@@ -346,7 +346,7 @@ class Remains(_message.Message):
     def __init__(self, settle_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., dead_rows_until: _Optional[str] = ..., log_until: _Optional[str] = ..., log_position: _Optional[str] = ..., backups_until: _Optional[str] = ...) -> None: ...
 
 class ForgetResponse(_message.Message):
-    __slots__ = ("erasures", "receipt_id", "forget_time", "digest", "more", "remains", "certificate_id")
+    __slots__ = ("erasures", "receipt_id", "forget_time", "digest", "more", "remains", "certificate_id", "remaining_memory_ids")
     ERASURES_FIELD_NUMBER: _ClassVar[int]
     RECEIPT_ID_FIELD_NUMBER: _ClassVar[int]
     FORGET_TIME_FIELD_NUMBER: _ClassVar[int]
@@ -354,6 +354,7 @@ class ForgetResponse(_message.Message):
     MORE_FIELD_NUMBER: _ClassVar[int]
     REMAINS_FIELD_NUMBER: _ClassVar[int]
     CERTIFICATE_ID_FIELD_NUMBER: _ClassVar[int]
+    REMAINING_MEMORY_IDS_FIELD_NUMBER: _ClassVar[int]
     erasures: _containers.RepeatedCompositeFieldContainer[Erasure]
     receipt_id: str
     forget_time: _timestamp_pb2.Timestamp
@@ -361,7 +362,8 @@ class ForgetResponse(_message.Message):
     more: bool
     remains: Remains
     certificate_id: str
-    def __init__(self, erasures: _Optional[_Iterable[_Union[Erasure, _Mapping]]] = ..., receipt_id: _Optional[str] = ..., forget_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., digest: _Optional[str] = ..., more: _Optional[bool] = ..., remains: _Optional[_Union[Remains, _Mapping]] = ..., certificate_id: _Optional[str] = ...) -> None: ...
+    remaining_memory_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, erasures: _Optional[_Iterable[_Union[Erasure, _Mapping]]] = ..., receipt_id: _Optional[str] = ..., forget_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., digest: _Optional[str] = ..., more: _Optional[bool] = ..., remains: _Optional[_Union[Remains, _Mapping]] = ..., certificate_id: _Optional[str] = ..., remaining_memory_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class GetClusterStatusRequest(_message.Message):
     __slots__ = ()

@@ -866,18 +866,20 @@ class PurgeMemoriesRequest(_message.Message):
     def __init__(self, selection: _Optional[_Union[MemorySelection, _Mapping]] = ..., dry_run: _Optional[bool] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class PurgeMemoriesResponse(_message.Message):
-    __slots__ = ("receipt", "not_found_ids", "next_page_token", "archived_memory_ids", "certificate_id")
+    __slots__ = ("receipt", "not_found_ids", "next_page_token", "archived_memory_ids", "certificate_id", "remaining_memory_ids")
     RECEIPT_FIELD_NUMBER: _ClassVar[int]
     NOT_FOUND_IDS_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     ARCHIVED_MEMORY_IDS_FIELD_NUMBER: _ClassVar[int]
     CERTIFICATE_ID_FIELD_NUMBER: _ClassVar[int]
+    REMAINING_MEMORY_IDS_FIELD_NUMBER: _ClassVar[int]
     receipt: PurgeReceipt
     not_found_ids: _containers.RepeatedScalarFieldContainer[str]
     next_page_token: str
     archived_memory_ids: _containers.RepeatedScalarFieldContainer[str]
     certificate_id: str
-    def __init__(self, receipt: _Optional[_Union[PurgeReceipt, _Mapping]] = ..., not_found_ids: _Optional[_Iterable[str]] = ..., next_page_token: _Optional[str] = ..., archived_memory_ids: _Optional[_Iterable[str]] = ..., certificate_id: _Optional[str] = ...) -> None: ...
+    remaining_memory_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, receipt: _Optional[_Union[PurgeReceipt, _Mapping]] = ..., not_found_ids: _Optional[_Iterable[str]] = ..., next_page_token: _Optional[str] = ..., archived_memory_ids: _Optional[_Iterable[str]] = ..., certificate_id: _Optional[str] = ..., remaining_memory_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class DeleteMemoriesRequest(_message.Message):
     __slots__ = ("selection", "purge", "dry_run", "page_size", "page_token", "request_id")

@@ -292,12 +292,16 @@ class MemoryServiceServicer:
 
     def UpdateMemory(self, request, context):
         """UpdateMemory changes the fields in update_mask and returns the memory at
-        its new revision. Repeating a request_id returns the first answer. If the
-        policy lets the caller's writes wait for approval, the memory stays as it
-        is, and the answer has the pending_id of the change.
+        its new revision. It may take readers away and gives no further ones:
+        all who see a memory afterwards saw it before. Repeating a request_id
+        returns the first answer. If the policy lets the caller's writes wait for
+        approval, the memory stays as it is, and the answer has the pending_id of
+        the change.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
+        - FAILED_PRECONDITION, READERS_WIDENED: scope, agent_id, subject_id or
+        session_id would give the memory further readers.
         - ABORTED, REVISION_STALE: the request's revision is not the current one.
         - PERMISSION_DENIED, APPROVAL_REQUIRED: as CreateMemory.
         - RESOURCE_EXHAUSTED, PENDING_MEMORIES_FULL.
@@ -373,7 +377,11 @@ class MemoryServiceServicer:
         name it, or a filter of subject_id, session_id and agent_id alone matches.
 
         A filter that names only a subject also purges the blocks about that
-        person, with their revisions and their copies in snapshots. Cold storage is
+        person, with their revisions and their copies in snapshots. It follows the
+        lineage: what was made of the person's memories, and of messages that
+        PurgeSubject purged, now or formerly, is purged to the end of each chain,
+        unless it is about another person. remaining_memory_ids names that.
+        A purge of ids or of another filter follows no lineage. Cold storage is
         included: ids and a person are purged from all archives at once; with any
         other filter, each call purges from some archives. One call purges up to
         page_size memories and scans a bounded number: repeat it with
@@ -594,11 +602,14 @@ class MemoryServiceServicer:
         """MergeMemories merges memories into the first one: it joins their contents,
         unites their tags, keeps the highest scores and moves their links. The
         other memories are archived and superseded. Contradicting memories are
-        merged as well: the caller decides, and no worker calls this RPC. Repeating
-        a request_id returns the first answer.
+        merged as well: the caller decides, and no worker calls this RPC. No text
+        reaches further readers: all who see the first memory see the others, and
+        the others are about its subject or about none. Repeating a request_id
+        returns the first answer.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
+        - FAILED_PRECONDITION, READERS_WIDENED.
         - INVALID_ARGUMENT, CONTENT_TOO_LONG.
         - FAILED_PRECONDITION, MERGE_TOO_LARGE: more than 500 links or 100 tags.
         """

@@ -111,12 +111,16 @@ class MemoryServiceStub:
     """
     UpdateMemory: _grpc.UnaryUnaryMultiCallable[_memory_pb2.UpdateMemoryRequest, _memory_pb2.UpdateMemoryResponse]
     """UpdateMemory changes the fields in update_mask and returns the memory at
-    its new revision. Repeating a request_id returns the first answer. If the
-    policy lets the caller's writes wait for approval, the memory stays as it
-    is, and the answer has the pending_id of the change.
+    its new revision. It may take readers away and gives no further ones:
+    all who see a memory afterwards saw it before. Repeating a request_id
+    returns the first answer. If the policy lets the caller's writes wait for
+    approval, the memory stays as it is, and the answer has the pending_id of
+    the change.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
+    - FAILED_PRECONDITION, READERS_WIDENED: scope, agent_id, subject_id or
+      session_id would give the memory further readers.
     - ABORTED, REVISION_STALE: the request's revision is not the current one.
     - PERMISSION_DENIED, APPROVAL_REQUIRED: as CreateMemory.
     - RESOURCE_EXHAUSTED, PENDING_MEMORIES_FULL.
@@ -172,7 +176,11 @@ class MemoryServiceStub:
     name it, or a filter of subject_id, session_id and agent_id alone matches.
 
     A filter that names only a subject also purges the blocks about that
-    person, with their revisions and their copies in snapshots. Cold storage is
+    person, with their revisions and their copies in snapshots. It follows the
+    lineage: what was made of the person's memories, and of messages that
+    PurgeSubject purged, now or formerly, is purged to the end of each chain,
+    unless it is about another person. remaining_memory_ids names that.
+    A purge of ids or of another filter follows no lineage. Cold storage is
     included: ids and a person are purged from all archives at once; with any
     other filter, each call purges from some archives. One call purges up to
     page_size memories and scans a bounded number: repeat it with
@@ -325,11 +333,14 @@ class MemoryServiceStub:
     """MergeMemories merges memories into the first one: it joins their contents,
     unites their tags, keeps the highest scores and moves their links. The
     other memories are archived and superseded. Contradicting memories are
-    merged as well: the caller decides, and no worker calls this RPC. Repeating
-    a request_id returns the first answer.
+    merged as well: the caller decides, and no worker calls this RPC. No text
+    reaches further readers: all who see the first memory see the others, and
+    the others are about its subject or about none. Repeating a request_id
+    returns the first answer.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
+    - FAILED_PRECONDITION, READERS_WIDENED.
     - INVALID_ARGUMENT, CONTENT_TOO_LONG.
     - FAILED_PRECONDITION, MERGE_TOO_LARGE: more than 500 links or 100 tags.
     """
@@ -441,12 +452,16 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     """
     UpdateMemory: _aio.UnaryUnaryMultiCallable[_memory_pb2.UpdateMemoryRequest, _memory_pb2.UpdateMemoryResponse]  # type: ignore[assignment]
     """UpdateMemory changes the fields in update_mask and returns the memory at
-    its new revision. Repeating a request_id returns the first answer. If the
-    policy lets the caller's writes wait for approval, the memory stays as it
-    is, and the answer has the pending_id of the change.
+    its new revision. It may take readers away and gives no further ones:
+    all who see a memory afterwards saw it before. Repeating a request_id
+    returns the first answer. If the policy lets the caller's writes wait for
+    approval, the memory stays as it is, and the answer has the pending_id of
+    the change.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
+    - FAILED_PRECONDITION, READERS_WIDENED: scope, agent_id, subject_id or
+      session_id would give the memory further readers.
     - ABORTED, REVISION_STALE: the request's revision is not the current one.
     - PERMISSION_DENIED, APPROVAL_REQUIRED: as CreateMemory.
     - RESOURCE_EXHAUSTED, PENDING_MEMORIES_FULL.
@@ -502,7 +517,11 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     name it, or a filter of subject_id, session_id and agent_id alone matches.
 
     A filter that names only a subject also purges the blocks about that
-    person, with their revisions and their copies in snapshots. Cold storage is
+    person, with their revisions and their copies in snapshots. It follows the
+    lineage: what was made of the person's memories, and of messages that
+    PurgeSubject purged, now or formerly, is purged to the end of each chain,
+    unless it is about another person. remaining_memory_ids names that.
+    A purge of ids or of another filter follows no lineage. Cold storage is
     included: ids and a person are purged from all archives at once; with any
     other filter, each call purges from some archives. One call purges up to
     page_size memories and scans a bounded number: repeat it with
@@ -655,11 +674,14 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     """MergeMemories merges memories into the first one: it joins their contents,
     unites their tags, keeps the highest scores and moves their links. The
     other memories are archived and superseded. Contradicting memories are
-    merged as well: the caller decides, and no worker calls this RPC. Repeating
-    a request_id returns the first answer.
+    merged as well: the caller decides, and no worker calls this RPC. No text
+    reaches further readers: all who see the first memory see the others, and
+    the others are about its subject or about none. Repeating a request_id
+    returns the first answer.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
+    - FAILED_PRECONDITION, READERS_WIDENED.
     - INVALID_ARGUMENT, CONTENT_TOO_LONG.
     - FAILED_PRECONDITION, MERGE_TOO_LARGE: more than 500 links or 100 tags.
     """
@@ -804,12 +826,16 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.UpdateMemoryResponse, _abc.Awaitable[_memory_pb2.UpdateMemoryResponse]]:
         """UpdateMemory changes the fields in update_mask and returns the memory at
-        its new revision. Repeating a request_id returns the first answer. If the
-        policy lets the caller's writes wait for approval, the memory stays as it
-        is, and the answer has the pending_id of the change.
+        its new revision. It may take readers away and gives no further ones:
+        all who see a memory afterwards saw it before. Repeating a request_id
+        returns the first answer. If the policy lets the caller's writes wait for
+        approval, the memory stays as it is, and the answer has the pending_id of
+        the change.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
+        - FAILED_PRECONDITION, READERS_WIDENED: scope, agent_id, subject_id or
+          session_id would give the memory further readers.
         - ABORTED, REVISION_STALE: the request's revision is not the current one.
         - PERMISSION_DENIED, APPROVAL_REQUIRED: as CreateMemory.
         - RESOURCE_EXHAUSTED, PENDING_MEMORIES_FULL.
@@ -895,7 +921,11 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         name it, or a filter of subject_id, session_id and agent_id alone matches.
 
         A filter that names only a subject also purges the blocks about that
-        person, with their revisions and their copies in snapshots. Cold storage is
+        person, with their revisions and their copies in snapshots. It follows the
+        lineage: what was made of the person's memories, and of messages that
+        PurgeSubject purged, now or formerly, is purged to the end of each chain,
+        unless it is about another person. remaining_memory_ids names that.
+        A purge of ids or of another filter follows no lineage. Cold storage is
         included: ids and a person are purged from all archives at once; with any
         other filter, each call purges from some archives. One call purges up to
         page_size memories and scans a bounded number: repeat it with
@@ -1150,11 +1180,14 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         """MergeMemories merges memories into the first one: it joins their contents,
         unites their tags, keeps the highest scores and moves their links. The
         other memories are archived and superseded. Contradicting memories are
-        merged as well: the caller decides, and no worker calls this RPC. Repeating
-        a request_id returns the first answer.
+        merged as well: the caller decides, and no worker calls this RPC. No text
+        reaches further readers: all who see the first memory see the others, and
+        the others are about its subject or about none. Repeating a request_id
+        returns the first answer.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
+        - FAILED_PRECONDITION, READERS_WIDENED.
         - INVALID_ARGUMENT, CONTENT_TOO_LONG.
         - FAILED_PRECONDITION, MERGE_TOO_LARGE: more than 500 links or 100 tags.
         """
