@@ -53,8 +53,10 @@ FORGED = (
 hostile_texts = st.builds(
     lambda start, lines: start + "".join(end + line for end, line in lines),
     st.sampled_from(["", "tea", " ", "x: y"]),
-    st.lists(st.tuples(st.sampled_from(LINE_ENDS), st.sampled_from(FORGED) | st.text(max_size=8)), min_size=1),
-)
+    st.lists(
+        st.tuples(st.sampled_from(LINE_ENDS), st.sampled_from(FORGED) | st.text(max_size=8)), min_size=1, max_size=3
+    ),
+).filter(str.strip)
 
 
 def own_lines(text: str) -> list[str]:

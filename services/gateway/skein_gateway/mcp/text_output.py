@@ -162,7 +162,7 @@ def _lines(value: dict[str, Any], kind: Any, indent: str) -> Iterator[str]:
             yield f"{indent}{name}:"
             for one in item:
                 lines = list(_lines(one, inner, indent + "    "))
-                yield f"{indent}  - {lines[0].lstrip() if lines else ''}".rstrip()
+                yield f"{indent}  - {lines[0].lstrip(' ')}" if lines else f"{indent}  -"
                 yield from lines[1:]
 
 
