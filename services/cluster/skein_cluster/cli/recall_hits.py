@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from skein.recall.v1 import recall_pb2
 from skein_kit.json_values import fields
+from skein_kit.message_rows import speaker
 from skein_kit.text.quoted_text import one_line, one_line_json
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ def hit_text(hit: recall_pb2.Hit) -> str:
     if hit.kind == recall_pb2.ITEM_KIND_BLOCK:
         return f"{hit.block.label}: {hit.block.value}"
     if hit.kind == recall_pb2.ITEM_KIND_MESSAGE:
-        return f"{hit.message.name}: {hit.message.content}" if hit.message.name else hit.message.content
+        name = speaker(hit.message.name, "", hit.message.created_by, hit.message.updated_by)
+        return f"{name}: {hit.message.content}" if name else hit.message.content
     return hit.memory.content or hit.memory.title
 
 

@@ -14,6 +14,7 @@ from skein_gateway.context.model import ContextFormat, Item, ItemKind, PackOptio
 from skein_gateway.recall.rpc import subject_of
 from skein_gateway.recall.text_match import terms_of
 from skein_kit.json_values import fields
+from skein_kit.message_rows import speaker
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_kit.text.quoted_text import one_line, one_line_json
 from skein_kit.text.token_estimate import DEFAULT_BUDGET
@@ -186,7 +187,7 @@ def _of_message(message: session_pb2.Message, hit: recall_pb2.Hit | None, *, is_
         kind=ItemKind.MESSAGE,
         item_id=message.message_id,
         text=message.content,
-        by=message.name or _ROLES.get(message.role, ""),
+        by=speaker(message.name, _ROLES.get(message.role, ""), message.created_by, message.updated_by),
         session_id=message.session_id,
         sequence=message.sequence,
         at=_moment(message.create_time),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from skein.tenancy.v1 import subjects_pb2
+from skein_kit import message_rows
 from skein_kit.json_values import fields
 from skein_kit.text.quoted_text import MARK, one_line, one_line_json, quote
 
@@ -145,7 +146,9 @@ def _message_line(message: dict[str, Any]) -> str:
 
 
 def _speaker(message: dict[str, Any]) -> str:
-    return one_line(message.get("name") or message.get("role", ""))
+    names = ("name", "role", "created_by", "updated_by")
+    speaker = message_rows.speaker(*(message.get(name, "") for name in names))
+    return f"{speaker} (waits for approval)" if message.get("pending_approval") else speaker
 
 
 def _lines(value: dict[str, Any], kind: Any, indent: str) -> Iterator[str]:

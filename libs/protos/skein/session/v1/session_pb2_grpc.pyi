@@ -226,6 +226,7 @@ class SessionServiceStub:
     - ABORTED, REVISION_STALE.
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID or CONTENT_TOO_LONG or
       CONTENT_EMPTY or CONTENT_REFUSED.
+    - PERMISSION_DENIED, PERMISSION_MISSING: approval needs memory.approve.
     """
     DeleteMessage: _grpc.UnaryUnaryMultiCallable[_session_pb2.DeleteMessageRequest, _session_pb2.DeleteMessageResponse]
     """DeleteMessage deletes one message: lists and recall omit it. Reads as of an
@@ -632,6 +633,7 @@ class SessionServiceAsyncStub(SessionServiceStub):
     - ABORTED, REVISION_STALE.
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID or CONTENT_TOO_LONG or
       CONTENT_EMPTY or CONTENT_REFUSED.
+    - PERMISSION_DENIED, PERMISSION_MISSING: approval needs memory.approve.
     """
     DeleteMessage: _aio.UnaryUnaryMultiCallable[_session_pb2.DeleteMessageRequest, _session_pb2.DeleteMessageResponse]  # type: ignore[assignment]
     """DeleteMessage deletes one message: lists and recall omit it. Reads as of an
@@ -1125,6 +1127,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         - ABORTED, REVISION_STALE.
         - INVALID_ARGUMENT, UPDATE_MASK_INVALID or CONTENT_TOO_LONG or
           CONTENT_EMPTY or CONTENT_REFUSED.
+        - PERMISSION_DENIED, PERMISSION_MISSING: approval needs memory.approve.
         """
 
     @_abc_1.abstractmethod

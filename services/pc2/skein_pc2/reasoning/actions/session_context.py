@@ -8,6 +8,7 @@ from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 from skein.session.v1 import session_pb2 as pb
+from skein_kit.message_rows import speaker
 from skein_kit.text.quoted_text import MARK, one_line, quote
 from skein_pc2.protocol.frames import timestamp
 
@@ -69,7 +70,7 @@ class ContextLine:
         if kind in _KINDS:
             error_type = _error_type(message) if kind == ERROR else ""
             return cls(kind, _KINDS[kind], message.content, create_time, error_type)
-        label = message.name or _LABELS.get(message.role, "System")
+        label = speaker(message.name, _LABELS.get(message.role, "System"), message.created_by, message.updated_by)
         return cls(_SPEECH, label, message.content, create_time)
 
     @property
