@@ -122,7 +122,11 @@ async def test_an_approved_message_is_found_and_a_change_of_it_waits_again(agent
 async def test_approval_needs_its_permission_and_its_name(cluster: Cluster, agent: Agent, tenant: Tenant) -> None:
     message = await agent.say("attack")
     writer = await key(cluster, tenant, "session.read", "session.write")
+    request = pb.ListAgentMessagesRequest(agent_id="kitchen", pending_approval=True)
 
+    with refused(DENIED, "PERMISSION_MISSING"):
+        await writer.stubs.sessions.ListAgentMessages(request)
+    waiting = (await tenant.sessions.ListAgentMessages(request)).messages
     with refused(DENIED, "PERMISSION_MISSING"):
         await change(writer.stubs, message.message_id, "pending_approval")
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
@@ -130,6 +134,7 @@ async def test_approval_needs_its_permission_and_its_name(cluster: Cluster, agen
     corrected = await change(tenant, message.message_id, metadata={"seen": True})
 
     assert corrected.pending_approval
+    assert [one.message_id for one in waiting] == [message.message_id]
 
 
 async def test_the_other_texts_of_such_a_source_are_refused(agent: Agent, tenant: Tenant) -> None:

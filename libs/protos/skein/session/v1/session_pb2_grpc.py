@@ -390,6 +390,8 @@ class SessionServiceServicer:
 
         Errors:
         - INVALID_ARGUMENT, INVALID_FIELD: neither an agent nor a subject.
+        - PERMISSION_DENIED, PERMISSION_MISSING: pending_approval needs
+        memory.approve.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -172,6 +172,8 @@ class SessionServiceStub:
 
     Errors:
     - INVALID_ARGUMENT, INVALID_FIELD: neither an agent nor a subject.
+    - PERMISSION_DENIED, PERMISSION_MISSING: pending_approval needs
+      memory.approve.
     """
     GetRecentWindow: _grpc.UnaryUnaryMultiCallable[_session_pb2.GetRecentWindowRequest, _session_pb2.GetRecentWindowResponse]
     """GetRecentWindow returns the newest messages of a session that fit a budget
@@ -579,6 +581,8 @@ class SessionServiceAsyncStub(SessionServiceStub):
 
     Errors:
     - INVALID_ARGUMENT, INVALID_FIELD: neither an agent nor a subject.
+    - PERMISSION_DENIED, PERMISSION_MISSING: pending_approval needs
+      memory.approve.
     """
     GetRecentWindow: _aio.UnaryUnaryMultiCallable[_session_pb2.GetRecentWindowRequest, _session_pb2.GetRecentWindowResponse]  # type: ignore[assignment]
     """GetRecentWindow returns the newest messages of a session that fit a budget
@@ -1055,6 +1059,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - INVALID_ARGUMENT, INVALID_FIELD: neither an agent nor a subject.
+        - PERMISSION_DENIED, PERMISSION_MISSING: pending_approval needs
+          memory.approve.
         """
 
     @_abc_1.abstractmethod
