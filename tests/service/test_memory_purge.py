@@ -13,8 +13,8 @@ from fix_cluster import Cluster, Tenant, refused
 from fix_marker import places_of
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from skein.memory.v1 import memory_pb2 as pb
 from skein.memory.v1 import curation_pb2, snapshots_pb2
+from skein.memory.v1 import memory_pb2 as pb
 from skein.recall.v1 import recall_pb2
 from skein.tenancy.v1 import limits_pb2
 
