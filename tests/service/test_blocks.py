@@ -251,7 +251,7 @@ async def test_one_block_is_shared_by_several_agents(tenant: Tenant) -> None:
     await tenant.append_to_block(made.block_id, "and kind")
 
     for agent_id in ("a1", "a2", "a3"):
-        assert "I am Ada\nand kind" in (await prompt(tenant, agent_id)).text
+        assert "| I am Ada\n| and kind" in (await prompt(tenant, agent_id)).text
     request = pb.ListBlockAgentsRequest(block_id=made.block_id, page_size=2)
     page = await tenant.blocks.ListBlockAgents(request)
     request.page_token = page.next_page_token

@@ -35,7 +35,7 @@ async def test_a_memory_that_says_everything_in_its_data_is_in_the_context(tenan
 
     response = await tenant.gateway.BuildContext(pb.BuildContextRequest(recall=TEA))
 
-    assert "drink: green tea" in response.text
+    assert '"drink": "green tea"' in response.text
     assert [citation.item_id for citation in response.citations] == [made.memory_id]
 
 
@@ -67,7 +67,7 @@ async def test_a_context_holds_blocks_profile_memories_and_conversations_with_th
 
     headings = [line for line in response.text.splitlines() if line.startswith("## ")]
     assert headings == ["## Core memory", "## Profile", "## Memories: fact", "## Conversation kitchen"]
-    assert "[2] name: Anna Berg\n  time zone: Europe/Rome" in response.text
+    assert "[2] name: Anna Berg\n  | time zone: Europe/Rome" in response.text
     kinds = [citation.kind for citation in response.citations]
     assert kinds == [
         recall_pb2.ITEM_KIND_BLOCK,

@@ -195,8 +195,8 @@ async def test_neighbours_of_a_memory_come_with_their_words(mcp: Mcp) -> None:
     result = await mcp.ask("tools/call", {"name": "neighbours", "arguments": {"memory_id": one}})
 
     text = result["content"][0]["text"]
-    assert f"0 away: note {one}\n   Ada drinks tea" in text
-    assert f"1 away: note {other}\n   Tea helps her sleep." in text
+    assert f"0 away: note {one}\n   | Ada drinks tea" in text
+    assert f"1 away: note {other}\n   | Tea helps her sleep." in text
     assert f"{one} causes {other} (link " in text
     assert len(text) < 1500
     assert result["structuredContent"]["nodes"][1]["memory"]["content"].endswith("zzz")

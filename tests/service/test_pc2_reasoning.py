@@ -195,9 +195,9 @@ async def test_messages_of_a_typed_client_are_in_the_context(assistant: Assistan
         session_pb2.Message(role=session_pb2.MESSAGE_ROLE_ASSISTANT, name="Jarvis", content="answered"),
     ]
     request = session_pb2.AppendMessagesRequest(session_id="s", messages=messages, create_session=True)
-    await tenant.sessions.AppendMessages(request)
+    author = (await tenant.sessions.AppendMessages(request)).messages[0].created_by
 
-    assert await summary(assistant, "s") == "User: typed\nJarvis: answered"
+    assert await summary(assistant, "s") == f"User: typed\nJarvis ({author}): answered"
 
 
 async def test_the_session_summary_replaces_messages_that_do_not_fit(assistant: Assistant, tenant: Tenant) -> None:
@@ -211,7 +211,7 @@ async def test_the_session_summary_replaces_messages_that_do_not_fit(assistant: 
     short = await summary(assistant, "s", max_tokens=100)
     whole = await summary(assistant, "s")
 
-    assert short.startswith("Ana wants tea\nUser: word")
+    assert short.startswith("| Ana wants tea\nUser: word")
     assert "Ana wants tea" not in whole
 
 

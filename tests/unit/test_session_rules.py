@@ -138,8 +138,14 @@ def test_the_title_is_how_the_user_began() -> None:
 
 
 def test_a_title_has_a_hundred_characters_at_most() -> None:
-    assert default_title({"role": "user", "content": "  "}) is None
-    assert default_title({"role": "user", "content": " Remind me " + "again " * 50}) == ("Remind me " + "again " * 15)
+    row = {"role": "user", "pending_approval": False}
+
+    assert default_title({**row, "content": "  "}) is None
+    assert default_title({**row, "content": " Remind me " + "again " * 50}) == ("Remind me " + "again " * 15)
+
+
+def test_a_message_that_waits_gives_no_title() -> None:
+    assert default_title({"role": "user", "pending_approval": True, "content": "Remind me"}) is None
 
 
 def test_a_session_has_defaults() -> None:

@@ -1,4 +1,4 @@
-"""Converts rows of session.messages to protobuf, for session and for the hits of recall."""
+"""Converts rows of session.messages to protobuf, for session and for the hits of recall, and names their speakers."""
 
 from __future__ import annotations
 
@@ -7,11 +7,23 @@ from typing import TYPE_CHECKING, Any
 from skein.session.v1 import session_pb2 as pb
 from skein_kit.json_values.fields import fields, list_fields
 from skein_kit.rpc.well_known_types import to_timestamp
+from skein_kit.text.quoted_text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from asyncpg import Record
+
+
+def speaker(name: str, role: str, created_by: str, updated_by: str) -> str:
+    """Return who speaks in a message, on one line: a name, which its author claims, with the author; else the role.
+
+    The author is the principal that stored the message, and the one that changed it last.
+    """
+    if not name:
+        return role
+    principals = ", ".join(dict.fromkeys(one for one in (created_by, updated_by) if one))
+    return one_line(f"{name} ({principals})" if principals else name)
 
 
 def message(row: Record | Mapping[str, Any]) -> pb.Message:
@@ -37,6 +49,7 @@ def message(row: Record | Mapping[str, Any]) -> pb.Message:
         revision=row["revision"],
         update_time=to_timestamp(row["update_time"] or row["create_time"]),
         updated_by=row["updated_by"] or row["created_by"],
+        pending_approval=row["pending_approval"],
         **list_fields(parts=row["parts"], tool_calls=row["tool_calls"], tool_returns=row["tool_returns"]),
         **fields(metadata=row["metadata"]),
     )

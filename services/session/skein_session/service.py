@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from skein.recall.v1 import recall_pb2_grpc
 from skein.session.v1 import session_pb2_grpc as rpc
 from skein_kit.access_log.writer import AccessLog
+from skein_kit.approval.gate import ApprovalGate
 from skein_kit.cold_storage.files import ColdFiles
 from skein_kit.content_guard.endpoint import DetectorEndpoint
 from skein_kit.content_guard.guard import ContentGuard
@@ -39,6 +40,7 @@ from skein_session.search.store import SearchStore
 from skein_session.servicers import SessionServicer
 from skein_session.sessions.rpc import SessionHandlers
 from skein_session.sessions.store import SessionStore
+from skein_session.sessions.waiting_sources import without_texts
 from skein_session.settings import SessionSettings
 from skein_session.summaries.chat_model import ChatModel
 from skein_session.summaries.rpc import SummaryHandlers
@@ -76,11 +78,12 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             heartbeat_seconds=settings.stream_heartbeat_seconds,
             max_poll_seconds=settings.stream_pause_seconds,
         )
+        message_handlers = MessageHandlers(
+            messages, idempotency, streams, embeddings, max_content_characters=settings.max_content_characters
+        )
         servicer = SessionServicer(
             sessions=SessionHandlers(sessions, idempotency),
-            messages=MessageHandlers(
-                messages, idempotency, streams, embeddings, max_content_characters=settings.max_content_characters
-            ),
+            messages=message_handlers,
             transcripts=TranscriptHandlers(TranscriptStore(database, archives)),
             search=SearchHandlers(SearchStore(database, policies), recall_pb2_grpc.RecallServiceStub(recall)),
             summaries=SummaryHandlers(SummaryStore(database), idempotency, ChatModel.of(settings), jobs),
@@ -100,10 +103,15 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             archives=archives,
             jobs=jobs,
         )
+        gated = ApprovalGate(database, policies).wrap(
+            servicer,
+            "skein.session.v1.SessionService",
+            held={**message_handlers.held, **without_texts(servicer)},
+        )
         async with AccessLog(database, policies, counts_uses=False).open() as access_log, streams.open():
             registry.add(
                 rpc.add_SessionServiceServicer_to_server,
-                access_log.wrap(ContentGuard(database, policies, detector).wrap(servicer)),
+                access_log.wrap(ContentGuard(database, policies, detector).wrap(gated)),
             )
             registry.add(rpc.add_SessionInternalServiceServicer_to_server, maintenance)
             yield registry

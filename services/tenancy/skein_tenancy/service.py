@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 from skein.auth.v1 import auth_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc as rpc
+from skein_kit.approval.gate import ApprovalGate
 from skein_kit.background import background_tasks
 from skein_kit.canary import CanarySettings
 from skein_kit.host.process import Host, Service, ServicerRegistry
 from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.jobs.store import JobStore
 from skein_kit.outbound.mail import Mailer, MailSettings
+from skein_kit.policies.store import shared_policy_cache
 from skein_kit.quotas.store import QuotaCounter
 from skein_tenancy.agents.rpc import AgentHandlers
 from skein_tenancy.agents.store import AgentStore
@@ -101,7 +103,8 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             rate_limits=RateLimitHandlers(rate_limits, DefaultRateLimits.from_settings(settings)),
             maintenance=MaintenanceHandlers(database, invitations, rate_limits, agents, idempotency),
         )
-        registry.add(rpc.add_TenancyServiceServicer_to_server, servicer)
+        gate = ApprovalGate(database, shared_policy_cache(database))
+        registry.add(rpc.add_TenancyServiceServicer_to_server, gate.wrap(servicer, "skein.tenancy.v1.TenancyService"))
         registry.add(rpc.add_TenancyInternalServiceServicer_to_server, internal_servicer)
         if CanarySettings.read(host.environment).canary_seconds > 0:
             await stack.enter_async_context(background_tasks(canary=CanaryStore(database).provision))

@@ -1,7 +1,7 @@
-"""The gate before a service that writes to the memory: what a source writes whose memories wait for approval.
+"""The gate before a service that writes texts: what a source writes whose memories wait for approval.
 
-A method that needs memory.write is refused for such a source, unless it is held (it waits) or in FREE_METHODS. So a
-method that is added later is refused until it is placed in one of the two.
+A method that needs memory.write, session.write or subject.write is refused for such a source, unless it is held (it
+waits) or in FREE_METHODS. So a method that is added later is refused until it is placed in one of the two.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ if TYPE_CHECKING:
     Handler = Callable[[Any, Any], Awaitable[Message]]
 
 APPROVE: Final = "memory.approve"
-_GATED_PERMISSIONS: Final = frozenset({"memory.write", APPROVE})
+_GATED_PERMISSIONS: Final = frozenset({"memory.write", "session.write", "subject.write", APPROVE})
 # They have a permission of their own, and would raise the scores of what the source itself wrote.
 _OTHER_GATED_METHODS: Final = frozenset({"SetSourceTrust", "DeleteSourceTrust"})
-# They remove, or copy what was approved, and bring nothing new into the memory.
+# They remove or move what is stored, copy what was approved, or store what no search, context and list of others shows.
 FREE_METHODS: Final = frozenset(
     {
         "DeleteMemory", "DeleteMemories", "PurgeMemories", "DeleteBlock", "PurgeBlock", "DetachBlock",
-        "CreateSnapshot", "DeleteSnapshot",
+        "CreateSnapshot", "DeleteSnapshot", "DeleteSubject", "PurgeSubject", "ExportSubject",
+        "HideSession", "UnhideSession", "DeleteSession", "PurgeSession", "ArchiveSession", "UnarchiveSession",
+        "DeleteMessage", "PurgeMessages", "PutAgentState", "DeleteAgentState", "PutSessionItem", "DeleteSessionItem",
     }
 )  # fmt: skip
 

@@ -20,6 +20,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from skein_kit.text.quoted_text import one_line
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -134,5 +136,5 @@ def _format(turns: Sequence[SpeakerTurn], sentences: Iterable[_Sentence]) -> str
             lines[-1] += f" {sentence.text}"
         else:
             speaker = turns[sentence.turn].speaker
-            lines.append(f"{speaker}: {sentence.text}" if speaker else sentence.text)
+            lines.append(f"{one_line(speaker)}: {sentence.text}" if speaker else sentence.text)
     return "\n".join(lines)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.recall.v1 import recall_pb2
-from skein_kit.json_values import exact, fields
+from skein_kit.json_values import fields
+from skein_kit.message_rows import speaker
+from skein_kit.text.quoted_text import one_line, one_line_json
 
 if TYPE_CHECKING:
     from google.protobuf.timestamp_pb2 import Timestamp
@@ -38,7 +40,8 @@ def hit_text(hit: recall_pb2.Hit) -> str:
     if hit.kind == recall_pb2.ITEM_KIND_BLOCK:
         return f"{hit.block.label}: {hit.block.value}"
     if hit.kind == recall_pb2.ITEM_KIND_MESSAGE:
-        return f"{hit.message.name}: {hit.message.content}" if hit.message.name else hit.message.content
+        name = speaker(hit.message.name, "", hit.message.created_by, hit.message.updated_by)
+        return f"{name}: {hit.message.content}" if name else hit.message.content
     return hit.memory.content or hit.memory.title
 
 
@@ -51,6 +54,7 @@ def format_components(hit: recall_pb2.Hit) -> str:
 def format_profile(subject: subjects_pb2.Subject) -> str:
     """Return a profile in one line: 'anna: Anna Lind, Europe/Berlin, {"diet": "vegan"}'."""
     values = (fields.value_of(subject, name) for name in ("profile", "preferences"))
-    json_texts = [exact.dumps(value, separators=(", ", ": ")) for value in values if value]
-    parts = [part for part in (subject.display_name, subject.timezone, *json_texts) if part]
-    return f"{subject.subject_id}: {', '.join(parts)}" if parts else subject.subject_id
+    json_texts = [one_line_json(value) for value in values if value]
+    parts = [part for part in (one_line(subject.display_name), one_line(subject.timezone), *json_texts) if part]
+    subject_id = one_line(subject.subject_id)
+    return f"{subject_id}: {', '.join(parts)}" if parts else subject_id

@@ -13,6 +13,7 @@ from skein.memory.v1 import curation_pb2, memory_pb2
 from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import options, output
 from skein_cluster.cli.pagination import list_first
+from skein_kit.text.quoted_text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,7 +77,7 @@ def describe(node: curation_pb2.LineageNode) -> str:
     """Return a node in one line: its kind, its name and its trust."""
     states = {curation_pb2.LINEAGE_STATE_HIDDEN: "hidden", curation_pb2.LINEAGE_STATE_ERASED: "erased"}
     name = states.get(node.state) or " ".join(part for part in (node.id or node.name, node.label) if part)
-    return f"{_KINDS[node.kind]} {name}, trust {node.trust:.2f}"
+    return f"{_KINDS[node.kind]} {one_line(name)}, trust {node.trust:.2f}"
 
 
 async def _lineage(environment: Mapping[str, str], memory_id: str) -> curation_pb2.GetLineageResponse:

@@ -12,6 +12,8 @@ from skein.session.v1 import archives_pb2, session_pb2
 from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import options, output
 from skein_cluster.cli.pagination import list_first
+from skein_kit.message_rows import speaker
+from skein_kit.text.quoted_text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,13 +66,18 @@ def show(session_id: str, limit: int, environment: dict[str, str], *, as_json: b
         )
         return
     out = output.stdout_console()
-    out.print(Text(session.title or session.session_id, style="bold"))
+    out.print(Text(one_line(session.title or session.session_id), style="bold"))
     out.print(Text(f"{session.session_id}, {state_of(session)}, {session.message_count} messages"))
     lines = [
-        (message.sequence, output.format_time(message.create_time), message.name or role_of(message), message.content)
+        (message.sequence, output.format_time(message.create_time), _speaker(message), message.content)
         for message in messages
     ]
     output.print_table(output.table("#", "time", "role", "content", numbers=("#",)), lines, empty="It has no messages.")
+
+
+def _speaker(message: session_pb2.Message) -> str:
+    name = speaker(message.name, role_of(message), message.created_by, message.updated_by)
+    return f"{name} (waits for approval)" if message.pending_approval else name
 
 
 @sessions_command.command("archive")

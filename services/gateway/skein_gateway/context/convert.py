@@ -13,8 +13,10 @@ from skein_gateway.context.lineage import Origins
 from skein_gateway.context.model import ContextFormat, Item, ItemKind, PackOptions
 from skein_gateway.recall.rpc import subject_of
 from skein_gateway.recall.text_match import terms_of
-from skein_kit.json_values import exact, fields
+from skein_kit.json_values import fields
+from skein_kit.message_rows import speaker
 from skein_kit.rpc.well_known_types import to_timestamp
+from skein_kit.text.quoted_text import one_line, one_line_json
 from skein_kit.text.token_estimate import DEFAULT_BUDGET
 
 if TYPE_CHECKING:
@@ -165,9 +167,9 @@ def _of_hit(hit: recall_pb2.Hit) -> Item:
             score=hit.score,
         )
     memory = hit.memory
-    title = memory.title or memory.key
+    title = one_line(memory.title or memory.key)
     # Some memories keep everything in their data. That of the vault would reveal the length of a secret.
-    body = memory.content or ("" if memory.type == _VAULT else "\n".join(_properties(memory, "data")))
+    body = memory.content or ("" if memory.type == _VAULT else _json_of(memory, "data"))
     return Item(
         kind=ItemKind.MEMORY,
         item_id=hit.item_id,
@@ -185,7 +187,7 @@ def _of_message(message: session_pb2.Message, hit: recall_pb2.Hit | None, *, is_
         kind=ItemKind.MESSAGE,
         item_id=message.message_id,
         text=message.content,
-        by=message.name or _ROLES.get(message.role, ""),
+        by=speaker(message.name, _ROLES.get(message.role, ""), message.created_by, message.updated_by),
         session_id=message.session_id,
         sequence=message.sequence,
         at=_moment(message.create_time),
@@ -200,9 +202,13 @@ def _trust_of(hit: recall_pb2.Hit | None) -> float | None:
 
 
 def _of_profile(subject: subjects_pb2.Subject) -> Item:
-    facts = [("name", subject.display_name), ("time zone", subject.timezone)]
+    facts = [
+        ("name", one_line(subject.display_name)),
+        ("time zone", one_line(subject.timezone)),
+        ("profile", _json_of(subject, "profile")),
+        ("preferences", _json_of(subject, "preferences")),
+    ]
     lines = [f"{name}: {value}" for name, value in facts if value]
-    lines = [*lines, *_properties(subject, "profile"), *_properties(subject, "preferences")]
     return Item(
         kind=ItemKind.PROFILE,
         item_id=subject.subject_id,
@@ -211,14 +217,10 @@ def _of_profile(subject: subjects_pb2.Subject) -> Item:
     )
 
 
-def _properties(message: Message, field: str) -> list[str]:
-    """Return one line per property, sorted by name."""
-    values = fields.value_of(message, field) or {}
-    return [f"{name}: {value if isinstance(value, str) else _json(value)}" for name, value in sorted(values.items())]
-
-
-def _json(value: object) -> str:
-    return exact.dumps(value, sort_keys=True, separators=(", ", ": "))
+def _json_of(message: Message, field: str) -> str:
+    """Return free JSON on one line, sorted by name; empty without any."""
+    values = fields.value_of(message, field)
+    return one_line_json(dict(sorted(values.items()))) if values else ""
 
 
 def _moment(at: Timestamp) -> datetime | None:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from skein_gateway.recall.text_match import excerpt, normalize
+from skein_gateway.recall.text_match import ELLIPSIS, excerpt, normalize
+from skein_kit.text.quoted_text import MARK, one_line, quote
 from skein_kit.text.token_estimate import CHARACTERS_PER_TOKEN, estimate_tokens
 
 if TYPE_CHECKING:
@@ -20,13 +21,13 @@ if TYPE_CHECKING:
 
 # What makes a text from its inputs: this module, skein_gateway.recall.text_match and items_of of convert.py. Raise the
 # number with every change of a text, so that receipts of earlier texts name the version that made them.
-VERSION = "context-1"
+VERSION = "context-2"
 # Trust of a memory without rated sources.
 NEUTRAL_TRUST = 0.5
 # Shorter runs of words occur in another text by chance.
 _MIN_WORDS = 4
 _CITATION = re.compile(r"\[(\d+)\]")
-_INDENT = "\n  "
+_INDENT = "  "
 
 
 class ItemKind(IntEnum):
@@ -164,6 +165,8 @@ class _Packer:
         max_characters = min(space, self.space if self.is_only else int(self.space * _SHARES[item.kind])) - line
         text = excerpt(body, max_characters, self.terms)
         is_cut = text != body
+        # An excerpt from a later line begins with the mark of that line.
+        text = text.replace(f"{ELLIPSIS} {MARK}", f"{ELLIPSIS} ", 1) if text.startswith(ELLIPSIS) else text
         words = normalize(text) if is_cut else words
         if not text or (is_cut and self._repeats(item, words, contained)):
             self.omitted_count += 1
@@ -212,9 +215,9 @@ def pack(items: Sequence[Item], options: PackOptions) -> PackedContext:
 
 
 def _body(text: str) -> str:
-    """Return a text for a line: indented, so that it cannot imitate a line or a citation of the context."""
-    lines = (line.rstrip() for line in text.strip().splitlines())
-    return _CITATION.sub(r"(\1)", _INDENT.join(line for line in lines if line))
+    """Return a text for a line: quoted, without empty lines and without anything that looks like a citation."""
+    lines = (line.rstrip() for line in text.splitlines())
+    return _CITATION.sub(r"(\1)", quote("\n".join(line for line in lines if line), _INDENT))
 
 
 def _contains_words(words: str, others: str) -> bool:
@@ -241,7 +244,7 @@ def _title(item: Item) -> str:
 
 def _label(name: str) -> str:
     """Return a name from a caller on one line, without anything that looks like a citation."""
-    return _CITATION.sub(r"(\1)", " ".join(name.split()))
+    return _CITATION.sub(r"(\1)", one_line(name))
 
 
 def _heading(item: Item, context_format: ContextFormat) -> str:

@@ -11,6 +11,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from skein_gateway.identity import challenges
 from skein_kit.errors import status_code, status_reason
+from skein_kit.text.quoted_text import one_line
 from skein_kit.violations import strip_violations
 
 if TYPE_CHECKING:
@@ -66,11 +67,11 @@ def _message(status: Status, argument_path: Callable[[str], str]) -> str:
     violations = challenges.violations_in(status)
     # The model knows the fields by the names of the tool's arguments, so its own lines replace the message's.
     message = strip_violations(status.message, violations)
-    text = f"{status_reason(status) or status_code(status).name}: {message}"
+    text = f"{status_reason(status) or status_code(status).name}: {one_line(message)}"
     unstated = {name: fact for name, fact in challenges.metadata_of(status).items() if f"{name}: {fact}" not in message}
     facts = ", ".join(f"{name}: {fact}" for name, fact in unstated.items())
-    text = f"{text} ({facts})" if facts else text
-    lines = [f"- {argument_path(field)} {problem}".replace("  ", " ") for field, problem in violations]
+    text = f"{text} ({one_line(facts)})" if facts else text
+    lines = [f"- {one_line(f'{argument_path(field)} {problem}')}" for field, problem in violations]
     if lines:
         text = "\n".join([text, *lines])
     seconds = challenges.retry_after(status).get("retry-after")

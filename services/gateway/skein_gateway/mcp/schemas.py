@@ -45,6 +45,8 @@ _KINDS = {
 OMITTED_FIELDS = frozenset(
     {"content_hash", "created_by", "updated_by", "formula", "version", "dense_path", "model", "tombstones"}
 )
+# The authors beside a name that a message claims for its speaker.
+_AUTHORS = frozenset({"skein.session.v1.Message.created_by", "skein.session.v1.Message.updated_by"})
 
 
 class InputSchemas(Schemas):
@@ -105,7 +107,9 @@ class OutputSchemas:
 
     def _message(self, descriptor: Descriptor) -> Schema:
         fields = [
-            field for field in descriptor.fields if field.name not in self._omit and not json_fields.is_text(field)
+            field
+            for field in descriptor.fields
+            if not _is_omitted(field, self._omit) and not json_fields.is_text(field)
         ]
         return {"type": "object", "properties": {field.name: self._field(field) for field in fields}}
 
@@ -138,7 +142,7 @@ def to_json_value(message: Message, omit: Collection[str] = ()) -> Any:
     schema: dict[str, Any] = {}
     free = json_fields.json_field_names(message.DESCRIPTOR)
     for field, value in message.ListFields():
-        if field.name in omit or json_fields.is_text(field):
+        if _is_omitted(field, omit) or json_fields.is_text(field):
             continue
         if field.name in free:
             schema[field.name] = _with_floats(json_fields.value_of(message, field.name))
@@ -150,6 +154,10 @@ def to_json_value(message: Message, omit: Collection[str] = ()) -> Any:
         else:
             schema[field.name] = _value(field, value, omit)
     return schema
+
+
+def _is_omitted(field: FieldDescriptor, omit: Collection[str]) -> bool:
+    return field.name in omit and field.full_name not in _AUTHORS
 
 
 def _with_floats(value: Any) -> Any:

@@ -1,35 +1,38 @@
-"""Tool results as text, for models that read no structured content: short, with all ids for the next step."""
+"""Tool results as text, for models that read no structured content: short, with all ids for the next step.
+
+A line that begins with the mark of quoted text is stored text. Every other line begins with words of this module or
+with names of the contract, and stored text in it is on one line.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from skein_kit.text.invisible import show_invisible
+from skein.tenancy.v1 import subjects_pb2
+from skein_kit import message_rows
+from skein_kit.json_values import fields
+from skein_kit.text.quoted_text import MARK, one_line, one_line_json, quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from google.protobuf.descriptor import Descriptor
 
 # Most characters of a text result; the structured content is complete.
 MAX_CHARACTERS = 100_000
 # Most characters of a memory's text in a graph.
 _MAX_NODE_CHARACTERS = 500
+_INDENT = "   "
+# Times and masks; they are texts in JSON.
+_WELL_KNOWN = "google.protobuf."
 
 
-def outline(result: dict[str, Any]) -> str:
-    """Return any result as an outline."""
-    return "\n".join(_lines(result, "")) or "Done."
+def outline(result: dict[str, Any], kind: Descriptor) -> str:
+    """Return the JSON of a message of a kind as an outline of its fields; empty without any.
 
-
-def outline_list(result: dict[str, Any]) -> str:
-    """Return the result of a read as an outline."""
-    return "\n".join(_lines(result, "")) or "Nothing was found."
-
-
-def pending_text(result: dict[str, Any]) -> str:
-    """Return what waits for approval, its invisible characters as their numbers."""
-    return show_invisible(outline_list(result))
-
-
-def forget_text(result: dict[str, Any]) -> str:
-    """Return which memories were or would be deleted."""
-    return outline(result) if result else "No memory matches."
+    A list of values, a map and free JSON are one line of JSON each, because their names and values are stored text.
+    """
+    return "\n".join(_lines(result, kind, ""))
 
 
 def subgraph_text(result: dict[str, Any]) -> str:
@@ -39,11 +42,13 @@ def subgraph_text(result: dict[str, Any]) -> str:
         memory = node.get("memory", {})
         text = str(memory.get("content") or node.get("title", ""))
         text = text if len(text) <= _MAX_NODE_CHARACTERS else text[:_MAX_NODE_CHARACTERS] + "… (get_memory has all)"
-        title = f"{memory['title']}: " if memory.get("title") else ""
-        lines.append(f"{node.get('hop', 0)} away: {node.get('type', '')} {node.get('memory_id', '')}")
-        lines.append("   " + title + text.replace("\n", "\n   "))
+        about = one_line(f"{node.get('type', '')} {node.get('memory_id', '')}")
+        lines.append(f"{node.get('hop', 0)} away: {about}")
+        lines.append(_quoted(memory.get("title", ""), text))
     lines += [
-        f"{link['from_memory_id']} {link.get('relation', '')} {link['to_memory_id']} (link {link['link_id']})"
+        "- "
+        + one_line(f"{link['from_memory_id']} {link.get('relation', '')} {link['to_memory_id']}")
+        + f" (link {one_line(link['link_id'])})"
         for link in result.get("links", [])
     ]
     if result.get("truncated"):
@@ -58,19 +63,19 @@ def recall_text(result: dict[str, Any]) -> str:
     if not hits:
         lines.append("Nothing was found.")
     if "profile" in result:
-        lines += ["Profile:", *_lines(result["profile"], "  ")]
+        lines += ["Profile:", *_lines(result["profile"], subjects_pb2.Subject.DESCRIPTOR, "  ")]
     incomplete = result.get("incomplete", [])
     if incomplete:
         lines.append(f"These arms did not respond, so hits may be missing: {', '.join(incomplete)}. Repeat the call.")
     conditions = result.get("emptied_by", [])
     if conditions:
-        lines.append(f"These conditions excluded everything: {', '.join(conditions)}.")
+        lines.append(f"These conditions excluded everything: {one_line(', '.join(conditions))}.")
     if pending := result.get("pending_embedding_count"):
         lines.append(f"Not embedded yet: {pending}. Only the words of these items are found so far.")
     if purged := result.get("purged_count"):
         lines.append(f"{purged} memories and messages of that time were purged since; they are not shown.")
     if receipt_id := result.get("receipt_id"):
-        lines.append(f"Receipt: {receipt_id}")
+        lines.append(f"Receipt: {one_line(receipt_id)}")
     return "\n".join(lines)
 
 
@@ -88,28 +93,28 @@ def replayed_context_text(result: dict[str, Any]) -> str:
 
 def _replay_lines(result: dict[str, Any]) -> list[str]:
     lines = [
-        f"Missing: {' '.join([gap.get('reason', ''), gap.get('name', ''), *gap.get('item_ids', [])])}"
+        "Missing: " + one_line(" ".join([gap.get("reason", ""), gap.get("name", ""), *gap.get("item_ids", [])]))
         for gap in result.get("gaps", [])
     ]
     if differing := result.get("differing_ids"):
-        lines.append(f"Not found again as they were: {', '.join(differing)}.")
+        lines.append(f"Not found again as they were: {one_line(', '.join(differing))}.")
     if result.get("query_unverified"):
         lines.append("The text could not be checked: the secret of its digest was destroyed with an erasure.")
     return lines
 
 
-def context_text(result: dict[str, Any]) -> str:
-    """Return the text of a context."""
+def made_text(result: dict[str, Any]) -> str:
+    """Return a text that a service made for a prompt, in which stored text is quoted already."""
     return str(result.get("text") or "Nothing was found.")
 
 
 def messages_text(result: dict[str, Any]) -> str:
-    """Return messages, one line each, with time and author."""
+    """Return messages with time and author, each on a line of its own and marked lines after it."""
     lines = [_message_line(message) for message in result.get("messages", [])]
     if not lines:
         lines.append("There are no messages.")
     if result.get("next_page_token"):
-        lines.append(f"More: page_token {result['next_page_token']}")
+        lines.append(f"More: page_token {one_line(result['next_page_token'])}")
     return "\n".join(lines)
 
 
@@ -119,47 +124,54 @@ def truncate(text: str) -> str:
 
 
 def _hit(number: int, hit: dict[str, Any]) -> list[str]:
-    kind = str(hit.get("kind", ""))
     parts = {part["signal"]: part.get("value", 0) * part.get("weight", 0) for part in hit.get("components", [])}
-    reasons = ", ".join(f"{signal} {share:.2f}" for signal, share in parts.items() if share)
+    reasons = ", ".join(f"{one_line(signal)} {share:.2f}" for signal, share in parts.items() if share)
     item = hit.get("memory") or hit.get("message") or hit.get("block") or {}
-    facts = [str(item[name]) for name in ("type", "session_id", "create_time") if item.get(name)]
-    text = item.get("content") or item.get("value") or ""
-    title = item.get("title") or item.get("label") or (_role(item) if "role" in item else "")
-    header = (
-        f"{number}. {kind} {hit.get('item_id', '')} (score {hit.get('score', 0):.2f}{': ' if reasons else ''}{reasons})"
-    )
-    return [" ".join([header, *facts]), "   " + (f"{title}: " if title else "") + str(text).replace("\n", "\n   ")]
+    facts = [one_line(str(item[name])) for name in ("type", "session_id", "create_time") if item.get(name)]
+    title = item.get("title") or item.get("label") or (_speaker(item) if "role" in item else "")
+    score = f"(score {hit.get('score', 0):.2f}{': ' if reasons else ''}{reasons})"
+    header = f"{number}. {hit.get('kind', '')} {one_line(hit.get('item_id', ''))} {score}"
+    return [" ".join([header, *facts]), _quoted(title, item.get("content") or item.get("value") or "")]
+
+
+def _quoted(title: str, text: str) -> str:
+    """Return marked lines: a title and a text."""
+    title = one_line(title)
+    return f"{_INDENT}{MARK}{title}{': ' if title else ''}{quote(text, _INDENT)}"
 
 
 def _message_line(message: dict[str, Any]) -> str:
-    about = f"[{message.get('message_id', '')}] {message.get('create_time', '')}"
-    return f"{about} {_role(message)}: {message.get('content', '')}"
+    about = f"[{one_line(message.get('message_id', ''))}] {message.get('create_time', '')} {_speaker(message)}"
+    return f"{about}: {quote(message.get('content', ''), _INDENT)}"
 
 
-def _role(message: dict[str, Any]) -> str:
-    return str(message.get("name") or message.get("role", ""))
+def _speaker(message: dict[str, Any]) -> str:
+    names = ("name", "role", "created_by", "updated_by")
+    speaker = message_rows.speaker(*(message.get(name, "") for name in names))
+    return f"{speaker} (waits for approval)" if message.get("pending_approval") else speaker
 
 
-def _lines(value: Any, indent: str) -> list[str]:
-    if isinstance(value, dict):
-        lines: list[str] = []
-        for name, item in value.items():
-            if isinstance(item, (dict, list)) and item:
-                lines += [f"{indent}{name}:", *_lines(item, indent + "  ")]
-            else:
-                lines.append(f"{indent}{name}: {_scalar(item, indent)}")
-        return lines
-    if isinstance(value, list):
-        lines = []
-        for item in value:
-            item_lines = _lines(item, indent + "  ")
-            lines += [f"{indent}- {item_lines[0].strip()}", *item_lines[1:]] if item_lines else [f"{indent}-"]
-        return lines
-    return [f"{indent}{_scalar(value, indent)}"]
+def _lines(value: dict[str, Any], kind: Any, indent: str) -> Iterator[str]:
+    free = fields.json_field_names(kind)
+    for name, item in value.items():
+        field = kind.fields_by_name[name]
+        inner = field.message_type
+        if name in free or inner is None or inner.GetOptions().map_entry or inner.full_name.startswith(_WELL_KNOWN):
+            yield f"{indent}{name}: {_value(item, indent, is_free=name in free)}"
+        elif not field.is_repeated:
+            yield f"{indent}{name}:"
+            yield from _lines(item, inner, indent + "  ")
+        else:
+            yield f"{indent}{name}:"
+            for one in item:
+                lines = list(_lines(one, inner, indent + "    "))
+                yield f"{indent}  - {lines[0].lstrip(' ')}" if lines else f"{indent}  -"
+                yield from lines[1:]
 
 
-def _scalar(value: Any, indent: str) -> str:
+def _value(value: Any, indent: str, *, is_free: bool) -> str:
+    if is_free or isinstance(value, (dict, list)):
+        return one_line_json(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return str(value).replace("\n", f"\n{indent}  ")
+    return quote(str(value), indent + "  ")

@@ -15,13 +15,14 @@ import mcp_types as types
 from skein_gateway.connect import codec
 from skein_gateway.json_schema import constraints
 from skein_gateway.json_schema.schemas import Schema
+from skein_gateway.mcp import text_output
 from skein_gateway.mcp.json_input import to_contract_json
 from skein_gateway.mcp.schemas import OMITTED_FIELDS, InputSchemas, OutputSchemas, to_json_value
-from skein_gateway.mcp.text_output import outline, outline_list
 from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
 from skein_kit.errors import FieldInvalid
 from skein_kit.identity.permissions import ACCESS_RULES
 from skein_kit.json_values import exact
+from skein_kit.text.invisible import show_invisible
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -104,7 +105,12 @@ class Tool:
     # The tool sends data to an address that its caller names.
     is_open_world: bool = False
     omit: frozenset[str] = OMITTED_FIELDS
-    render: Callable[[dict[str, Any]], str] = outline
+    # None: the outline of the response.
+    render: Callable[[dict[str, Any]], str] | None = None
+    # What a person is to judge: characters that are not seen stand as their numbers.
+    shows_invisible: bool = False
+    # The text of a response without any field.
+    empty: str = "Done."
 
     @property
     def permission(self) -> str:
@@ -181,6 +187,11 @@ class Tool:
         content: dict[str, Any] = to_json_value(response, self.omit)
         return content
 
+    def as_text(self, content: dict[str, Any]) -> str:
+        """Return structured content as text for the model, whose own lines no stored text can make."""
+        text = text_output.outline(content, _response(self.path)) if self.render is None else self.render(content)
+        return text_output.truncate((show_invisible(text) if self.shows_invisible else text) or self.empty)
+
     def argument_path(self, path: str) -> str:
         """Return the argument that sets a field of the request; the field itself if none does."""
         best = max(
@@ -238,7 +249,7 @@ def tool(
         arguments = (*arguments, _REQUEST_ID)
     options = {
         "is_idempotent": effect is not Effect.ADDS,
-        "render": outline_list if effect is Effect.READS else outline,
+        "empty": "Nothing was found." if effect is Effect.READS else "Done.",
         **options,
     }
     return Tool(name=name, title=title, text=text, path=path, effect=effect, arguments=arguments, **options)

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import quoteattr
 
+from skein_kit.text.quoted_text import MARK, one_line, quote
 from skein_memory.errors import BlockLineMissing, BlockTextNotUnique, BlockVariableMissing
 
 if TYPE_CHECKING:
@@ -66,12 +67,12 @@ def render(blocks: Iterable[Block], variables: Mapping[str, str]) -> str:
     for block in sorted(blocks, key=lambda block: prompt_order(block.draft.label)):
         draft = block.draft
         value = fill_template(draft.value, variables) if draft.is_template else draft.value
-        attributes = [f"label={quoteattr(draft.label)}"]
+        attributes = [f"label={quoteattr(one_line(draft.label))}"]
         if draft.description:
-            attributes.append(f"description={quoteattr(draft.description)}")
+            attributes.append(f"description={quoteattr(one_line(draft.description))}")
         attributes += [f'characters="{len(value)}"', f'limit="{draft.max_characters}"']
         if draft.read_only:
             attributes.append('read_only="true"')
-        escaped = _FRAME.sub("&lt;", value)
-        parts.append(f"<block {' '.join(attributes)}>\n{escaped}\n</block>")
+        escaped = quote(_FRAME.sub("&lt;", value))
+        parts.append(f"<block {' '.join(attributes)}>\n{MARK}{escaped}\n</block>")
     return "\n".join(parts)

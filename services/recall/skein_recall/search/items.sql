@@ -69,6 +69,7 @@ ORDER BY requested.ordinal;
 SELECT m.message_id, m.external_id, m.session_id, m.sequence, m.role, m.content, m.name, m.subject_id, m.agent_id,
        m.parts, m.tool_calls, m.tool_call_id, m.tool_returns, m.model, m.step_id, m.group_id, m.sender_id,
        m.offline_thread_id, m.metadata, m.create_time, m.created_by, m.revision, m.update_time, m.updated_by,
+       m.pending_approval,
        NULL::double precision AS trust,
        (SELECT s.source_key FROM memory.source_trust AS s
         WHERE s.tenant_id = :tenant_id
@@ -76,7 +77,7 @@ SELECT m.message_id, m.external_id, m.session_id, m.sequence, m.role, m.content,
         LIMIT 1) IS NOT NULL AS has_ratings
 FROM unnest(:message_ids::uuid[]) AS requested (message_id)
 JOIN session.messages AS m ON m.tenant_id = :tenant_id AND m.message_id = requested.message_id
-WHERE m.is_active;
+WHERE m.is_active AND NOT m.pending_approval;
 
 -- read_ratings --
 -- Read the trust in sources.

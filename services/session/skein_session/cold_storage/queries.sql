@@ -60,7 +60,7 @@ WHERE archived.tenant_id = :tenant_id;
 -- Convert rows from cold storage into rows of session.messages.
 SELECT message_id, session_id, sequence, external_id, role, content, name, subject_id, agent_id, parts, tool_calls,
     tool_call_id, tool_returns, model, step_id, group_id, sender_id, offline_thread_id, metadata, create_time,
-    created_by, revision, update_time, updated_by, is_active
+    created_by, revision, update_time, updated_by, pending_approval, is_active
 FROM jsonb_populate_recordset(NULL::session.messages, :rows::jsonb) AS archived
 WHERE archived.tenant_id = :tenant_id;
 

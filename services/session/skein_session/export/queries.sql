@@ -12,7 +12,7 @@ LIMIT 1;
 -- Read messages of a session, deleted or not, after a sequence number.
 SELECT message_id, session_id, sequence, external_id, role, content, name, subject_id, agent_id, parts, tool_calls,
     tool_call_id, tool_returns, model, step_id, group_id, sender_id, offline_thread_id, metadata, create_time,
-    created_by, revision, update_time, updated_by, is_active
+    created_by, revision, update_time, updated_by, pending_approval, is_active
 FROM session.messages
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND sequence > :after
 ORDER BY sequence
@@ -28,7 +28,7 @@ WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]);
 -- Read the newest former versions of a message.
 SELECT message_id, session_id, sequence, external_id, role, content, name, subject_id, agent_id, parts, tool_calls,
     tool_call_id, tool_returns, model, step_id, group_id, sender_id, offline_thread_id, metadata, create_time,
-    created_by, revision, update_time, updated_by, until_time
+    created_by, revision, update_time, updated_by, pending_approval, until_time
 FROM session.messages_history
 WHERE tenant_id = :tenant_id AND message_id = :message_id
 ORDER BY until_time DESC
@@ -38,7 +38,7 @@ LIMIT :limit;
 -- Read messages by ids, deleted or not.
 SELECT message_id, session_id, sequence, external_id, role, content, name, subject_id, agent_id, parts, tool_calls,
     tool_call_id, tool_returns, model, step_id, group_id, sender_id, offline_thread_id, metadata, create_time,
-    created_by, revision, update_time, updated_by, is_active
+    created_by, revision, update_time, updated_by, pending_approval, is_active
 FROM session.messages
 WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[])
 ORDER BY message_id;

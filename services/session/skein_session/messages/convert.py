@@ -25,14 +25,23 @@ ROLES: Mapping[pb.MessageRole, str] = {
     pb.MESSAGE_ROLE_TOOL: "tool",
 }
 _JSON_FIELDS = (*LIST_FIELDS, "metadata")
-_UPDATABLE = frozenset({"content", "name", *_JSON_FIELDS})
+_CONTENT_FIELDS = frozenset({"content", "name", *_JSON_FIELDS})
+# Approval needs a permission of its own and has to be named.
+_APPROVAL = "pending_approval"
 
 
 def batch(
-    request: pb.AppendMessagesRequest, *, at: datetime, principal: str, max_content: int, agent_id: str = ""
+    request: pb.AppendMessagesRequest,
+    *,
+    at: datetime,
+    principal: str,
+    max_content: int,
+    agent_id: str = "",
+    must_wait: bool = False,
 ) -> MessageBatch:
     """Validate the messages and give them ids at the time `at`; `agent_id` is the caller's agent.
 
+    With `must_wait` they wait for approval.
     Errors have the index of the invalid message in their metadata "index".
     """
     times: list[datetime] = []
@@ -71,6 +80,7 @@ def batch(
                 "revision": 1,
                 "update_time": None if update_time == create_time else update_time,
                 "updated_by": None,
+                "pending_approval": must_wait,
                 **columns,
             }
         )
@@ -90,12 +100,20 @@ def batch(
     )
 
 
-def change(request: pb.UpdateMessageRequest, *, max_content: int) -> MessageChange:
-    """Read an update. The store checks that the message keeps content. Raises FieldInvalid and ContentTooLong."""
+def change(request: pb.UpdateMessageRequest, *, max_content: int, must_wait: bool = False) -> MessageChange:
+    """Read an update. The store checks that the message keeps content. With `must_wait` the message waits for approval.
+
+    Raises FieldInvalid and ContentTooLong.
+    """
     message = request.message
     if not (message.message_id or message.external_id):
         raise FieldInvalid(violations=[("message.message_id", "must be set, unless message.external_id is set")])
-    fields = updated_fields(request.update_mask, _UPDATABLE)
+    is_approval = _APPROVAL in request.update_mask.paths
+    if is_approval and message.pending_approval:
+        raise FieldInvalid(violations=[("message.pending_approval", "can only be cleared")])
+    fields = updated_fields(request.update_mask, _CONTENT_FIELDS | ({_APPROVAL} if is_approval else set()))
+    if must_wait:
+        fields |= {_APPROVAL}
     if "content" in fields:
         _check_content(message.content, max_content)
     return MessageChange(
@@ -104,6 +122,7 @@ def change(request: pb.UpdateMessageRequest, *, max_content: int) -> MessageChan
         fields=fields,
         content=message.content,
         name=message.name or None,
+        pending_approval=must_wait,
         **{field: json_text(message, field) for field in _JSON_FIELDS},
     )
 

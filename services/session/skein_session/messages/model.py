@@ -99,6 +99,7 @@ class MessageChange:
     tool_calls: str | None
     tool_returns: str | None
     metadata: str | None
+    pending_approval: bool = False
 
 
 def require_content(row: MessageRow) -> None:
@@ -108,8 +109,13 @@ def require_content(row: MessageRow) -> None:
 
 
 def default_title(row: MessageRow) -> str | None:
-    """Return the title that a session takes from a message of the user: its start; None for other messages."""
-    return row["content"].strip()[:MAX_TITLE_CHARACTERS] or None if row["role"] == "user" else None
+    """Return the title that a session takes from a message of the user: its start; None for other messages.
+
+    Lists of sessions show it, so a message that waits for approval gives none.
+    """
+    if row["role"] != "user" or row["pending_approval"]:
+        return None
+    return row["content"].strip()[:MAX_TITLE_CHARACTERS] or None
 
 
 def character_count(row: MessageRow) -> int:
@@ -145,8 +151,8 @@ def embedded_text(row: MessageRow) -> str:
 
 
 def to_document(row: MessageRow) -> Document | None:
-    """Return the search document of a message; None without content."""
-    if not row["content"].strip():
+    """Return the search document of a message; None without content, and for one that waits for approval."""
+    if row["pending_approval"] or not row["content"].strip():
         return None
     return Document(
         item_id=row["message_id"],

@@ -19,11 +19,11 @@ RETURNING last_sequence, agent_id, subject_id, title;
 INSERT INTO session.messages
     (tenant_id, message_id, session_id, sequence, external_id, role, content, name, subject_id, agent_id, parts,
      tool_calls, tool_call_id, tool_returns, model, step_id, group_id, sender_id, offline_thread_id, metadata,
-     create_time, update_time, created_by)
+     create_time, update_time, created_by, pending_approval)
 VALUES
     (:tenant_id, :message_id, :session_id, :sequence, :external_id, :role, :content, :name, :subject_id, :agent_id,
      :parts, :tool_calls, :tool_call_id, :tool_returns, :model, :step_id, :group_id, :sender_id, :offline_thread_id,
-     :metadata, :create_time, :update_time, :created_by);
+     :metadata, :create_time, :update_time, :created_by, :pending_approval);
 
 -- insert_message_order --
 -- Insert the positions of messages in their session.
@@ -54,7 +54,7 @@ WHERE tenant_id = :tenant_id AND external_id = :external_id;
 -- months: with many years fifty times faster than a join.
 SELECT message_id, session_id, sequence, external_id, role, content, name, subject_id, agent_id, parts, tool_calls,
     tool_call_id, tool_returns, model, step_id, group_id, sender_id, offline_thread_id, metadata, create_time,
-    created_by, revision, update_time, updated_by
+    created_by, revision, update_time, updated_by, pending_approval
 FROM session.messages
 WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]) AND is_active;
 
@@ -62,13 +62,13 @@ WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]) AND is_
 -- Read one revision of a message, deleted or not: the present one or a former one.
 SELECT message_id, session_id, sequence, external_id, role, content, name, subject_id, agent_id, parts, tool_calls,
     tool_call_id, tool_returns, model, step_id, group_id, sender_id, offline_thread_id, metadata, create_time,
-    created_by, revision, update_time, updated_by
+    created_by, revision, update_time, updated_by, pending_approval
 FROM session.messages
 WHERE tenant_id = :tenant_id AND message_id = :message_id::uuid AND revision = :revision::bigint
 UNION ALL
 SELECT message_id, session_id, sequence, external_id, role, content, name, subject_id, agent_id, parts, tool_calls,
     tool_call_id, tool_returns, model, step_id, group_id, sender_id, offline_thread_id, metadata, create_time,
-    created_by, revision, update_time, updated_by
+    created_by, revision, update_time, updated_by, pending_approval
 FROM session.messages_history
 WHERE tenant_id = :tenant_id AND message_id = :message_id AND revision = :revision
 LIMIT 1;
@@ -131,6 +131,8 @@ SET content = CASE WHEN 'content' = ANY (:fields::text[]) THEN :content ELSE con
     tool_calls = CASE WHEN 'tool_calls' = ANY (:fields::text[]) THEN :tool_calls ELSE tool_calls END,
     tool_returns = CASE WHEN 'tool_returns' = ANY (:fields::text[]) THEN :tool_returns ELSE tool_returns END,
     metadata = CASE WHEN 'metadata' = ANY (:fields::text[]) THEN :metadata ELSE metadata END,
+    pending_approval = CASE WHEN 'pending_approval' = ANY (:fields::text[]) THEN :pending_approval
+        ELSE pending_approval END,
     revision = revision + 1,
     update_time = :at,
     updated_by = :updated_by
@@ -138,7 +140,7 @@ WHERE tenant_id = :tenant_id AND message_id = :message_id AND is_active
     AND (:revision::bigint = 0 OR revision = :revision)
 RETURNING message_id, session_id, sequence, external_id, role, content, name, subject_id, agent_id, parts, tool_calls,
     tool_call_id, tool_returns, model, step_id, group_id, sender_id, offline_thread_id, metadata, create_time,
-    created_by, revision, update_time, updated_by;
+    created_by, revision, update_time, updated_by, pending_approval;
 
 -- read_stream_positions --
 -- Read the states and the last sequence numbers of sessions, for streams.

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING
 
 from skein.session.v1 import session_pb2 as pb
 from skein_kit import message_rows
+from skein_kit.approval.gate import APPROVE
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.database.tx_options import TxOptions
+from skein_kit.errors import ApprovalRequired, PermissionMissing
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.policies.history import read_as_of_time
@@ -18,8 +21,9 @@ from skein_kit.rpc.row_times import require_keep_times
 from skein_session.messages import convert
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Mapping
 
+    from skein_kit.approval.gate import Handler
     from skein_kit.search_text.embedding_requests import EmbeddingClient
     from skein_session.idempotency import SessionIdempotencyStore
     from skein_session.messages.store import MessageStore
@@ -46,14 +50,37 @@ class MessageHandlers:
         self._embeddings = embeddings
         self._max_content = max_content_characters
 
+    @property
+    def held(self) -> Mapping[str, Handler]:
+        """The methods of sources whose messages wait for approval."""
+        return {
+            "AppendMessages": partial(self._append_messages, must_wait=True),
+            "UpdateMessage": partial(self._update_message, must_wait=True),
+        }
+
     async def AppendMessages(self, request: pb.AppendMessagesRequest, context: Context) -> pb.AppendMessagesResponse:
+        return await self._append_messages(request, context, must_wait=False)
+
+    async def UpdateMessage(self, request: pb.UpdateMessageRequest, context: Context) -> pb.UpdateMessageResponse:
+        if "pending_approval" in request.update_mask.paths and APPROVE not in caller_of(context).permissions:
+            raise PermissionMissing(permission=APPROVE)
+        return await self._update_message(request, context, must_wait=False)
+
+    async def _append_messages(
+        self, request: pb.AppendMessagesRequest, context: Context, *, must_wait: bool
+    ) -> pb.AppendMessagesResponse:
         caller = caller_of(context)
         tenant_id = caller.require_tenant()
         if request.keep_times:
             require_keep_times(caller)
         key = IdempotencyKey.of(caller, request)
         batch = convert.batch(
-            request, at=now(), principal=caller.principal, max_content=self._max_content, agent_id=caller.agent_id
+            request,
+            at=now(),
+            principal=caller.principal,
+            max_content=self._max_content,
+            agent_id=caller.agent_id,
+            must_wait=must_wait,
         )
         expected_pending = self._embeddings.has_pending_embeddings(
             batch.documents, should_defer=request.defer_embedding
@@ -89,9 +116,13 @@ class MessageHandlers:
         )
         return pb.GetMessageResponse(message=message_rows.message(row))
 
-    async def UpdateMessage(self, request: pb.UpdateMessageRequest, context: Context) -> pb.UpdateMessageResponse:
+    async def _update_message(
+        self, request: pb.UpdateMessageRequest, context: Context, *, must_wait: bool
+    ) -> pb.UpdateMessageResponse:
         caller = caller_of(context)
-        change = convert.change(request, max_content=self._max_content)
+        if must_wait and "pending_approval" in request.update_mask.paths:
+            raise ApprovalRequired
+        change = convert.change(request, max_content=self._max_content, must_wait=must_wait)
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.UpdateMessageResponse.FromString(write.saved_response)

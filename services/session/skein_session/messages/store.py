@@ -163,9 +163,9 @@ class MessageStore:
         require_content(row)
         if MessageAuthors.of_row(row) != MessageAuthors.of_row(previous_row):
             await lineage.note_authors(tx, tenant_id, row["message_id"])
-        if row["content"] != previous_row["content"]:
+        if default_title(row) != default_title(previous_row):
             await self._update_title(tx, tenant_id, previous_row, row)
-        if (row["name"], row["content"]) == (previous_row["name"], previous_row["content"]):
+        if all(row[column] == previous_row[column] for column in ("name", "content", "pending_approval")):
             return row, None
         await postings.remove_documents(tx, tenant_id, [row["message_id"]])
         document = to_document(row)

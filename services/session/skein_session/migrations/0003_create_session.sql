@@ -150,6 +150,8 @@ CREATE TABLE session.messages (
     create_time timestamptz NOT NULL,
     created_by text NOT NULL,
     is_active boolean NOT NULL DEFAULT true,
+    -- The message waits for approval: it has no document of the search index, and its own session alone shows it.
+    pending_approval boolean NOT NULL DEFAULT false,
     -- NULL in update_time and updated_by: the message was never changed.
     revision bigint NOT NULL DEFAULT 1,
     update_time timestamptz,
@@ -195,18 +197,18 @@ CREATE TRIGGER keep_updated BEFORE UPDATE ON session.messages
 CREATE VIEW as_of.messages WITH (security_invoker = true) AS
 SELECT m.tenant_id, m.message_id, m.session_id, m.sequence, m.external_id, m.role, m.content, m.name, m.subject_id,
        m.agent_id, m.parts, m.tool_calls, m.tool_call_id, m.tool_returns, m.model, m.step_id, m.group_id, m.sender_id,
-       m.offline_thread_id, m.metadata, m.create_time, m.created_by, m.is_active, m.revision, m.update_time,
-       m.updated_by, m.record_time
+       m.offline_thread_id, m.metadata, m.create_time, m.created_by, m.is_active, m.pending_approval, m.revision,
+       m.update_time, m.updated_by, m.record_time
 FROM (
     SELECT tenant_id, message_id, session_id, sequence, external_id, role, content, name, subject_id, agent_id, parts,
            tool_calls, tool_call_id, tool_returns, model, step_id, group_id, sender_id, offline_thread_id, metadata,
-           create_time, created_by, is_active, revision, update_time, updated_by, record_time,
+           create_time, created_by, is_active, pending_approval, revision, update_time, updated_by, record_time,
            'infinity'::timestamptz AS until_time
     FROM session.messages
     UNION ALL
     SELECT tenant_id, message_id, session_id, sequence, external_id, role, content, name, subject_id, agent_id, parts,
            tool_calls, tool_call_id, tool_returns, model, step_id, group_id, sender_id, offline_thread_id, metadata,
-           create_time, created_by, is_active, revision, update_time, updated_by, record_time, until_time
+           create_time, created_by, is_active, pending_approval, revision, update_time, updated_by, record_time, until_time
     FROM session.messages_history
 ) AS m
 WHERE m.record_time <= (SELECT skein.as_of_time()) AND m.record_time <> ALL ((SELECT skein.unseen_times())::timestamptz[])

@@ -86,6 +86,7 @@ class SearchStore:
                     tenant_id=tenant_id,
                     message_ids=scan.ids[start : start + SCAN_BATCH],
                     pattern=like_pattern(query.text),
+                    session_id=query.session_id,
                     count=query.limit - len(ids),
                 )
                 ids += [row["message_id"] for row in rows]
@@ -180,7 +181,7 @@ class SearchStore:
                 MessageHit(row, scores[row["message_id"]])
                 async for row in read_in_order(tx, tenant_id, ids[start : start + _HIT_BATCH])
             ]
-            await self._add_neighbours(tx, tenant_id, hits, query.context_size, returned_ids)
+            await self._add_neighbours(tx, tenant_id, hits, query, returned_ids)
             for hit in hits:
                 count += sum(map(character_count, (hit.row, *hit.before, *hit.after)))
                 if result and count > PAGE_BYTES:
@@ -190,19 +191,23 @@ class SearchStore:
 
     @staticmethod
     async def _add_neighbours(
-        tx: Transaction, tenant_id: UUID, hits: Sequence[MessageHit], context_size: int, returned_ids: set[UUID]
+        tx: Transaction, tenant_id: UUID, hits: Sequence[MessageHit], query: SearchQuery, returned_ids: set[UUID]
     ) -> None:
-        if not hits or not context_size:
+        if not hits or not query.context_size:
             return
         positions = await tx.rows(
             _QUERIES["neighbours"],
             tenant_id=tenant_id,
             session_ids=[hit.row["session_id"] for hit in hits],
             sequences=[hit.row["sequence"] for hit in hits],
-            context_size=context_size,
+            context_size=query.context_size,
         )
         ids = list(dict.fromkeys(row["message_id"] for row in positions if row["message_id"] not in returned_ids))
-        neighbours = {row["message_id"]: row async for row in read_in_order(tx, tenant_id, ids)}
+        neighbours = {
+            row["message_id"]: row
+            async for row in read_in_order(tx, tenant_id, ids)
+            if not row["pending_approval"] or row["session_id"] == query.session_id
+        }
         for position in positions:
             neighbour = neighbours.pop(position["message_id"], None)
             if neighbour is not None:

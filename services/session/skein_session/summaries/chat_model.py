@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from skein_kit.outbound.fetch import OutboundError, SafeHttpClient
 from skein_kit.settings import SettingInvalid
+from skein_kit.text.quoted_text import one_line, quote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +63,10 @@ class ChatModel:
 
     async def summarize(self, turns: Sequence[SpeakerTurn], *, max_characters: int, seconds: float) -> str:
         """Return at most `max_characters`, with one call of up to `seconds`. Raises ChatModelError."""
-        transcript = "\n".join(f"{turn.speaker}: {turn.text}" for turn in turns)[-MAX_TRANSCRIPT_CHARACTERS:]
+        transcript = "\n".join(f"{one_line(turn.speaker)}: {quote(turn.text)}" for turn in turns)
+        if len(transcript) > MAX_TRANSCRIPT_CHARACTERS:
+            # The cut may remove the mark of a line.
+            transcript = f"…{transcript[1 - MAX_TRANSCRIPT_CHARACTERS :]}"
         body = {
             "model": self._model,
             "temperature": 0,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skein_kit.database.named_queries import Queries
+from skein_kit.message_rows import speaker
 from skein_kit.text.summary import MAX_READ_CHARACTERS, SpeakerTurn
 from skein_session.messages.store import read_in_order
 from skein_session.sessions.store import lock_session, require_unarchived_session
@@ -60,8 +61,11 @@ class SummaryStore:
                 if character_count > MAX_READ_CHARACTERS:
                     break
                 message_ids.append(message["message_id"])
-                if role in _SUMMARIZED_ROLES and content.strip():
-                    turns.append(SpeakerTurn(message["name"] or role, content, is_user=role == "user"))
+                # Lists of sessions show a summary, so what waits for approval is no part of it.
+                if role in _SUMMARIZED_ROLES and content.strip() and not message["pending_approval"]:
+                    authors = message["created_by"], message["updated_by"] or ""
+                    name = speaker(message["name"] or "", role, *authors)
+                    turns.append(SpeakerTurn(name, content, is_user=role == "user"))
         is_truncated = len(message_ids) < session["message_count"]
         return Transcript(session=session, message_ids=message_ids, turns=turns[::-1], is_truncated=is_truncated)
 

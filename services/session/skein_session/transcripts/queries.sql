@@ -1,8 +1,9 @@
 -- messages_of_agent --
 -- Scan a window of an agent's messages within a range of ids, newest first. `is_match` is true for messages that are
--- not deleted and have the subject; null is any subject.
+-- not deleted and have the subject, null is any subject, and that wait for approval or do not.
 SELECT message_id,
-    (is_active AND (:subject_id::text IS NULL OR subject_id IS NOT DISTINCT FROM :subject_id)) AS is_match
+    (is_active AND pending_approval = :pending_approval
+        AND (:subject_id::text IS NULL OR subject_id IS NOT DISTINCT FROM :subject_id)) AS is_match
 FROM session.messages
 WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND message_id >= :from_id AND message_id < :before_id
 ORDER BY message_id DESC
@@ -10,8 +11,8 @@ LIMIT :window;
 
 -- messages_of_subject --
 -- Scan a window of a subject's messages within a range of ids, newest first. `is_match` is true for messages that are
--- not deleted.
-SELECT message_id, is_active AS is_match
+-- not deleted, and that wait for approval or do not.
+SELECT message_id, (is_active AND pending_approval = :pending_approval) AS is_match
 FROM session.messages
 WHERE tenant_id = :tenant_id AND subject_id = :subject_id AND message_id >= :from_id AND message_id < :before_id
 ORDER BY message_id DESC

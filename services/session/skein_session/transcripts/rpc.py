@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from skein.session.v1 import session_pb2 as pb
 from skein_kit import message_rows
+from skein_kit.approval.gate import APPROVE
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.errors import FieldInvalid
+from skein_kit.errors import FieldInvalid, PermissionMissing
 from skein_kit.ids import min_id_at, now
 from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
@@ -61,6 +62,8 @@ class TranscriptHandlers:
     ) -> pb.ListAgentMessagesResponse:
         if not (request.agent_id or request.subject_id):
             raise FieldInvalid(violations=[("agent_id", "must be set, unless subject_id is set")])
+        if request.pending_approval and APPROVE not in caller_of(context).permissions:
+            raise PermissionMissing(permission=APPROVE)
         tenant_id = caller_of(context).require_tenant()
         start_time, end_time = read_time(request, "start_time"), read_time(request, "end_time")
         before_id = id_from_page_token(read_token(request.page_token, tenant_id, request))
@@ -70,6 +73,7 @@ class TranscriptHandlers:
             tenant_id,
             agent_id=request.agent_id or None,
             subject_id=request.subject_id or None,
+            pending_approval=request.pending_approval,
             lowest_id=None if start_time is None else min_id_at(start_time),
             before_id=before_id,
             page_size=resolve_page_size(request.page_size),

@@ -127,12 +127,13 @@ class TranscriptStore:
         *,
         agent_id: str | None,
         subject_id: str | None,
+        pending_approval: bool,
         lowest_id: UUID | None,
         before_id: UUID | None,
         page_size: int,
         at: datetime,
     ) -> AgentMessagesPage:
-        """Read a page of messages of an agent or a subject in all sessions, newest first.
+        """Read a page of messages of an agent or a subject in all sessions, newest first: only those that wait, or not.
 
         The ids are from `lowest_id` (inclusive) to `before_id` (exclusive); None is no bound.
         """
@@ -144,7 +145,9 @@ class TranscriptStore:
                     query, values = "messages_of_subject", {"subject_id": subject_id}
                 else:
                     query, values = "messages_of_agent", {"agent_id": agent_id, "subject_id": subject_id}
-                scanned_rows += await tx.rows(_QUERIES[query], tenant_id=tenant_id, **id_range, **values)
+                scanned_rows += await tx.rows(
+                    _QUERIES[query], tenant_id=tenant_id, pending_approval=pending_approval, **id_range, **values
+                )
                 if len(scanned_rows) == _SCAN_WINDOW or sum(row["is_match"] for row in scanned_rows) > page_size:
                     break
             matching_ids = [row["message_id"] for row in scanned_rows if row["is_match"]]

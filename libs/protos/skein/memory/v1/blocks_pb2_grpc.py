@@ -373,9 +373,10 @@ class BlockServiceServicer:
         about other subjects are omitted. Each block is a line
         <block label="human" description="..." characters="120" limit="2000">
         then its value, then a line </block>. A read-only block also has
-        read_only="true"; without a description that attribute is omitted. In
-        values, the "<" of text that resembles such a line becomes "&lt;". The
-        variables of templates are replaced. Safe to retry.
+        read_only="true"; without a description that attribute is omitted. Each
+        line of a value begins with "| ", and the "<" of text that resembles a line
+        of a block becomes "&lt;". The variables of templates are replaced. Safe to
+        retry.
 
         Errors:
         - INVALID_ARGUMENT, BLOCK_VARIABLE_MISSING.

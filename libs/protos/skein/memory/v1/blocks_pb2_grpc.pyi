@@ -212,9 +212,10 @@ class BlockServiceStub:
     about other subjects are omitted. Each block is a line
       <block label="human" description="..." characters="120" limit="2000">
     then its value, then a line </block>. A read-only block also has
-    read_only="true"; without a description that attribute is omitted. In
-    values, the "<" of text that resembles such a line becomes "&lt;". The
-    variables of templates are replaced. Safe to retry.
+    read_only="true"; without a description that attribute is omitted. Each
+    line of a value begins with "| ", and the "<" of text that resembles a line
+    of a block becomes "&lt;". The variables of templates are replaced. Safe to
+    retry.
 
     Errors:
     - INVALID_ARGUMENT, BLOCK_VARIABLE_MISSING.
@@ -427,9 +428,10 @@ class BlockServiceAsyncStub(BlockServiceStub):
     about other subjects are omitted. Each block is a line
       <block label="human" description="..." characters="120" limit="2000">
     then its value, then a line </block>. A read-only block also has
-    read_only="true"; without a description that attribute is omitted. In
-    values, the "<" of text that resembles such a line becomes "&lt;". The
-    variables of templates are replaced. Safe to retry.
+    read_only="true"; without a description that attribute is omitted. Each
+    line of a value begins with "| ", and the "<" of text that resembles a line
+    of a block becomes "&lt;". The variables of templates are replaced. Safe to
+    retry.
 
     Errors:
     - INVALID_ARGUMENT, BLOCK_VARIABLE_MISSING.
@@ -735,9 +737,10 @@ class BlockServiceServicer(metaclass=_abc_1.ABCMeta):
         about other subjects are omitted. Each block is a line
           <block label="human" description="..." characters="120" limit="2000">
         then its value, then a line </block>. A read-only block also has
-        read_only="true"; without a description that attribute is omitted. In
-        values, the "<" of text that resembles such a line becomes "&lt;". The
-        variables of templates are replaced. Safe to retry.
+        read_only="true"; without a description that attribute is omitted. Each
+        line of a value begins with "| ", and the "<" of text that resembles a line
+        of a block becomes "&lt;". The variables of templates are replaced. Safe to
+        retry.
 
         Errors:
         - INVALID_ARGUMENT, BLOCK_VARIABLE_MISSING.

@@ -117,7 +117,7 @@ class Session(_message.Message):
     def __init__(self, session_id: _Optional[str] = ..., title: _Optional[str] = ..., state: _Optional[_Union[SessionState, str]] = ..., session_type: _Optional[str] = ..., subject_id: _Optional[str] = ..., agent_id: _Optional[str] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., metadata_json: _Optional[str] = ..., summary: _Optional[str] = ..., end_reason: _Optional[str] = ..., message_count: _Optional[int] = ..., last_sequence: _Optional[int] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., hide_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., archive_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class Message(_message.Message):
-    __slots__ = ("message_id", "external_id", "session_id", "sequence", "role", "content", "name", "subject_id", "agent_id", "parts", "parts_json", "tool_calls", "tool_calls_json", "tool_call_id", "tool_returns", "tool_returns_json", "model", "step_id", "group_id", "sender_id", "offline_thread_id", "metadata", "metadata_json", "create_time", "created_by", "revision", "update_time", "updated_by")
+    __slots__ = ("message_id", "external_id", "session_id", "sequence", "role", "content", "name", "subject_id", "agent_id", "parts", "parts_json", "tool_calls", "tool_calls_json", "tool_call_id", "tool_returns", "tool_returns_json", "model", "step_id", "group_id", "sender_id", "offline_thread_id", "metadata", "metadata_json", "create_time", "created_by", "revision", "update_time", "updated_by", "pending_approval")
     MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
     EXTERNAL_ID_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -146,6 +146,7 @@ class Message(_message.Message):
     REVISION_FIELD_NUMBER: _ClassVar[int]
     UPDATE_TIME_FIELD_NUMBER: _ClassVar[int]
     UPDATED_BY_FIELD_NUMBER: _ClassVar[int]
+    PENDING_APPROVAL_FIELD_NUMBER: _ClassVar[int]
     message_id: str
     external_id: str
     session_id: str
@@ -174,7 +175,8 @@ class Message(_message.Message):
     revision: int
     update_time: _timestamp_pb2.Timestamp
     updated_by: str
-    def __init__(self, message_id: _Optional[str] = ..., external_id: _Optional[str] = ..., session_id: _Optional[str] = ..., sequence: _Optional[int] = ..., role: _Optional[_Union[MessageRole, str]] = ..., content: _Optional[str] = ..., name: _Optional[str] = ..., subject_id: _Optional[str] = ..., agent_id: _Optional[str] = ..., parts: _Optional[_Union[_struct_pb2.ListValue, _Mapping]] = ..., parts_json: _Optional[str] = ..., tool_calls: _Optional[_Union[_struct_pb2.ListValue, _Mapping]] = ..., tool_calls_json: _Optional[str] = ..., tool_call_id: _Optional[str] = ..., tool_returns: _Optional[_Union[_struct_pb2.ListValue, _Mapping]] = ..., tool_returns_json: _Optional[str] = ..., model: _Optional[str] = ..., step_id: _Optional[str] = ..., group_id: _Optional[str] = ..., sender_id: _Optional[str] = ..., offline_thread_id: _Optional[str] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., metadata_json: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., revision: _Optional[int] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_by: _Optional[str] = ...) -> None: ...
+    pending_approval: bool
+    def __init__(self, message_id: _Optional[str] = ..., external_id: _Optional[str] = ..., session_id: _Optional[str] = ..., sequence: _Optional[int] = ..., role: _Optional[_Union[MessageRole, str]] = ..., content: _Optional[str] = ..., name: _Optional[str] = ..., subject_id: _Optional[str] = ..., agent_id: _Optional[str] = ..., parts: _Optional[_Union[_struct_pb2.ListValue, _Mapping]] = ..., parts_json: _Optional[str] = ..., tool_calls: _Optional[_Union[_struct_pb2.ListValue, _Mapping]] = ..., tool_calls_json: _Optional[str] = ..., tool_call_id: _Optional[str] = ..., tool_returns: _Optional[_Union[_struct_pb2.ListValue, _Mapping]] = ..., tool_returns_json: _Optional[str] = ..., model: _Optional[str] = ..., step_id: _Optional[str] = ..., group_id: _Optional[str] = ..., sender_id: _Optional[str] = ..., offline_thread_id: _Optional[str] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., metadata_json: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., revision: _Optional[int] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_by: _Optional[str] = ..., pending_approval: _Optional[bool] = ...) -> None: ...
 
 class SessionProperty(_message.Message):
     __slots__ = ("path", "value", "value_json")
@@ -393,20 +395,22 @@ class ListMessagesResponse(_message.Message):
     def __init__(self, messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class ListAgentMessagesRequest(_message.Message):
-    __slots__ = ("agent_id", "subject_id", "page_size", "page_token", "start_time", "end_time")
+    __slots__ = ("agent_id", "subject_id", "page_size", "page_token", "start_time", "end_time", "pending_approval")
     AGENT_ID_FIELD_NUMBER: _ClassVar[int]
     SUBJECT_ID_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     START_TIME_FIELD_NUMBER: _ClassVar[int]
     END_TIME_FIELD_NUMBER: _ClassVar[int]
+    PENDING_APPROVAL_FIELD_NUMBER: _ClassVar[int]
     agent_id: str
     subject_id: str
     page_size: int
     page_token: str
     start_time: _timestamp_pb2.Timestamp
     end_time: _timestamp_pb2.Timestamp
-    def __init__(self, agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    pending_approval: bool
+    def __init__(self, agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pending_approval: _Optional[bool] = ...) -> None: ...
 
 class ListAgentMessagesResponse(_message.Message):
     __slots__ = ("messages", "next_page_token")

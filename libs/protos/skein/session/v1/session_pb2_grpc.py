@@ -390,6 +390,8 @@ class SessionServiceServicer:
 
         Errors:
         - INVALID_ARGUMENT, INVALID_FIELD: neither an agent nor a subject.
+        - PERMISSION_DENIED, PERMISSION_MISSING: pending_approval needs
+        memory.approve.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -456,6 +458,7 @@ class SessionServiceServicer:
         - ABORTED, REVISION_STALE.
         - INVALID_ARGUMENT, UPDATE_MASK_INVALID or CONTENT_TOO_LONG or
         CONTENT_EMPTY or CONTENT_REFUSED.
+        - PERMISSION_DENIED, PERMISSION_MISSING: approval needs memory.approve.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

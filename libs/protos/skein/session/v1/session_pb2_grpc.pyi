@@ -172,6 +172,8 @@ class SessionServiceStub:
 
     Errors:
     - INVALID_ARGUMENT, INVALID_FIELD: neither an agent nor a subject.
+    - PERMISSION_DENIED, PERMISSION_MISSING: pending_approval needs
+      memory.approve.
     """
     GetRecentWindow: _grpc.UnaryUnaryMultiCallable[_session_pb2.GetRecentWindowRequest, _session_pb2.GetRecentWindowResponse]
     """GetRecentWindow returns the newest messages of a session that fit a budget
@@ -226,6 +228,7 @@ class SessionServiceStub:
     - ABORTED, REVISION_STALE.
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID or CONTENT_TOO_LONG or
       CONTENT_EMPTY or CONTENT_REFUSED.
+    - PERMISSION_DENIED, PERMISSION_MISSING: approval needs memory.approve.
     """
     DeleteMessage: _grpc.UnaryUnaryMultiCallable[_session_pb2.DeleteMessageRequest, _session_pb2.DeleteMessageResponse]
     """DeleteMessage deletes one message: lists and recall omit it. Reads as of an
@@ -578,6 +581,8 @@ class SessionServiceAsyncStub(SessionServiceStub):
 
     Errors:
     - INVALID_ARGUMENT, INVALID_FIELD: neither an agent nor a subject.
+    - PERMISSION_DENIED, PERMISSION_MISSING: pending_approval needs
+      memory.approve.
     """
     GetRecentWindow: _aio.UnaryUnaryMultiCallable[_session_pb2.GetRecentWindowRequest, _session_pb2.GetRecentWindowResponse]  # type: ignore[assignment]
     """GetRecentWindow returns the newest messages of a session that fit a budget
@@ -632,6 +637,7 @@ class SessionServiceAsyncStub(SessionServiceStub):
     - ABORTED, REVISION_STALE.
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID or CONTENT_TOO_LONG or
       CONTENT_EMPTY or CONTENT_REFUSED.
+    - PERMISSION_DENIED, PERMISSION_MISSING: approval needs memory.approve.
     """
     DeleteMessage: _aio.UnaryUnaryMultiCallable[_session_pb2.DeleteMessageRequest, _session_pb2.DeleteMessageResponse]  # type: ignore[assignment]
     """DeleteMessage deletes one message: lists and recall omit it. Reads as of an
@@ -1053,6 +1059,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - INVALID_ARGUMENT, INVALID_FIELD: neither an agent nor a subject.
+        - PERMISSION_DENIED, PERMISSION_MISSING: pending_approval needs
+          memory.approve.
         """
 
     @_abc_1.abstractmethod
@@ -1125,6 +1133,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         - ABORTED, REVISION_STALE.
         - INVALID_ARGUMENT, UPDATE_MASK_INVALID or CONTENT_TOO_LONG or
           CONTENT_EMPTY or CONTENT_REFUSED.
+        - PERMISSION_DENIED, PERMISSION_MISSING: approval needs memory.approve.
         """
 
     @_abc_1.abstractmethod

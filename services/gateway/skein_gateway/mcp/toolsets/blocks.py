@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from skein_gateway.mcp.text_output import made_text
 from skein_gateway.mcp.tool import Effect, optional, required, tool
 
 _SERVICE = "memory.v1.BlockService/"
@@ -119,6 +120,7 @@ TOOLS = (
         "subject_id",
         "labels",
         "variables",
+        render=made_text,
     ),
     tool(
         "list_block_revisions",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skein_gateway.mcp.text_output import context_text, forget_text, messages_text, recall_text, subgraph_text
+from skein_gateway.mcp.text_output import made_text, messages_text, recall_text, subgraph_text
 from skein_gateway.mcp.tool import Argument, Effect, optional, required, tool
 
 # The most useful filter conditions; `where` covers all others.
@@ -119,7 +119,7 @@ TOOLS = (
         optional("as_of_time", "recall.as_of_time", _AS_OF),
         optional("valid_at_time", "recall.filter.valid_at_time", _VALID_AT),
         optional("conversation_id", "session_id", "Session whose newest messages are added."),
-        render=context_text,
+        render=made_text,
     ),
     tool(
         "get_memory",
@@ -174,7 +174,7 @@ TOOLS = (
         "page_size",
         "page_token",
         fixed={"selection": {}},
-        render=forget_text,
+        empty="No memory matches.",
     ),
     tool(
         "link_memories",

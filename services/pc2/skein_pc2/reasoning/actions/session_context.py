@@ -8,6 +8,8 @@ from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 from skein.session.v1 import session_pb2 as pb
+from skein_kit.message_rows import speaker
+from skein_kit.text.quoted_text import MARK, one_line, quote
 from skein_pc2.protocol.frames import timestamp
 
 if TYPE_CHECKING:
@@ -68,20 +70,27 @@ class ContextLine:
         if kind in _KINDS:
             error_type = _error_type(message) if kind == ERROR else ""
             return cls(kind, _KINDS[kind], message.content, create_time, error_type)
-        label = message.name or _LABELS.get(message.role, "System")
+        label = speaker(message.name, _LABELS.get(message.role, "System"), message.created_by, message.updated_by)
         return cls(_SPEECH, label, message.content, create_time)
 
     @property
     def text(self) -> str:
         """Return the line as in the summary."""
-        return f"{self.label}: {self.content}"
+        return f"{one_line(self.label)}: {quote(self.content)}"
 
     def truncate(self, max_characters: int) -> ContextLine | None:
         """Return the line truncated to `max_characters` characters; None when no content fits."""
         if len(self.text) <= max_characters:
             return self
+        line = self
+        # Marks of further lines take characters too, so the second cut is the last.
         content_characters = max_characters - len(self.label) - len(": ") - len(_ELLIPSIS)
-        return replace(self, content=self.content[:content_characters] + _ELLIPSIS) if content_characters > 0 else None
+        for _ in range(2):
+            if content_characters <= 0:
+                return None
+            line = replace(self, content=self.content[:content_characters] + _ELLIPSIS)
+            content_characters -= max(len(line.text) - max_characters, 0)
+        return line
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,7 +98,7 @@ class SessionContext:
     """The lines of a session that fit, oldest first."""
 
     lines: Sequence[ContextLine]
-    # Summary of the messages that do not fit.
+    # Summary of the messages that do not fit, in marked lines.
     earlier_summary: str = ""
 
     @property
@@ -150,6 +159,7 @@ def context_of(
             max_characters=budget.remaining_characters if is_short else max_characters // _KIND_BUDGET_DIVISOR,
         )
     included_summary = ""
+    earlier_summary = f"{MARK}{quote(earlier_summary)}" if earlier_summary else ""
     if earlier_summary and (is_truncated or not is_short) and len(earlier_summary) < budget.remaining_characters // 2:
         included_summary = earlier_summary
         budget.remaining_characters -= len(earlier_summary) + 1
