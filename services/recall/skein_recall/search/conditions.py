@@ -66,16 +66,18 @@ _CONDITIONS = MappingProxyType(
             SELECT t.memory_id FROM memory.tags AS t
             WHERE t.tenant_id = :tenant_id AND t.tag = ANY (:tags_all::text[])
             GROUP BY t.memory_id HAVING count(*) = cardinality(:tags_all::text[])))""",
-        # A message belongs to its session.
-        "visible_to": """CASE coalesce(d.scope, 'session')
-            WHEN 'global' THEN true
-            WHEN 'agent' THEN d.agent_id = :seeing_agent_id::text
-            WHEN 'user' THEN d.subject_id = :seeing_subject_id::text
-                AND (d.agent_id IS NULL OR d.agent_id = coalesce(:seeing_agent_id::text, d.agent_id))
-            ELSE d.session_id = :seeing_session_id::text
-                AND (d.agent_id IS NULL OR d.agent_id = coalesce(:seeing_agent_id::text, d.agent_id))
-                AND (d.subject_id IS NULL OR d.subject_id = coalesce(:seeing_subject_id::text, d.subject_id))
-            END""",
+        # A message, which has no scope, belongs to its session and to its subject.
+        "visible_to": """(d.subject_id IS NULL OR d.subject_id = coalesce(:seeing_subject_id::text, d.subject_id))
+            AND CASE d.scope
+                WHEN 'global' THEN true
+                WHEN 'agent' THEN d.agent_id = :seeing_agent_id::text
+                ELSE (d.agent_id IS NULL OR d.agent_id = coalesce(:seeing_agent_id::text, d.agent_id))
+                    AND CASE d.scope
+                        WHEN 'user' THEN d.subject_id = :seeing_subject_id::text
+                        WHEN 'session' THEN d.session_id = :seeing_session_id::text
+                        ELSE d.session_id = :seeing_session_id::text OR d.subject_id = :seeing_subject_id::text
+                        END
+                END""",
     }
 )
 
