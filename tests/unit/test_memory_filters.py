@@ -116,6 +116,7 @@ LEADS: list[tuple[dict[str, Any], AccessPath]] = [
         AccessPath(kind="properties", names=("metadata.customer.id", ""), values=("42", "")),
     ),
     ({"where": "metadata.customer.id > 42"}, AccessPath(kind="all")),
+    ({"where": 'metadata.customer.id = ""'}, AccessPath(kind="all")),
 ]
 
 

@@ -121,7 +121,9 @@ class _Compiler:
         kind = ITEM_FIELDS[path[0]].kind
         if kind is Kind.PROPERTIES:
             parameter = self._value(exact.dumps({"v": value}))
-            return self._property(path, f"? (@ {'==' if sign == '=' else sign} $v)", f":{parameter}::jsonb")
+            test = self._property(path, f"? (@ {'==' if sign == '=' else sign} $v)", f":{parameter}::jsonb")
+            # An unset property equals the empty text, as an unset field does.
+            return f"({test} OR NOT {self._has(path)})" if sign == "=" and value == "" else test
         if kind is Kind.DIGEST:
             return f"({self._column(path)} {sign} :{self._value(bytes.fromhex(str(value)))}::bytea)"
         # SQL compares NULL to unknown; here an unset field does not satisfy a comparison.

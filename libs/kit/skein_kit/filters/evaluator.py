@@ -58,7 +58,10 @@ def database_lower(text: str) -> str:
 
 def _compare(path: Path, sign: str, value: Value, memory: Mapping[str, object]) -> bool:
     if ITEM_FIELDS[path[0]].kind is Kind.PROPERTIES:
-        return any(_property(sign, item, value) for item in _items(path, memory))
+        items = _items(path, memory)
+        # An unset property equals the empty text, as an unset field does.
+        is_unset = sign == "=" and value == "" and all(item is None for item in items)
+        return is_unset or any(_property(sign, item, value) for item in items)
     field_value = _plain(path, memory)
     return field_value is not None and _OPERATORS[sign](field_value, value)
 

@@ -192,7 +192,8 @@ def _column_path(path: filters.expression.Path, values: Sequence[filters.express
     field = FIELDS[path[0]]
     if field.kind is Kind.PROPERTIES:
         name = ".".join(path)
-        if len(name) > MAX_PROPERTY_CHARACTERS:
+        # An unset property equals the empty text, and is not in the index.
+        if len(name) > MAX_PROPERTY_CHARACTERS or "" in values:
             return None
         pairs = [*((name, filters.property_text(value)) for value in values), OVERFLOW]
         return AccessPath(kind="properties", names=tuple(n for n, _ in pairs), values=tuple(v for _, v in pairs))

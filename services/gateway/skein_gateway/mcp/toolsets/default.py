@@ -22,7 +22,7 @@ MEMORY_FIELDS = (
 )
 _WHERE = (
     'A condition, e.g. type = "fact" AND tags:any("tea", "coffee") AND NOT title:"draft". Operators = != < <= > >= : '
-    "(contains) IN AND OR NOT; fields as in a memory, metadata.x.y, data.x.y."
+    "(contains) IN AND OR NOT; fields as in a memory, metadata.x.y, data.x.y. A date is its whole day (UTC)."
 )
 _WHERE_OF_ITEMS = (
     f"{_WHERE} Of messages too: kind (memory, message), role, name (of the speaker), session_id, create_time; a field "
