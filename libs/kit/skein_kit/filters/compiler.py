@@ -126,6 +126,8 @@ class _Compiler:
             return f"({test} OR NOT {self._has(path)})" if sign == "=" and value == "" else test
         if kind is Kind.DIGEST:
             return f"({self._column(path)} {sign} :{self._value(bytes.fromhex(str(value)))}::bytea)"
+        if ITEM_FIELDS[path[0]].ignores_case:
+            return f"(lower({self._column(path)}) {sign} lower(:{self._value(value)}::text))"
         # SQL compares NULL to unknown; here an unset field does not satisfy a comparison.
         return f"(({self._column(path)} {sign} :{self._value(value)}::{_TYPES[kind]}) IS TRUE)"
 
