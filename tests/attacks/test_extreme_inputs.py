@@ -19,7 +19,8 @@ from grpc import aio
 
 from skein.memory.v1 import memory_pb2, snapshots_pb2
 from skein.session.v1 import archives_pb2, session_pb2
-from skein_kit.filters.evaluator import database_lower, matches
+from skein_kit.filters.evaluator import matches
+from skein_kit.filters.fields import fold_case
 from skein_kit.filters.parser import MAX_CHARACTERS, parse
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
@@ -141,8 +142,8 @@ def test_letters_become_small_each_by_itself() -> None:
 
     one_by_one = "".join(small if len(small := letter.lower()) == 1 else letter for letter in letters)
 
-    assert database_lower(letters) == one_by_one
-    assert database_lower("ΟΔΟΣ İ") == "οδοσ İ"
+    assert fold_case(letters) == one_by_one
+    assert fold_case("ΟΔΟΣ İ") == "οδοσ İ"
 
 
 async def test_no_path_of_http_leads_out_of_the_gateways_own_files(cluster: Cluster) -> None:

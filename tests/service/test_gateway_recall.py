@@ -356,7 +356,7 @@ async def test_by_meaning_without_the_model_the_call_says_so_unless_another_arm_
 ) -> None:
     script = {"Recall": refusing(ModelUnavailable(model="m", cause="no answer")), "GetSubject": profile()}
     semantic = pb.RecallRequest(query="tea", mode=recall_pb2.SEARCH_MODE_SEMANTIC)
-    about_anna = pb.RecallRequest(query="tea", mode=recall_pb2.SEARCH_MODE_SEMANTIC, filter={"subject_id": "anna"})
+    about_anna = pb.RecallRequest(query="tea", mode=recall_pb2.SEARCH_MODE_SEMANTIC, subject_id="anna")
 
     async with gateway_before(cluster, tenant, script) as gateway:
         with refused(grpc.StatusCode.UNAVAILABLE, "MODEL_UNAVAILABLE"):

@@ -36,7 +36,7 @@ EVERYWHERE = {
         arms=ALL_ARMS,
         filter={"visible_to": {"agent_id": "butler", "subject_id": "anna"}},
     ),
-    "of a person": pb.RecallRequest(query="tea or coffee", limit=20, arms=ALL_ARMS, filter={"subject_id": "anna"}),
+    "of a person": pb.RecallRequest(query="tea or coffee", limit=20, arms=ALL_ARMS, subject_id="anna"),
     "of everything": pb.RecallRequest(query="what is there to drink", limit=20, arms=ALL_ARMS, min_relevance=0),
 }
 
@@ -193,7 +193,7 @@ async def test_the_profile_of_then_is_shown_and_a_later_one_is_not(tenant: Tenan
     await tenant.tenancy.UpdateSubject(subjects_pb2.UpdateSubjectRequest(subject=subject))
     updated = now()
     await tenant.tenancy.DeleteSubject(subjects_pb2.DeleteSubjectRequest(subject_id="anna"))
-    request = pb.RecallRequest(query="tea", arms=[pb.ARM_PROFILE], filter={"subject_id": "anna"})
+    request = pb.RecallRequest(query="tea", arms=[pb.ARM_PROFILE], subject_id="anna")
 
     names = [
         (await tenant.gateway.Recall(as_of(request, moment))).profile.display_name
@@ -239,7 +239,7 @@ async def test_what_was_purged_since_is_counted_and_not_shown(tenant: Tenant) ->
     "arms", [[pb.ARM_MEMORIES], [pb.ARM_PROFILE], [pb.ARM_BLOCKS]], ids=["index", "profile", "blocks"]
 )
 async def test_the_future_and_the_time_before_the_tenant_are_refused(tenant: Tenant, arms: list[pb.Arm]) -> None:
-    request = pb.RecallRequest(query="tea", arms=arms, filter={"subject_id": "anna"})
+    request = pb.RecallRequest(query="tea", arms=arms, subject_id="anna")
     tomorrow, yesterday = now() + timedelta(days=1), now() - timedelta(days=1)
     created = await tenant.tenancy.GetTenant(tenancy_pb2.GetTenantRequest(tenant_id=str(tenant.tenant_id)))
 

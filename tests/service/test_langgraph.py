@@ -118,6 +118,22 @@ async def test_putting_again_changes_the_item_and_keeps_when_it_was_made(store: 
     assert second.updated_at > first.updated_at
 
 
+async def test_an_item_of_a_person_is_recalled_for_no_other(
+    cluster: Cluster, tenant: Tenant, store: SkeinStore, skein: Client
+) -> None:
+    async with store_of(cluster, tenant, subject_of=lambda namespace: namespace[1]) as of_people:
+        await store.aput(BOB, "drinks", {"likes": "coffee"})
+        await of_people.aput(BOB, "drinks", {"likes": "black coffee"})
+        await of_people.aput(ANNA, "drinks", {"likes": "green tea"})
+    await store.aput(BOB, "drinks", {"likes": "espresso"})
+
+    for_anna = await skein.recall("likes", subject_id="anna", min_relevance=0)
+    for_bob = await skein.recall("likes", subject_id="bob", min_relevance=0)
+
+    assert [hit.memory.content for hit in for_anna.hits if hit.memory.content] == ["likes: green tea"]
+    assert [hit.memory.content for hit in for_bob.hits if hit.memory.content] == ["likes: espresso"]
+
+
 async def test_a_deleted_item_is_gone_and_can_be_put_anew(store: SkeinStore) -> None:
     await store.aput(ANNA, "drinks", {"likes": "tea"})
     first = await store.aget(ANNA, "drinks")

@@ -219,7 +219,8 @@ def scoped(name: str, scope: pb.Scope, **ids: str) -> pb.Memory:
 
 
 WHO = {
-    "global": scoped("global", pb.SCOPE_GLOBAL, agent_id="other", subject_id="other", session_id="other"),
+    "global": scoped("global", pb.SCOPE_GLOBAL, agent_id="other", session_id="other"),
+    "global of w": scoped("global of w", pb.SCOPE_GLOBAL, subject_id="w"),
     "agent a": scoped("agent a", pb.SCOPE_AGENT, agent_id="a"),
     "agent b": scoped("agent b", pb.SCOPE_AGENT, agent_id="b"),
     "user u": scoped("user u", pb.SCOPE_USER, subject_id="u"),
@@ -235,16 +236,17 @@ WHO = {
 @pytest.mark.parametrize(
     ("context", "seen"),
     [
-        ((), ["global"]),
-        (("a",), ["global", "agent a"]),
-        (("b",), ["global", "agent b"]),
+        ((), ["global", "global of w"]),
+        (("a",), ["global", "global of w", "agent a"]),
+        (("b",), ["global", "global of w", "agent b"]),
         (("a", "u"), ["global", "agent a", "user u"]),
         (("b", "u"), ["global", "agent b", "user u", "user u of b"]),
         (("", "u"), ["global", "user u", "user u of b"]),
         (("a", "u", "s"), ["global", "agent a", "user u", "session s"]),
         (("a", "v", "s"), ["global", "agent a", "user v", "session s", "session s of v"]),
-        (("", "", "t"), ["global", "session t"]),
+        (("", "", "t"), ["global", "global of w", "session t"]),
         (("nobody", "nobody", "nobody"), ["global"]),
+        (("", "w"), ["global", "global of w"]),
     ],
 )
 async def test_a_context_sees_itself_and_what_is_above_it_never_sideways(

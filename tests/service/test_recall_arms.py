@@ -81,9 +81,9 @@ async def test_the_profile_of_the_subject_comes_with_the_hits(tenant: Tenant, ot
     await subject(tenant, "anna", "Anna Berg")
     await subject(other_tenant, "ben", "Ben of another tenant")
 
-    anna = await recalled(tenant, "tea", subject_id="anna")
+    anna = await recalled(tenant, "tea", visible_to=seen_by("", "anna"))
     ben = await recalled(tenant, "tea", visible_to=seen_by("", "ben"))
-    alone = await tenant.gateway.Recall(pb.RecallRequest(arms=[pb.ARM_PROFILE], filter={"subject_id": "anna"}))
+    alone = await tenant.gateway.Recall(pb.RecallRequest(arms=[pb.ARM_PROFILE], subject_id="anna"))
 
     assert anna.profile.display_name == alone.profile.display_name == "Anna Berg"
     assert not ben.HasField("profile")

@@ -164,7 +164,7 @@ def test_calls_that_share_an_id_in_the_logs_each_have_their_effect(other: Other)
 
 @pytest.mark.parametrize("one", ["Anna prefers tea", pb.Memory(content="Anna prefers tea")])
 def test_one_memory_alone_is_one_memory(one: pb.Memory | str) -> None:
-    request = request_messages.remember_request(one, session_pb2.Message(content="hello"), "s", "")
+    request = request_messages.remember_request(one, session_pb2.Message(content="hello"), session_id="s")
 
     assert [memory.content for memory in request.memories] == ["Anna prefers tea"]
     assert [message.content for message in request.messages] == ["hello"]
@@ -178,7 +178,7 @@ def test_an_unknown_role_is_refused_with_those_there_are(role: str | None) -> No
 
 def test_a_text_among_messages_is_no_list_of_letters() -> None:
     with pytest.raises(TypeError, match="who speaks"):
-        request_messages.remember_request((), cast("Any", "Hello"), "s", "")
+        request_messages.remember_request((), cast("Any", "Hello"), session_id="s")
 
 
 def test_a_violation_of_the_whole_request_names_no_field() -> None:

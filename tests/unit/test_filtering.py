@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -18,6 +18,7 @@ from skein_kit.filters.fields import (
     ITEM_FIELDS,
     ITEM_KINDS,
     OVERFLOW,
+    Kind,
     importance_of,
     priority_of,
     properties_of,
@@ -34,7 +35,6 @@ READ: list[tuple[str, Expression]] = [
     ("key IN (a, 'b')", In(("key",), ("a", "b"))),
     ("priority >= 5", Compare(("priority",), ">=", 5.0)),
     ("is_active = false", Compare(("is_active",), "=", False)),  # noqa: FBT003 - the value.
-    ("create_time > 2026-01-01", Compare(("create_time",), ">", datetime(2026, 1, 1, tzinfo=UTC))),
     ("create_time > 2026-01-01T01:00:00+01:00", Compare(("create_time",), ">", datetime(2026, 1, 1, tzinfo=UTC))),
     ('tags:"a b"', Tags("any", ("a b",))),
     ("tags:any", Tags("any", ("any",))),
@@ -84,6 +84,61 @@ REFUSED: list[tuple[str, type[Exception], str]] = [
     (f"metadata{'.a' * 10} = 1", FilterInvalid, "deeper than 10 names"),
     ("title = " + "a" * 4000, FilterInvalid, "longer than 4000 characters"),
 ]
+
+
+DAY = datetime(2026, 3, 5, tzinfo=UTC)
+# A moment before the day, its first and its last one, and the one after it.
+AROUND = (DAY - timedelta.resolution, DAY, DAY + timedelta(days=1) - timedelta.resolution, DAY + timedelta(days=1))
+
+
+@pytest.mark.parametrize("field", [name for name, field in ITEM_FIELDS.items() if field.kind is Kind.TIME])
+@pytest.mark.parametrize(
+    ("condition", "passing"),
+    [
+        ("= 2026-03-05", (False, True, True, False)),
+        ('= "2026-03-05"', (False, True, True, False)),
+        ("!= 2026-03-05", (True, False, False, True)),
+        ("< 2026-03-05", (True, False, False, False)),
+        ("<= 2026-03-05", (True, True, True, False)),
+        ("> 2026-03-05", (False, False, False, True)),
+        (">= 2026-03-05", (False, True, True, True)),
+        ("IN (2026-03-05)", (False, True, True, False)),
+        ("IN (2026-03-05, 2026-03-06T00:00:00Z)", (False, True, True, True)),
+        ("IN (2026-03-06, 2026-03-04)", (True, False, False, True)),
+    ],
+)
+def test_a_date_is_its_whole_day(field: str, condition: str, passing: tuple[bool, ...]) -> None:
+    expression = parse(f"{field} {condition}", known_fields=ITEM_FIELDS)
+
+    assert expression is not None
+    assert tuple(matches(expression, {field: moment}) for moment in AROUND) == passing
+    assert matches(expression, {}) is condition.startswith("!=")
+    assert parse(format_expression(expression), known_fields=ITEM_FIELDS) == expression
+
+
+def test_the_last_date_has_an_end() -> None:
+    expression = parse("expire_time <= 9999-12-31")
+
+    assert expression == Compare(("expire_time",), "<=", datetime.max.replace(tzinfo=UTC))
+
+
+@pytest.mark.parametrize("root", ["metadata", "data"])
+@pytest.mark.parametrize(
+    ("condition", "passing"),
+    [
+        ('.x = ""', (True, True, True, False)),
+        ('.x != ""', (False, False, False, True)),
+        ('.x IN ("", "b")', (True, True, True, False)),
+        ('.x:""', (True, True, True, False)),
+        ('.x.y = ""', (True, True, True, True)),
+    ],
+)
+def test_an_unset_property_equals_the_empty_text(root: str, condition: str, passing: tuple[bool, ...]) -> None:
+    expression = parse(f"{root}{condition}")
+
+    assert expression is not None
+    objects: list[Any] = [None, {"x": None}, {"x": ""}, {"x": "a"}]
+    assert tuple(matches(expression, {root: value}) for value in objects) == passing
 
 
 @pytest.mark.parametrize(("text", "expression"), READ)

@@ -219,10 +219,10 @@ ALL = ("recall.read", "memory.read", "subject.read")
         ({}, ALL, BOTH),
         ({"agent_id": "a"}, ALL, [*BOTH, pb.ARM_BLOCKS]),
         ({"visible_to": {"agent_id": "a", "subject_id": "s"}}, ALL, [*BOTH, pb.ARM_BLOCKS, pb.ARM_PROFILE]),
-        ({"subject_id": "s", "session_id": "t"}, ALL, [*BOTH, pb.ARM_PROFILE]),
+        ({"visible_to": {"subject_id": "s"}, "session_id": "t"}, ALL, [*BOTH, pb.ARM_PROFILE]),
         ({"agent_id": "a", "types": ["fact"]}, ALL, BOTH),
-        ({"agent_id": "a", "subject_id": "s"}, ("recall.read",), BOTH),
-        ({"agent_id": "a", "subject_id": "s"}, ("recall.read", "memory.read"), [*BOTH, pb.ARM_BLOCKS]),
+        ({"agent_id": "a", "visible_to": {"subject_id": "s"}}, ("recall.read",), BOTH),
+        ({"agent_id": "a", "visible_to": {"subject_id": "s"}}, ("recall.read", "memory.read"), [*BOTH, pb.ARM_BLOCKS]),
     ],
 )
 def test_unnamed_arms_follow_from_the_filter(
@@ -231,6 +231,10 @@ def test_unnamed_arms_follow_from_the_filter(
     request = pb.RecallRequest(query="tea", filter=condition)
 
     assert select_arms(request, caller(*permissions)) == arms
+
+
+def test_the_subject_of_a_request_brings_its_profile() -> None:
+    assert select_arms(pb.RecallRequest(query="tea", subject_id="s"), caller(*ALL)) == [*BOTH, pb.ARM_PROFILE]
 
 
 def test_blocks_are_not_asked_for_without_words() -> None:

@@ -107,7 +107,10 @@ LEADS: list[tuple[dict[str, Any], AccessPath]] = [
     ({"where": 'tags:none("a")'}, AccessPath(kind="all")),
     ({"where": 'NOT key = "a"'}, AccessPath(kind="all")),
     ({"where": 'key = "a" OR key = "b"'}, AccessPath(kind="all")),
-    ({"where": 'key IN ("a", "b")', "session_id": "s"}, AccessPath(kind="column", column="key", values=("a", "b"))),
+    (
+        {"where": 'key IN ("A", "b")', "session_id": "s"},
+        AccessPath(kind="properties", names=("key", "key", ""), values=("a", "b", "")),
+    ),
     ({"where": 'key = "" AND source = "x"'}, AccessPath(kind="column", column="source", values=("x",))),
     ({"where": "user_id = ann"}, AccessPath(kind="column", column="subject_id", values=("ann",))),
     ({"where": "external_id = a AND key = b"}, AccessPath(kind="external_ids", values=("a",))),
@@ -116,6 +119,7 @@ LEADS: list[tuple[dict[str, Any], AccessPath]] = [
         AccessPath(kind="properties", names=("metadata.customer.id", ""), values=("42", "")),
     ),
     ({"where": "metadata.customer.id > 42"}, AccessPath(kind="all")),
+    ({"where": 'metadata.customer.id = ""'}, AccessPath(kind="all")),
 ]
 
 

@@ -250,5 +250,5 @@ def test_an_agent_does_not_see_a_memory_of_another_owner(
         assert own == draft_fields != ""
     if scope in {"user", "session"} and agent and agent_id and agent != agent_id:
         assert not seen
-    if scope == "session" and subject and subject_id and subject != subject_id:
+    if subject and subject_id and subject != subject_id:
         assert not seen

@@ -1,8 +1,9 @@
 """LlamaIndex's memory on Skein: a chat history in a session, and a memory block that recalls.
 
 with Client.from_environment() as skein:
-    memory = SkeinMemory.from_defaults(client=skein, session_id="anna-42")
-    memory = Memory.from_defaults(session_id="anna-42", memory_blocks=[SkeinMemoryBlock(client=skein)])
+    memory = SkeinMemory.from_defaults(client=skein, session_id="anna-42", subject_id="anna")
+    block = SkeinMemoryBlock(client=skein, subject_id="anna")
+    memory = Memory.from_defaults(session_id="anna-42", memory_blocks=[block])
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ class SkeinMemory(BaseMemory):
     """
 
     session_id: str = Field(description="Session in Skein.")
+    subject_id: str = Field(default="", description="Person whose conversation it is, by whom recall finds it.")
+    agent_id: str = Field(default="", description="Agent whose conversation it is.")
     token_limit: int = Field(default=3000, description="Tokens that `get` returns at most.")
     _client: Client = PrivateAttr()
 
@@ -74,12 +77,21 @@ class SkeinMemory(BaseMemory):
 
     @classmethod
     def from_defaults(
-        cls, *, client: Client | None = None, session_id: str = "", token_limit: int = 3000, **_unused: Any
+        cls,
+        *,
+        client: Client | None = None,
+        session_id: str = "",
+        subject_id: str = "",
+        agent_id: str = "",
+        token_limit: int = 3000,
+        **_unused: Any,
     ) -> Self:
         """Keep the history of a session by an open client. Raises ValueError without a client or a session."""
         if client is None or not session_id:
             raise ValueError("SkeinMemory needs an open client and a session_id.")
-        return cls(client=client, session_id=session_id, token_limit=token_limit)
+        return cls(
+            client=client, session_id=session_id, subject_id=subject_id, agent_id=agent_id, token_limit=token_limit
+        )
 
     def get(self, input: str | None = None, **_unused: Any) -> list[ChatMessage]:  # noqa: A002 - LlamaIndex's name.
         """Return the newest messages within the limit of tokens, oldest first; `input` changes nothing.
@@ -121,7 +133,7 @@ class SkeinMemory(BaseMemory):
 
     def put_messages(self, messages: Sequence[ChatMessage]) -> None:
         """Append messages; more than 500 take several calls, each of which is atomic."""
-        _append(self._client, self.session_id, messages)
+        _append(self._client, self.session_id, messages, subject_id=self.subject_id, agent_id=self.agent_id)
 
     def set(self, messages: Sequence[ChatMessage]) -> None:
         """Replace the history: the old messages are purged first."""
@@ -140,7 +152,9 @@ class SkeinMemory(BaseMemory):
 
 
 class SkeinMemoryBlock(BaseMemoryBlock[str]):
-    """A block of LlamaIndex's `Memory`: the context of the last user message, from all that the tenant knows.
+    """A block of LlamaIndex's `Memory`: the context of the last user message, from what is known for a person.
+
+    Without a `subject_id` it is from all that the tenant knows, of every person.
 
     Messages that leave the short-term memory are appended to a session, so that they are recalled later.
     """
@@ -148,6 +162,8 @@ class SkeinMemoryBlock(BaseMemoryBlock[str]):
     name: str = Field(default="skein", description="Name of the block in the prompt.")
     token_budget: int = Field(default=1000, description="Tokens of the context at most.")
     session_id: str = Field(default="", description="Session for messages; empty: that of the Memory.")
+    subject_id: str = Field(default="", description="Person whose conversation it is: nothing of others is recalled.")
+    agent_id: str = Field(default="", description="Agent whose conversation it is.")
     _client: Client = PrivateAttr()
 
     def __init__(self, *, client: Client, **fields: Any) -> None:
@@ -161,7 +177,9 @@ class SkeinMemoryBlock(BaseMemoryBlock[str]):
         if not texts:
             return ""
         query = texts[-1][:_MAX_QUERY]
-        context = await asyncio.to_thread(self._client.build_context, query, token_budget=self.token_budget)
+        context = await asyncio.to_thread(
+            self._client.build_context, query, subject_id=self.subject_id, token_budget=self.token_budget
+        )
         return context.text
 
     async def _aput(self, messages: Sequence[ChatMessage]) -> None:
@@ -175,7 +193,9 @@ class SkeinMemoryBlock(BaseMemoryBlock[str]):
             copied = message.model_copy(update={"additional_kwargs": extra})
             groups.setdefault(str(session_id), []).append(copied)
         for session_id, group in groups.items():
-            await asyncio.to_thread(_append, self._client, session_id, group)
+            await asyncio.to_thread(
+                _append, self._client, session_id, group, subject_id=self.subject_id, agent_id=self.agent_id
+            )
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
         """Return the first lines of a context that is too long; None when none is left."""
@@ -184,9 +204,10 @@ class SkeinMemoryBlock(BaseMemoryBlock[str]):
         return content[: kept + 1].rpartition("\n")[0] or None
 
 
-def _append(client: Client, session_id: str, history: Sequence[ChatMessage]) -> None:
+def _append(client: Client, session_id: str, history: Sequence[ChatMessage], *, subject_id: str, agent_id: str) -> None:
     for batch in messages.batches(_to_message(message) for message in history):
-        client.sessions.AppendMessages(messages.append_request(session_id, batch))
+        request = messages.append_request(session_id, batch, subject_id=subject_id, agent_id=agent_id)
+        client.sessions.AppendMessages(request)
 
 
 def _to_message(message: ChatMessage) -> session_pb2.Message:

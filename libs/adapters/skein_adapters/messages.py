@@ -59,9 +59,13 @@ def batches(messages: Iterable[session_pb2.Message]) -> Iterator[list[session_pb
         yield batch
 
 
-def append_request(session_id: str, batch: Sequence[session_pb2.Message]) -> session_pb2.AppendMessagesRequest:
-    """Return the request that appends a group to a session, which it creates if needed."""
-    return session_pb2.AppendMessagesRequest(session_id=session_id, messages=batch, create_session=True)
+def append_request(
+    session_id: str, batch: Sequence[session_pb2.Message], *, subject_id: str, agent_id: str
+) -> session_pb2.AppendMessagesRequest:
+    """Return the request that appends a group to a session of a person and an agent, which it creates if needed."""
+    return session_pb2.AppendMessagesRequest(
+        session_id=session_id, messages=batch, create_session=True, subject_id=subject_id, agent_id=agent_id
+    )
 
 
 def purge_requests(message_ids: Sequence[str]) -> Iterator[states_pb2.PurgeMessagesRequest]:

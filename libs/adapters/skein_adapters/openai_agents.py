@@ -1,7 +1,7 @@
 """Sessions of the OpenAI Agents SDK on Skein: each item of a conversation is a message that every client reads.
 
 async with Client.from_environment() as skein:
-    session = SkeinSession(skein, "anna-42")
+    session = SkeinSession(skein, "anna-42", subject_id="anna")
     await Runner.run(agent, "What did I order?", session=session)
 """
 
@@ -41,13 +41,23 @@ class SkeinSession:
     not searched. Methods raise SkeinError. The client stays open as long as the session is used, on one event loop.
     """
 
-    def __init__(self, client: Client, session_id: str, *, session_settings: SessionSettings | None = None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        session_id: str,
+        *,
+        subject_id: str = "",
+        agent_id: str = "",
+        session_settings: SessionSettings | None = None,
+    ) -> None:
         """Keep the conversation `session_id` (up to 255 characters) by an open client.
 
+        `subject_id` is the person whose conversation it is, by whom recall finds it, and `agent_id` the agent.
         `session_settings.limit` is the number of items that `get_items` returns unless it is told another.
         """
         self.session_id = session_id
         self.session_settings = session_settings
+        self._participants = {"subject_id": subject_id, "agent_id": agent_id}
         self._client = client
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
@@ -70,7 +80,8 @@ class SkeinSession:
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Append items; more than 500 take several calls, each of which is atomic."""
         for batch in messages.batches(_to_message(item) for item in items):
-            await self._client.sessions.AppendMessages(messages.append_request(self.session_id, batch))
+            request = messages.append_request(self.session_id, batch, **self._participants)
+            await self._client.sessions.AppendMessages(request)
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Delete the latest item and return it; None when there is none. No two callers get the same item."""

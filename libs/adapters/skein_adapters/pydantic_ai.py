@@ -1,7 +1,7 @@
 """Conversations of Pydantic AI on Skein: each message of a conversation is one that every client reads and recalls.
 
 async with Client.from_environment() as skein:
-    store = SkeinConversationStore(skein)
+    store = SkeinConversationStore(skein, subject_id="anna")
     conversation = await store.load("anna-42") or Conversation(conversation_id="anna-42")
     result = await agent.run("What did I order?", conversation=conversation)
     await store.save(result)
@@ -58,9 +58,15 @@ class SkeinConversationStore(ConversationStore):
     event loop.
     """
 
-    def __init__(self, client: Client) -> None:
-        """Keep conversations by an open client."""
+    def __init__(self, client: Client, *, subject_id: str = "", agent_id: str = "") -> None:
+        """Keep conversations by an open client.
+
+        `subject_id` is the person whose conversations this store writes, by whom recall finds them, and `agent_id` the
+        agent. Every store reads all conversations.
+        """
         self._client = client
+        self._subject_id = subject_id
+        self._agent_id = agent_id
 
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
         """Return the record of a conversation; None without one."""
@@ -94,7 +100,11 @@ class SkeinConversationStore(ConversationStore):
         stored = await self.read_record(record.conversation_id)
         await self._check(stored, record, new_entries, expected_revision)
         for batch in messages.batches(_to_message(entry) for entry in new_entries):
-            await self._client.sessions.AppendMessages(messages.append_request(record.conversation_id, batch))
+            await self._client.sessions.AppendMessages(
+                messages.append_request(
+                    record.conversation_id, batch, subject_id=self._subject_id, agent_id=self._agent_id
+                )
+            )
         try:
             await self._replace_record(record.conversation_id, record, expected_revision)
         except ConversationConflict:
@@ -186,6 +196,8 @@ class SkeinConversationStore(ConversationStore):
             if _revision_of(None if session is None else _record_of(session)) != expected_revision:
                 raise ConversationConflict(conversation_id)
             changed = session_pb2.Session(session_id=conversation_id, session_type=_FRAMEWORK)
+            if session is None:
+                changed.subject_id, changed.agent_id = self._subject_id, self._agent_id
             # The session may have metadata of other clients.
             metadata: dict[str, Any] = {} if session is None else dict(get_json(session, "metadata") or {})
             metadata.pop(_KEY, None)

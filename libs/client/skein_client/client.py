@@ -161,23 +161,39 @@ class Client:
         *,
         messages: request_messages.MessageInput | Iterable[request_messages.MessageInput] = (),
         session_id: str = "",
+        subject_id: str = "",
+        agent_id: str = "",
+        on_similar: request_messages.OnSimilar = "keep",
         request_id: str = "",
         timeout: float | None = None,
     ) -> gateway_pb2.RememberResponse:
         """Store memories (a text is a note) and append messages to a session, which the first message opens.
 
         A message is a Message or a dict such as {"role": "user", "content": "Hello"}; other keys are fields of Message.
+        `subject_id` names the person whom all of it is about, and `agent_id` the agent: of items without their own, and
+        of a new session. `on_similar` says what happens if a stored memory says the same: "keep" stores the new one
+        beside it, "return" returns the stored one, "reinforce" also strengthens it.
+
         Memories are stored first. If the messages are refused after that, correct them and repeat the call with the
         error's `request_id`: the memories are not stored twice. With a `request_id` of your own any client may repeat
         the call; a repeated call returns the first answer and changes nothing.
         """
-        request = request_messages.remember_request(memories, messages, session_id, request_id)
+        request = request_messages.remember_request(
+            memories,
+            messages,
+            session_id=session_id,
+            subject_id=subject_id,
+            agent_id=agent_id,
+            on_similar=on_similar,
+            request_id=request_id,
+        )
         return await self.gateway.Remember(request, timeout=timeout)
 
     async def recall(  # noqa: PLR0913 - each has a name and a default.
         self,
         query: str,
         *,
+        subject_id: str = "",
         limit: int = 10,
         arms: Iterable[request_messages.Arm] = (),
         filter: memory_pb2.MemoryFilter | None = None,  # noqa: A002 - the contract's own word.
@@ -190,7 +206,8 @@ class Client:
     ) -> gateway_pb2.RecallResponse:
         """Return memories, messages and blocks for a query, best first; `incomplete` names the arms that failed.
 
-        `mode` "keyword" returns items that contain a word of the query, and calls no model. "semantic" compares by
+        `subject_id` is the person whom the caller asks for: nothing about or of another person is found. `mode`
+        "keyword" returns items that contain a word of the query, and calls no model. "semantic" compares by
         meaning alone. "hybrid" does both, and `has_query_words` of a hit says whether it contains a word of the query.
         `min_similarity` is a cosine from -1 to 1. `embedding` is the query's vector, if the caller has one. Hits of a
         lower relevance than `min_relevance`, 0 to 1, are left out; None: than the tenant's policy says; 0 keeps all.
@@ -200,6 +217,7 @@ class Client:
         """
         request = request_messages.recall_request(
             query,
+            subject_id=subject_id,
             limit=limit,
             arms=arms,
             filter=filter,
@@ -231,6 +249,7 @@ class Client:
         self,
         query: str,
         *,
+        subject_id: str = "",
         token_budget: int = 0,
         session_id: str = "",
         limit: int = 0,
@@ -243,11 +262,12 @@ class Client:
     ) -> gateway_pb2.BuildContextResponse:
         """Return the best hits for a query as one text for a prompt, within `token_budget` tokens (0: 2,000).
 
-        `citations` explains the numbers in the text. `session_id` adds the end of that conversation. `mode` and
-        `as_of_time` are those of `recall`.
+        `citations` explains the numbers in the text. `session_id` adds the end of that conversation. `subject_id`,
+        `mode` and `as_of_time` are those of `recall`.
         """
         request = request_messages.build_context_request(
             query,
+            subject_id=subject_id,
             token_budget=token_budget,
             session_id=session_id,
             limit=limit,

@@ -21,6 +21,8 @@ MessageInput: TypeAlias = session_pb2.Message | Mapping[str, Any]
 Mode: TypeAlias = recall_pb2.SearchMode | Literal["hybrid", "keyword", "semantic"]
 # A memory as itself, as its content alone, or as a dict of its fields with plain names for enum values.
 MemoryInput: TypeAlias = memory_pb2.Memory | Mapping[str, Any] | str
+# What happens if a stored memory says the same, as itself or by its plain name.
+OnSimilar: TypeAlias = memory_pb2.OnSimilar | Literal["keep", "return", "reinforce"]
 # An arm as itself, or by its plain name.
 Arm: TypeAlias = gateway_pb2.Arm | Literal["memories", "messages", "blocks", "profile", "window"]
 _ROLES = {
@@ -53,6 +55,14 @@ def search_arm(arm: Arm) -> gateway_pb2.Arm:
         return arm
     value: Any = gateway_pb2.Arm.Value(_full_name(gateway_pb2.Arm.DESCRIPTOR, arm))
     number: gateway_pb2.Arm = value
+    return number
+
+
+def _similar_action(on_similar: OnSimilar) -> memory_pb2.OnSimilar:
+    if not isinstance(on_similar, str):
+        return on_similar
+    value: Any = memory_pb2.OnSimilar.Value(_full_name(memory_pb2.OnSimilar.DESCRIPTOR, on_similar))
+    number: memory_pb2.OnSimilar = value
     return number
 
 
@@ -101,8 +111,12 @@ def parse_message(message: MessageInput) -> session_pb2.Message:
 def remember_request(
     memories: MemoryInput | Iterable[MemoryInput],
     messages: MessageInput | Iterable[MessageInput],
-    session_id: str,
-    request_id: str,
+    *,
+    session_id: str = "",
+    subject_id: str = "",
+    agent_id: str = "",
+    on_similar: OnSimilar = "keep",
+    request_id: str = "",
 ) -> gateway_pb2.RememberRequest:
     if isinstance(messages, str):
         text = 'say who speaks: messages=[{"role": "user", "content": "..."}]'
@@ -116,6 +130,9 @@ def remember_request(
             for message in ([messages] if isinstance(messages, session_pb2.Message | Mapping) else messages)
         ],
         memories=[parse_memory(item) for item in items],
+        subject_id=subject_id,
+        agent_id=agent_id,
+        on_similar=_similar_action(on_similar),
         request_id=request_id,
     )
 
@@ -123,6 +140,7 @@ def remember_request(
 def recall_request(  # noqa: PLR0913 - each has a name.
     query: str,
     *,
+    subject_id: str = "",
     limit: int,
     arms: Iterable[Arm],
     filter: memory_pb2.MemoryFilter | None,  # noqa: A002 - the contract's own word.
@@ -134,6 +152,7 @@ def recall_request(  # noqa: PLR0913 - each has a name.
 ) -> gateway_pb2.RecallRequest:
     return gateway_pb2.RecallRequest(
         query=query,
+        subject_id=subject_id,
         limit=limit,
         arms=[search_arm(arm) for arm in arms],
         filter=filter,
@@ -161,6 +180,7 @@ def find_similar_request(
 def build_context_request(  # noqa: PLR0913 - each has a name.
     query: str,
     *,
+    subject_id: str = "",
     token_budget: int,
     session_id: str,
     limit: int,
@@ -172,7 +192,14 @@ def build_context_request(  # noqa: PLR0913 - each has a name.
 ) -> gateway_pb2.BuildContextRequest:
     return gateway_pb2.BuildContextRequest(
         recall=recall_request(
-            query, limit=limit, arms=arms, filter=filter, embedding=embedding, mode=mode, as_of_time=as_of_time
+            query,
+            subject_id=subject_id,
+            limit=limit,
+            arms=arms,
+            filter=filter,
+            embedding=embedding,
+            mode=mode,
+            as_of_time=as_of_time,
         ),
         token_budget=token_budget,
         session_id=session_id,

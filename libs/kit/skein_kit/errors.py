@@ -51,6 +51,13 @@ class RpcError(Exception):
         self.message = template.format_map(self.metadata) + format_violations(self.violations, extra_metadata)
         super().__init__(self.message)
 
+    def name(self, identifier: tuple[str, str] | None) -> None:
+        """Add the name and value of the id that the error is about, if any, to its metadata and its message."""
+        if identifier is not None:
+            name, value = identifier
+            self.metadata = {**self.metadata, name: value[:MAX_METADATA_CHARACTERS]}
+            self.message = f"{self.message.removesuffix('.')}: {name} {value[:MAX_METADATA_CHARACTERS]}."
+
     def status(self) -> Status:
         """Return the error as a rich status, within the size that gRPC can carry."""
         details: list[Message] = [

@@ -154,7 +154,7 @@ class BatchPlanner:
                 RpcStep("memories.BatchCreateMemories", memory_pb2.BatchCreateMemoriesRequest(memories=batch))
                 for batch in batches
             ] + [
-                _update(remaining[name], changes[name].memory_id, self._updated_fields(changes[name]))
+                _update(remaining[name], changes[name].memory_id, self._updated_fields(changes[name], remaining[name]))
                 for name in updates
             ]
             answers = (yield calls) if calls else []
@@ -175,9 +175,13 @@ class BatchPlanner:
         if last_error is not None:
             raise last_error
 
-    def _updated_fields(self, memory: memory_pb2.Memory) -> Sequence[str]:
-        """Return the paths of an update; a memory of another client with the item's id also needs the tags."""
-        return items.FIELDS if items.is_item(memory, self.root) else (*items.FIELDS, "tags")
+    def _updated_fields(self, stored: memory_pb2.Memory, new: memory_pb2.Memory) -> Sequence[str]:
+        """Return the paths of an update; a memory of another client with the item's id also needs the tags.
+
+        A store that names no person leaves the one that another store named.
+        """
+        fields = (*items.FIELDS, "subject_id") if new.subject_id else items.FIELDS
+        return fields if items.is_item(stored, self.root) else (*fields, "tags")
 
     def delete(self, places: Sequence[tuple[Namespace, str]]) -> Plan[None]:
         """Purge items, and the registration of namespaces that are empty then."""

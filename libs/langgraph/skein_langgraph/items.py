@@ -45,6 +45,8 @@ class ItemDraft:
     index: Literal[False] | Sequence[str]
     # In minutes; None for no expiry.
     ttl: float | None = None
+    # The person whom the item is about; empty for none.
+    subject_id: str = ""
 
     def __post_init__(self) -> None:
         """Raise ValueError for an invalid time to live."""
@@ -69,6 +71,7 @@ class ItemDraft:
             content=search_text(plain, self.index),
             tags=root.item_tags(self.namespace),
             source="langgraph",
+            subject_id=self.subject_id,
         )
         exact_json.with_json(made, data=data, metadata={root.name: own})
         if self.ttl is not None:

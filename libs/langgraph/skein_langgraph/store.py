@@ -28,8 +28,10 @@ from skein_langgraph.items import WHOLE, ItemDraft
 from skein_langgraph.namespaces import StoreRoot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import TracebackType
+
+    from skein_langgraph.namespaces import Namespace
 
 # Concurrent calls of one batch.
 _AT_ONCE = 8
@@ -61,12 +63,14 @@ class SkeinStore(BaseStore):
         root: str = "langgraph",
         fields: Sequence[str] = (WHOLE,),
         ttl: TTLConfig | None = None,
+        subject_of: Callable[[Namespace], str] | None = None,
     ) -> None:
         """Keep items in the cluster at `endpoint`.
 
         `root` sets the items of this store apart from those of others in the tenant. `fields` are the paths of a value
         that are searched unless `put` names others ("$": all of it). `ttl` says how long items live by default, in
-        minutes, and whether reading one counts as using it.
+        minutes, and whether reading one counts as using it. `subject_of` returns the person whom the items of a
+        namespace are about, or an empty text: recall for another person does not find them, and Forget erases them.
         """
         self._connection_options: dict[str, Any] = {
             "endpoint": endpoint,
@@ -76,6 +80,7 @@ class SkeinStore(BaseStore):
         }
         self._planner = BatchPlanner(root=StoreRoot(root), kind=_TYPE)
         self._fields = tuple(fields)
+        self._subject_of = subject_of
         self.ttl_config = ttl
         self._sync_client: sync.Client | None = None
         self._async_client: Client | None = None
@@ -168,7 +173,10 @@ class SkeinStore(BaseStore):
 
     def _draft(self, op: PutOp) -> ItemDraft:
         index = self._fields if op.index is None else op.index
-        return ItemDraft(namespace=op.namespace, key=op.key, value=op.value or {}, index=index, ttl=op.ttl)
+        subject_id = self._subject_of(op.namespace) if self._subject_of is not None else ""
+        return ItemDraft(
+            namespace=op.namespace, key=op.key, value=op.value or {}, index=index, ttl=op.ttl, subject_id=subject_id
+        )
 
 
 def _is_running(loop: asyncio.AbstractEventLoop | None) -> bool:

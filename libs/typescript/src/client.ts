@@ -25,6 +25,7 @@ import {
   type Memory,
   type MemorySchema,
   MemoryService,
+  OnSimilar,
 } from "./gen/skein/memory/v1/memory_pb.js";
 import { SnapshotService } from "./gen/skein/memory/v1/snapshots_pb.js";
 import { type FindSimilarResponse, RecallService, SearchMode } from "./gen/skein/recall/v1/recall_pb.js";
@@ -59,6 +60,8 @@ const ARMS = {
   window: Arm.WINDOW,
 } as const;
 
+const ON_SIMILAR = { keep: OnSimilar.KEEP, return: OnSimilar.RETURN, reinforce: OnSimilar.REINFORCE } as const;
+
 /** The fields of a request or a message, as an object. */
 type Fields<T> = Omit<T, "$typeName" | "$unknown">;
 /** A page's own parameter, which the iterators manage. */
@@ -70,6 +73,16 @@ export type MemoryInput = string | Fields<MessageInitShape<typeof MemorySchema>>
 export type MessageInput = Omit<Fields<MessageInitShape<typeof MessageSchema>>, "role"> & {
   role: keyof typeof ROLES | MessageRole;
 };
+/** What `remember` takes beside the memories. */
+export interface RememberOptions {
+  readonly sessionId?: string;
+  readonly messages?: readonly MessageInput[];
+  readonly subjectId?: string;
+  readonly agentId?: string;
+  /** What happens if a stored memory says the same; "keep", the default, stores the new one beside it. */
+  readonly onSimilar?: keyof typeof ON_SIMILAR;
+  readonly requestId?: string;
+}
 /** What `recall` takes beside the query: the fields of RecallRequest, with plain names for mode and arms. */
 export type RecallOptions = Omit<Fields<MessageInitShape<typeof RecallRequestSchema>>, "query" | "mode" | "arms"> & {
   mode?: keyof typeof MODES | SearchMode;
@@ -152,12 +165,13 @@ export class Client {
   /**
    * Store memories (a text is a note) and append messages to a session, which the first message opens.
    *
-   * Memories are stored first. If the messages are refused after that, correct them and repeat the call with the error's
+   * `subjectId` names the person whom all of it is about, and `agentId` the agent: of items without their own, and of a
+   * new session. Memories are stored first. If the messages are refused after that, correct them and repeat the call with the error's
    * `requestId`: the memories are not stored twice.
    */
   async remember(
     memories: MemoryInput | readonly MemoryInput[],
-    options: { sessionId?: string; messages?: readonly MessageInput[]; requestId?: string } = {},
+    options: RememberOptions = {},
     call?: CallOptions,
   ): Promise<RememberResponse> {
     const items: readonly MemoryInput[] = isList(memories) ? memories : [memories];
@@ -168,6 +182,9 @@ export class Client {
         role: typeof role === "string" ? ROLES[role] : role,
       })),
       sessionId: options.sessionId ?? "",
+      subjectId: options.subjectId ?? "",
+      agentId: options.agentId ?? "",
+      onSimilar: ON_SIMILAR[options.onSimilar ?? "keep"],
       requestId: options.requestId ?? "",
     };
     return await this.gateway.remember(request, call);

@@ -187,3 +187,16 @@ async def test_a_context_is_cut_at_a_line(sync_skein: Client) -> None:
 
     assert await block.atruncate("first line\nsecond line", 3) == "first line"
     assert await block.atruncate("first line\nsecond line", 100) is None
+
+
+async def test_a_block_recalls_nothing_of_another_person(sync_skein: Client, session_id: str) -> None:
+    anna, ben = f"anna-{session_id}", f"ben-{session_id}"
+    memory = SkeinMemory.from_defaults(client=sync_skein, session_id=session_id, subject_id=anna)
+    memory.put(ChatMessage(role="user", content="My order is a cask of amontillado."))
+    question = [ChatMessage(role="user", content="What is the order, a cask of amontillado?")]
+
+    of_anna = await SkeinMemoryBlock(client=sync_skein, subject_id=anna).aget(question)
+    of_ben = await SkeinMemoryBlock(client=sync_skein, subject_id=ben).aget(question)
+
+    assert "My order is a cask of amontillado." in str(of_anna)
+    assert "My order" not in str(of_ben)

@@ -177,3 +177,18 @@ async def test_an_agent_remembers_its_conversation(skein: Client, session_id: st
     ]
     assert [item.get("type") for item in asked][1:3] == ["function_call", "function_call_output"]
     assert len(await again.get_items()) == len(asked) + 1
+
+
+async def test_a_conversation_belongs_to_its_person(skein: Client, session_id: str) -> None:
+    anna, ben = f"anna-{session_id}", f"ben-{session_id}"
+    await SkeinSession(skein, session_id, subject_id=anna, agent_id="clerk").add_items(
+        [{"role": "user", "content": "Where is my order of lapis lazuli?"}]
+    )
+
+    session = (await skein.sessions.GetSession(session_pb2.GetSessionRequest(session_id=session_id))).session
+    of_anna = await skein.recall("lapis lazuli", subject_id=anna, mode="keyword", min_relevance=0)
+    of_ben = await skein.recall("lapis lazuli", subject_id=ben, mode="keyword", min_relevance=0)
+
+    assert (session.subject_id, session.agent_id) == (anna, "clerk")
+    assert session_id in {hit.message.session_id for hit in of_anna.hits}
+    assert session_id not in {hit.message.session_id for hit in of_ben.hits}

@@ -237,3 +237,13 @@ async def test_a_long_conversation_is_loaded_whole(store: SkeinConversationStore
 
     assert loaded is not None
     assert loaded.messages == messages
+
+
+async def test_a_conversation_belongs_to_its_person(skein: Client, session_id: str) -> None:
+    store = SkeinConversationStore(skein, subject_id="anna", agent_id="clerk")
+    conversation = Conversation(conversation_id=session_id)
+    await store.save(await Agent(TestModel()).run("Is it there?", conversation=conversation))
+
+    messages = [message async for message in skein.list_messages(session_id)]
+
+    assert {(message.subject_id, message.agent_id) for message in messages} == {("anna", "clerk")}

@@ -190,9 +190,7 @@ class _RequestReader:
             if field_.name in _CONTEXT:
                 _set_context(self.context, field_.name, value)
             elif field_.context_fields:
-                for inner, inner_value in value.ListFields():
-                    if inner.name in field_.context_fields and inner.name not in inner_context:
-                        _set_context(inner_context, inner.name, inner_value)
+                _read_inner_context(inner_context, field_, value)
         # Fields of the request take precedence over those of a message inside it.
         self.context = inner_context | self.context
         return description
@@ -204,6 +202,17 @@ class _RequestReader:
             for field_, value in [(_field(descriptor), value) for descriptor, value in message.ListFields()]
             if field_.describe is not None
         }
+
+
+def _read_inner_context(context: dict[str, str], field_: _Field, message: Message) -> None:
+    """Set the names of a message inside a request that are not set yet."""
+    for descriptor, value in message.ListFields():
+        if descriptor.name not in field_.context_fields:
+            continue
+        if descriptor.message_type is not None:
+            _read_inner_context(context, _field(descriptor), value)
+        elif descriptor.name not in context:
+            _set_context(context, descriptor.name, value)
 
 
 def _set_context(context: dict[str, str], name: str, value: object) -> None:
@@ -358,7 +367,8 @@ _is_canonical = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullma
 # filter is not that of the call.
 _CONTEXT_FIELDS = {
     "memory": frozenset({"subject_id"}),
-    "filter": frozenset({"subject_id"}),
+    "filter": frozenset({"subject_id", "visible_to"}),
+    "visible_to": frozenset({"subject_id"}),
     "block": frozenset({"subject_id"}),
     "session": _CONTEXT,
     "state": _CONTEXT,

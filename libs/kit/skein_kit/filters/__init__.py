@@ -33,6 +33,7 @@ from skein_kit.filters.fields import (
     MESSAGE_FIELDS,
     Field,
     Kind,
+    fold_case,
     properties_of,
     property_text,
 )
@@ -63,6 +64,7 @@ __all__ = [
     "Tags",
     "compile_to_sql",
     "conjuncts",
+    "fold_case",
     "for_kind",
     "format_expression",
     "matches",

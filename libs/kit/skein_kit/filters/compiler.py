@@ -121,9 +121,13 @@ class _Compiler:
         kind = ITEM_FIELDS[path[0]].kind
         if kind is Kind.PROPERTIES:
             parameter = self._value(exact.dumps({"v": value}))
-            return self._property(path, f"? (@ {'==' if sign == '=' else sign} $v)", f":{parameter}::jsonb")
+            test = self._property(path, f"? (@ {'==' if sign == '=' else sign} $v)", f":{parameter}::jsonb")
+            # An unset property equals the empty text, as an unset field does.
+            return f"({test} OR NOT {self._has(path)})" if sign == "=" and value == "" else test
         if kind is Kind.DIGEST:
             return f"({self._column(path)} {sign} :{self._value(bytes.fromhex(str(value)))}::bytea)"
+        if ITEM_FIELDS[path[0]].ignores_case:
+            return f"(lower({self._column(path)}) {sign} lower(:{self._value(value)}::text))"
         # SQL compares NULL to unknown; here an unset field does not satisfy a comparison.
         return f"(({self._column(path)} {sign} :{self._value(value)}::{_TYPES[kind]}) IS TRUE)"
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from skein_kit.filters.expression import And, Compare, Contains, Expression, Has, In, Not, Or, Path, Tags, Value
-from skein_kit.filters.fields import ITEM_FIELDS, Kind, priority_of
+from skein_kit.filters.fields import ITEM_FIELDS, Kind, fold_case, priority_of
 
 _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
@@ -39,7 +39,7 @@ def matches(expression: Expression, memory: Mapping[str, object]) -> bool:  # no
                 return memory_tags.issuperset(tags)
             return memory_tags.isdisjoint(tags) == (mode == "none")
         case Contains(path, text):
-            return database_lower(text) in database_lower(str(_plain(path, memory)))
+            return fold_case(text) in fold_case(str(_plain(path, memory)))
         case Has(path):
             return _is_set(path, memory)
         case Compare(path, "!=", value):
@@ -50,16 +50,15 @@ def matches(expression: Expression, memory: Mapping[str, object]) -> bool:  # no
             return any(_compare(path, "=", value, memory) for value in values)
 
 
-def database_lower(text: str) -> str:
-    """Return a text in lower case, letter by letter, as the database's lower() does."""
-    # Python has special rules for a final sigma and for İ, which becomes two characters. No text holds a NUL.
-    return text.replace("Σ", "\u03c3").replace("İ", "\0").lower().replace("\0", "İ")
-
-
 def _compare(path: Path, sign: str, value: Value, memory: Mapping[str, object]) -> bool:
     if ITEM_FIELDS[path[0]].kind is Kind.PROPERTIES:
-        return any(_property(sign, item, value) for item in _items(path, memory))
+        items = _items(path, memory)
+        # An unset property equals the empty text, as an unset field does.
+        is_unset = sign == "=" and value == "" and all(item is None for item in items)
+        return is_unset or any(_property(sign, item, value) for item in items)
     field_value = _plain(path, memory)
+    if ITEM_FIELDS[path[0]].ignores_case:
+        field_value, value = fold_case(str(field_value)), fold_case(str(value))
     return field_value is not None and _OPERATORS[sign](field_value, value)
 
 

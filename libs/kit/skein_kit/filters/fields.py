@@ -36,11 +36,13 @@ class Field:
     column: str
     # The allowed values; empty: any value.
     values: tuple[str, ...] = ()
+    # Texts that differ in case are equal, as they are where the field must be unique.
+    ignores_case: bool = False
 
 
 def _fields() -> dict[str, Field]:
     texts = (
-        "memory_id", "external_id", "type", "title", "key", "content", "source", "source_agent", "agent_id",
+        "memory_id", "external_id", "type", "title", "content", "source", "source_agent", "agent_id",
         "subject_id", "session_id", "created_by", "updated_by",
     )  # fmt: skip
     times = (
@@ -50,6 +52,7 @@ def _fields() -> dict[str, Field]:
     result += [Field(name, Kind.TIME, name) for name in times]
     result += [Field(name, Kind.NUMBER, name) for name in ("confidence", "importance", "revision")]
     result += [
+        Field("key", Kind.TEXT, "key", ignores_case=True),
         # Other names for the subject, and for the importance on a scale of 1 to 10.
         Field("user_id", Kind.TEXT, "subject_id"),
         Field("priority", Kind.NUMBER, "priority"),
@@ -129,12 +132,18 @@ def number_text(value: float | Decimal) -> str:
     return "0" if text == "-0" else text
 
 
-def properties_of(metadata: str | None, data: str | None) -> list[tuple[str, str]]:
-    """Return the sorted names and values of a memory's scalar properties, from its JSON texts.
+def fold_case(text: str) -> str:
+    """Return a text in lower case, letter by letter, as the database's lower() does."""
+    # Python has special rules for a final sigma and for İ, which becomes two characters. No text holds a NUL.
+    return text.replace("Σ", "\u03c3").replace("İ", "\0").lower().replace("\0", "İ")
 
-    Items of a list have the list's name. Nulls are left out.
+
+def properties_of(metadata: str | None, data: str | None, *, key: str | None = None) -> list[tuple[str, str]]:
+    """Return the sorted names and values of a memory's scalar properties, from its JSON texts, and its key's.
+
+    Items of a list have the list's name. Nulls are left out. Keys that differ in case alone are one property.
     """
-    properties: set[tuple[str, str]] = set()
+    properties: set[tuple[str, str]] = {("key", property_text(fold_case(key)))} if key else set()
     for root, text in (("metadata", metadata), ("data", data)):
         if text is None:
             continue

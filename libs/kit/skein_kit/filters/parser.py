@@ -6,7 +6,8 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import NoReturn, TypeVar
 
@@ -46,6 +47,7 @@ _KEY = re.compile(r"[A-Za-z0-9_-]+")
 _BARE = re.compile(r"""[^\s()"',=<>!]+""")
 _OPERATOR = re.compile(r"!=|<=|>=|=|<|>|:")
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _DIGEST = re.compile(r"[0-9a-fA-F]{64}")
 _ESCAPED = re.compile(r"\\.|\"", re.DOTALL)
 _AS_JSON = {"\\'": "'", '"': '\\"'}
@@ -58,6 +60,40 @@ def parse(text: str, field_path: str = "where", known_fields: Mapping[str, Field
     Raises FilterInvalid, and FilterFieldUnknown for a field that is not one of `known_fields`.
     """
     return _Parser(text, field_path, known_fields).parse_text()
+
+
+@dataclass(frozen=True, slots=True)
+class _Day:
+    """A date as a value: all of its day in UTC."""
+
+    first: datetime
+
+    @classmethod
+    def of(cls, day: date) -> _Day:
+        return cls(datetime.combine(day, time(), UTC))
+
+    @property
+    def last(self) -> datetime:
+        """The last time of the day that the database can store; it exists for every date."""
+        return self.first + (timedelta(days=1) - timedelta.resolution)
+
+    def includes(self, path: Path) -> Expression:
+        """Return the condition that a time is of this day."""
+        return And((Compare(path, ">=", self.first), Compare(path, "<=", self.last)))
+
+
+def _comparison(path: Path, operator: Operator, value: Value | _Day) -> Expression:
+    if not isinstance(value, _Day):
+        return Compare(path, operator, value)
+    match operator:
+        case "=":
+            return value.includes(path)
+        case "!=":
+            return Not(value.includes(path))
+        case "<" | ">=":
+            return Compare(path, operator, value.first)
+        case "<=" | ">":
+            return Compare(path, operator, value.last)
 
 
 class _Parser:
@@ -143,12 +179,16 @@ class _Parser:
         value = self._value(path, field)
         if isinstance(value, bool) and operator not in {"=", "!="}:
             self._error(f"{path_name(path)} has no order: compare it with =, != or IN", at=start)
-        return Compare(path, _operator(operator), value)
+        return _comparison(path, _operator(operator), value)
 
     def _in(self, path: Path, field: Field, start: int) -> Expression:
         if field.kind is Kind.TAGS or (field.kind is Kind.PROPERTIES and len(path) == 1):
             self._error(f"{path_name(path)} cannot be compared with IN", at=start)
-        return In(path, tuple(self._list(lambda: self._value(path, field))))
+        values = self._list(lambda: self._value(path, field))
+        times = tuple(value for value in values if not isinstance(value, _Day))
+        parts: list[Expression] = [In(path, times)] if times else []
+        parts += [value.includes(path) for value in values if isinstance(value, _Day)]
+        return Or(tuple(parts)) if len(parts) > 1 else parts[0]
 
     def _colon(self, path: Path, field: Field, start: int) -> Expression:
         if self._accept("*"):
@@ -164,7 +204,7 @@ class _Parser:
                 self._error("expected at least one character to look for")
             return Contains(path, text)
         if field.kind is Kind.PROPERTIES and len(path) > 1:
-            return Compare(path, "=", self._value(path, field))
+            return _comparison(path, "=", self._value(path, field))
         return self._error(f"{path_name(path)} cannot be compared with :", at=start)
 
     def _list(self, parse_item: Callable[[], Item]) -> list[Item]:
@@ -208,7 +248,7 @@ class _Parser:
             self._error(f"{path_name(tuple(path))[:100]} goes deeper than {MAX_PATH} names", at=start)
         return tuple(path), field
 
-    def _value(self, path: Path, field: Field) -> Value:
+    def _value(self, path: Path, field: Field) -> Value | _Day:
         start = self._position
         text = self._match(_STRING)
         bare_text = self._match(_BARE) if text is None else None
@@ -286,7 +326,7 @@ class _Parser:
 _EXPECTED = {
     Kind.TEXT: "a text",
     Kind.NUMBER: "a number",
-    Kind.TIME: "a time as RFC 3339 has it, with its zone, or a date",
+    Kind.TIME: "a time as RFC 3339 has it, with its zone, or a date, which is its whole day in UTC",
     Kind.BOOLEAN: "true or false",
     Kind.DIGEST: "64 hexadecimal digits",
     Kind.PROPERTIES: "a text, a number, true or false",
@@ -299,7 +339,7 @@ def _operator(text: str) -> Operator:
     return operators[text]
 
 
-def _convert(field: Field, text: str, *, is_bare: bool) -> Value | None:  # noqa: PLR0911 - one for each kind.
+def _convert(field: Field, text: str, *, is_bare: bool) -> Value | _Day | None:  # noqa: PLR0911 - one for each kind.
     """Convert a text to the type of the field; return None when the field has no such value."""
     match field.kind:
         case Kind.TEXT:
@@ -337,11 +377,11 @@ def _exact(text: str) -> Decimal | None:
     return exact if exact.is_finite() else None
 
 
-def _time(text: str) -> datetime | None:
+def _time(text: str) -> datetime | _Day | None:
     try:
-        time = datetime.fromisoformat(text)
-        if len(text) == len("2026-01-01"):
-            time = time.replace(tzinfo=UTC)
-        return None if time.tzinfo is None else time.astimezone(UTC)
+        if _DATE.fullmatch(text):
+            return _Day.of(date.fromisoformat(text))
+        moment = datetime.fromisoformat(text)
+        return None if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):
         return None

@@ -15,8 +15,8 @@ _SCOPE, _AGENT, _SUBJECT, _SESSION = ("scope",), ("agent_id",), ("subject_id",),
 def visible_to(agent_id: str, subject_id: str, session_id: str) -> Expression:
     """Return the condition for memories that an agent sees with a subject in a session; an empty id means none.
 
-    Scopes are nested: a memory of a subject or session that also names an agent or a subject is visible to that one
-    only.
+    Scopes are nested: a memory of a subject or session that also names an agent is visible to that one only. With a
+    subject, nothing about another one is visible.
     """
     visible: list[Expression] = [Compare(_SCOPE, "=", "global")]
     if agent_id:
@@ -25,10 +25,25 @@ def visible_to(agent_id: str, subject_id: str, session_id: str) -> Expression:
     outer: list[Expression] = [In(_AGENT, ("", agent_id))] if agent_id else []
     if subject_id:
         visible.append(And((Compare(_SCOPE, "=", "user"), Compare(_SUBJECT, "=", subject_id), *outer)))
-        outer.append(In(_SUBJECT, ("", subject_id)))
     if session_id:
         visible.append(And((Compare(_SCOPE, "=", "session"), Compare(_SESSION, "=", session_id), *outer)))
-    return Or(tuple(visible)) if len(visible) > 1 else visible[0]
+    in_scope = Or(tuple(visible)) if len(visible) > 1 else visible[0]
+    return And((In(_SUBJECT, ("", subject_id)), in_scope)) if subject_id else in_scope
+
+
+def message_visible_to(agent_id: str, subject_id: str, session_id: str) -> Expression:
+    """Return the condition for messages that an agent sees with a subject in a session; an empty id means none.
+
+    These are the messages of the session, and of the subject in any session. Like a memory of these scopes, a message
+    of another agent or subject is hidden.
+    """
+    own: list[Expression] = [Compare(_SUBJECT, "=", subject_id)] if subject_id else []
+    if session_id:
+        own.append(Compare(_SESSION, "=", session_id))
+    inner: list[Expression] = [In(_AGENT, ("", agent_id))] if agent_id else []
+    if subject_id:
+        inner.append(In(_SUBJECT, ("", subject_id)))
+    return And((Or(tuple(own)), *inner))
 
 
 def valid_at_time(at: datetime) -> Expression:

@@ -29,6 +29,7 @@ from typing import Any
 import grpc
 import protovalidate
 import structlog
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 from grpc import aio
 from grpc_status import rpc_status
@@ -319,8 +320,29 @@ def parse_and_validate(method: Method, handler: Handler) -> Handler:
             return await handler(request, call)
         except aio.AioRpcError as error:
             raise translate_upstream(error) from None
+        except errors.NotFound as error:
+            if method.deserializer is not None and not error.metadata:
+                error.name(_requested_id(error.reason, request))
+            raise
 
     return answer
+
+
+def _requested_id(reason: str, request: Message) -> tuple[str, str] | None:
+    """Return name and value of the field that names what is missing: `memory_id` for MEMORY_NOT_FOUND.
+
+    It is a field of the request, or of a message in it. None where the request has no such field, or names several.
+    """
+    name = f"{reason.partition('_NOT_')[0].lower()}_id"
+    for message in (request, *(value for field, value in request.ListFields() if _is_single_message(field))):
+        value = getattr(message, name, None)
+        if isinstance(value, str) and value:
+            return name, value
+    return None
+
+
+def _is_single_message(field: FieldDescriptor) -> bool:
+    return field.message_type is not None and not field.is_repeated
 
 
 def validate(request: Message) -> None:

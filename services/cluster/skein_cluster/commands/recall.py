@@ -76,7 +76,9 @@ def filter_options(command: Decorated) -> Decorated:
             default="",
             help="Only items that pass a condition, such as 'kind = memory OR role != assistant'.",
         ),
-        click.option("--subject", default="", help="Only items visible with this subject, and the subject's profile."),
+        click.option(
+            "--subject", default="", help="Only items of this person and nobody else, what is shared, the profile."
+        ),
         click.option("--agent", default="", help="Only items visible to this agent, and its blocks."),
     ):
         decorated = option(decorated)

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 # Words of the text in the suggested recall.
 _QUERY_WORDS = 6
+_ON_SIMILAR = {
+    "keep": memory_pb2.ON_SIMILAR_KEEP,
+    "return": memory_pb2.ON_SIMILAR_RETURN,
+    "reinforce": memory_pb2.ON_SIMILAR_REINFORCE,
+}
 
 
 @click.command()
@@ -27,6 +32,13 @@ _QUERY_WORDS = 6
 @click.option("--session", default="", help="Session of the memory.")
 @click.option("--subject", default="", help="Subject: the person whom the memory is about.")
 @click.option("--agent", default="", help="Agent that owns the memory.")
+@click.option(
+    "--on-similar",
+    type=click.Choice(list(_ON_SIMILAR)),
+    default="keep",
+    show_default=True,
+    help="If a stored memory says the same: store this one beside it, return that one, or reinforce that one.",
+)
 @options.cluster_options
 @options.json_option
 def remember_command(
@@ -35,6 +47,7 @@ def remember_command(
     session: str,
     subject: str,
     agent: str,
+    on_similar: str,
     environment: dict[str, str],
     *,
     as_json: bool,
@@ -44,7 +57,8 @@ def remember_command(
     if not content.strip():
         raise click.UsageError("The text is empty: give a text, or give `-` and pipe one in.")
     memory = memory_pb2.Memory(content=content, session_id=session, subject_id=subject, agent_id=agent, **fields)
-    response = asyncio.run(_remember(environment, memory))
+    request = gateway_pb2.RememberRequest(memories=[memory], on_similar=_ON_SIMILAR[on_similar])
+    response = asyncio.run(_remember(environment, request))
     (memory,) = response.memories
     if as_json:
         output.print_json(output.message_to_dict(memory))
@@ -64,6 +78,8 @@ def _stdin() -> str:
         raise click.UsageError("stdin is not UTF-8 text: convert it first.") from None
 
 
-async def _remember(environment: Mapping[str, str], memory: memory_pb2.Memory) -> gateway_pb2.RememberResponse:
+async def _remember(
+    environment: Mapping[str, str], request: gateway_pb2.RememberRequest
+) -> gateway_pb2.RememberResponse:
     async with as_tenant(environment) as api:
-        return await api.gateway.Remember(gateway_pb2.RememberRequest(memories=[memory]))
+        return await api.gateway.Remember(request)

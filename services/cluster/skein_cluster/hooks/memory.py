@@ -143,8 +143,6 @@ async def _remember(api: Client, agent: CodingAgent, call: HookCall, participant
                     "role": turn.role,
                     "content": turn.content,
                     "external_id": turn.external_id,
-                    "agent_id": participants.agent_id,
-                    "subject_id": participants.subject_id,
                 }
             ),
             metadata=metadata,
@@ -154,6 +152,8 @@ async def _remember(api: Client, agent: CodingAgent, call: HookCall, participant
     request = gateway_pb2.RememberRequest(
         session_id=call.session_id,
         messages=messages,
+        subject_id=participants.subject_id,
+        agent_id=participants.agent_id,
         request_id=":".join(turn.external_id for turn in call.turns),
     )
     try:

@@ -102,6 +102,8 @@ def _recall_request(query: str, parameters: Parameters) -> gateway_pb2.RecallReq
     limit = parameters.get("limit")
     mode, _ = MODES.get(parameters.get("mode"), MODES["hybrid"])
     memory_filter = filter_of(parameters)
+    subject_id = memory_filter.subject_id
+    memory_filter.ClearField("subject_id")
     if valid_at := time_of(parameters.get("valid_at")):
         memory_filter.valid_at_time.CopyFrom(valid_at)
     return gateway_pb2.RecallRequest(
@@ -109,6 +111,7 @@ def _recall_request(query: str, parameters: Parameters) -> gateway_pb2.RecallReq
         limit=int(limit) if limit in map(str, LIMITS) else LIMITS[0],
         arms=[arm for name, arm in ARMS.items() if parameters.get(name) == "on"],
         filter=memory_filter,
+        subject_id=subject_id,
         show_superseded=parameters.get("superseded") == "on",
         mode=mode,
         as_of_time=time_of(parameters.get("as_of")),

@@ -79,7 +79,7 @@ def context_inputs(
         plain_text=not options.context_format.markdown,
         newest_first=options.context_format.newest_first,
         session_id=request.session_id,
-        subject_id=subject_of(request.recall.filter),
+        subject_id=subject_of(request.recall),
         hit_count=len(response.hits),
         blocks=[
             recall_pb2.ItemPin(item_id=hit.item_id, revision=hit.block.revision, create_time=hit.block.create_time)

@@ -22,6 +22,8 @@ from skein_gateway.recall.rpc import (
     as_of_time,
     call_arm,
     enforce_partial_policy,
+    item_filter,
+    subject_of,
 )
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.identity.permissions import ACCESS_RULES
@@ -112,12 +114,12 @@ class ContextHandler:
         """Return where the chains of the cited memories end; of lineages that cannot be read, that they are missing."""
         memory_ids = [one.item.item_id for one in packed.citations if one.item.kind is ItemKind.MEMORY]
         origins: dict[str, Origins] = {}
+        reader = item_filter(request.recall)
         for start in range(0, len(memory_ids), MAX_LINEAGES):
             batch = memory_ids[start : start + MAX_LINEAGES]
-            has_reader = request.recall.filter.HasField("visible_to")
             lineage_request = curation_pb2.GetLineageRequest(
                 memory_ids=batch,
-                visible_to=request.recall.filter.visible_to if has_reader else None,
+                visible_to=None if reader is None else reader.visible_to,
                 as_of_time=as_of_time(request.recall),
             )
             seconds = arm_timeout_seconds(context.time_remaining(), self._lineage_seconds)
@@ -143,6 +145,9 @@ class ContextHandler:
         timed = await call_arm(self._sessions.GetRecentWindow(window_request, timeout=arm_seconds))
         if timed.response is None:
             return ArmResult(outcomes=(ArmOutcome.failed(pb.ARM_WINDOW, timed),))
-        recent = timed.response.messages[-MAX_RECENT:]
+        subject_id = subject_of(request.recall)
+        # A conversation of several people: those of another one are not this person's.
+        messages = [one for one in timed.response.messages if not subject_id or one.subject_id in {"", subject_id}]
+        recent = messages[-MAX_RECENT:]
         outcome = ArmOutcome(arm=pb.ARM_WINDOW, state=pb.ARM_STATE_OK, seconds=timed.seconds, hit_count=len(recent))
         return ArmResult(outcomes=(outcome,), recent=recent)

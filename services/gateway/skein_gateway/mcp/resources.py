@@ -148,9 +148,7 @@ class Resources:
         if not (budget.isascii() and budget.isdigit() and len(budget) < 7 and int(budget) <= _MAX_TOKENS):  # noqa: PLR2004 - as many digits as the most has.
             raise MCPError(types.INVALID_PARAMS, f"token_budget must be a number from 1 to {_MAX_TOKENS}.")
         request = gateway_pb2.BuildContextRequest(
-            recall=gateway_pb2.RecallRequest(
-                query=question, filter=memory_pb2.MemoryFilter(subject_id=arguments.get("subject_id", ""))
-            ),
+            recall=gateway_pb2.RecallRequest(query=question, subject_id=arguments.get("subject_id", "")),
             token_budget=int(budget),
             session_id=arguments.get("session_id", ""),
         )

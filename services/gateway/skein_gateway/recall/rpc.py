@@ -15,7 +15,7 @@ from grpc import aio
 from prometheus_client import Counter
 
 from skein.gateway.v1 import gateway_pb2 as pb
-from skein.memory.v1 import blocks_pb2
+from skein.memory.v1 import blocks_pb2, memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_gateway.errors import RecallIncomplete, RecallTimedOut
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from google.protobuf.timestamp_pb2 import Timestamp
 
-    from skein.memory.v1 import blocks_pb2_grpc, memory_pb2
+    from skein.memory.v1 import blocks_pb2_grpc
     from skein.recall.v1 import recall_pb2_grpc
     from skein.session.v1 import session_pb2
     from skein.tenancy.v1 import tenancy_pb2_grpc
@@ -227,7 +227,7 @@ class RecallHandler:
         skipped = list[ArmResult]()
         for arm, is_applicable, call_arms in (
             (pb.ARM_BLOCKS, bool(request.query) and filter_allows_blocks(request), self._search_blocks),
-            (pb.ARM_PROFILE, bool(subject_of(request.filter)), self._get_profile),
+            (pb.ARM_PROFILE, bool(subject_of(request)), self._get_profile),
         ):
             if arm not in arms:
                 continue
@@ -247,7 +247,7 @@ class RecallHandler:
             embedding=request.embedding,
             limit=request.limit,
             kinds=[_KINDS[arm] for arm in arms],
-            filter=request.filter if request.HasField("filter") else None,
+            filter=item_filter(request),
             min_similarity=request.min_similarity,
             show_superseded=request.show_superseded,
             weights=request.weights,
@@ -267,7 +267,7 @@ class RecallHandler:
             read_time(request.filter, name, within="filter.", may_be_infinite=True)
             for name in ("start_time", "end_time")
         )
-        agent_id, subject_id = agent_of(request.filter), subject_of(request.filter)
+        agent_id, subject_id = agent_of(request.filter), subject_of(request)
         timed: TimedResponse[blocks_pb2.ListAgentBlocksResponse] | TimedResponse[blocks_pb2.ListBlocksResponse]
         if agent_id:
             of_agent = blocks_pb2.ListAgentBlocksRequest(
@@ -303,10 +303,8 @@ class RecallHandler:
         return ArmResult(outcomes=(outcome,), hits=hits)
 
     async def _get_profile(self, request: pb.RecallRequest, arm_seconds: float) -> ArmResult:
-        """Read the profile of the filter's subject, who need not have one."""
-        of_subject = subjects_pb2.GetSubjectRequest(
-            subject_id=subject_of(request.filter), as_of_time=as_of_time(request)
-        )
+        """Read the profile of the request's subject, who need not have one."""
+        of_subject = subjects_pb2.GetSubjectRequest(subject_id=subject_of(request), as_of_time=as_of_time(request))
         try:
             timed = await call_arm(self._tenancy.GetSubject(of_subject, timeout=arm_seconds))
         except aio.AioRpcError as error:
@@ -387,7 +385,7 @@ def select_arms(request: pb.RecallRequest, caller: Caller) -> list[pb.Arm]:
     arms: list[pb.Arm] = [pb.ARM_MEMORIES, pb.ARM_MESSAGES]
     if request.query and agent_of(request.filter) and filter_allows_blocks(request) and _may(caller, pb.ARM_BLOCKS):
         arms.append(pb.ARM_BLOCKS)
-    if subject_of(request.filter) and _may(caller, pb.ARM_PROFILE):
+    if subject_of(request) and _may(caller, pb.ARM_PROFILE):
         arms.append(pb.ARM_PROFILE)
     return arms
 
@@ -410,13 +408,23 @@ def agent_of(condition: memory_pb2.MemoryFilter) -> str:
     return condition.agent_id or condition.visible_to.agent_id
 
 
-def subject_of(condition: memory_pb2.MemoryFilter) -> str:
-    """Return the subject of a filter; empty for none."""
-    return condition.subject_id or condition.visible_to.subject_id
+def subject_of(request: pb.RecallRequest) -> str:
+    """Return the subject of a request; empty for none."""
+    return request.subject_id or request.filter.visible_to.subject_id
+
+
+def item_filter(request: pb.RecallRequest) -> memory_pb2.MemoryFilter | None:
+    """Return the filter of a request, whose reader has the request's subject; None for no condition."""
+    if not request.subject_id:
+        return request.filter if request.HasField("filter") else None
+    result = memory_pb2.MemoryFilter()
+    result.CopyFrom(request.filter)
+    result.visible_to.subject_id = request.subject_id
+    return result
 
 
 # Filter conditions that blocks can match.
-_OF_BLOCKS = frozenset({"agent_id", "subject_id", "visible_to", "start_time", "end_time"})
+_OF_BLOCKS = frozenset({"agent_id", "visible_to", "start_time", "end_time"})
 
 
 def filter_allows_blocks(request: pb.RecallRequest) -> bool:

@@ -29,6 +29,8 @@ def append_request(request: pb.RememberRequest) -> session_pb2.AppendMessagesReq
         session_id=request.session_id,
         messages=request.messages,
         create_session=True,
+        subject_id=request.subject_id,
+        agent_id=request.agent_id,
         request_id=_part_request_id(request.request_id, "messages"),
     )
     fields.drop_duplicates_to_fit(append, MAX_MESSAGE_BYTES)
@@ -46,6 +48,8 @@ def create_request(request: pb.RememberRequest) -> memory_pb2.BatchCreateMemorie
     )
     for memory in create.memories:
         memory.session_id = memory.session_id or request.session_id
+        memory.subject_id = memory.subject_id or request.subject_id
+        memory.agent_id = memory.agent_id or request.agent_id
     fields.drop_duplicates_to_fit(create, MAX_MESSAGE_BYTES)
     return create
 

@@ -133,12 +133,18 @@ WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND block_id = :block_id;
 
 -- find_block_with_label --
 -- Return another block with a label, of any agent that has this block.
-SELECT other.block_id
+SELECT other.block_id, other.agent_id
 FROM memory.block_agents AS own
 JOIN memory.block_agents AS other ON other.tenant_id = :tenant_id AND other.agent_id = own.agent_id
     AND other.label = :label AND other.subject_id = :subject_id AND other.block_id <> own.block_id
 WHERE own.tenant_id = :tenant_id AND own.block_id = :block_id
 LIMIT 1;
+
+-- find_label_holder --
+-- Return the block of an agent that has a label for a subject.
+SELECT block_id
+FROM memory.block_agents
+WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND label = :label AND subject_id = :subject_id;
 
 -- detach_block --
 -- Detach a block from an agent.

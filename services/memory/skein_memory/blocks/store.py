@@ -258,8 +258,8 @@ async def _update_attachments(tx: Transaction, tenant_id: UUID, before: Block, a
         return
     keys = {"tenant_id": tenant_id, "block_id": after.block_id, **label_key}
     await tx.execute(QUERIES["release_labels"], **keys)
-    if await tx.row(QUERIES["find_block_with_label"], **keys) is not None:
-        raise BlockLabelTaken(label=after.draft.label)
+    if (other := await tx.row(QUERIES["find_block_with_label"], **keys)) is not None:
+        raise BlockLabelTaken(label=after.draft.label, agent_id=other["agent_id"], block_id=other["block_id"])
     with translate_constraint_errors({"block_agents_label_key": BlockLabelTaken(label=after.draft.label)}):
         await tx.execute(QUERIES["rename_attachments"], **keys)
 
@@ -304,7 +304,10 @@ async def attach(tx: Transaction, tenant_id: UUID, block: Block, agent_id: str, 
         subject_id=block.draft.subject_id,
     )
     if not inserted:
-        raise BlockLabelTaken(label=block.draft.label, agent_id=agent_id)
+        other_id = await tx.value(
+            QUERIES["find_label_holder"], tenant_id=tenant_id, label=block.draft.label, **agent_key
+        )
+        raise BlockLabelTaken(label=block.draft.label, agent_id=agent_id, block_id=other_id)
     await writer.insert_events(tx, tenant_id, [_agent_event("block_attached", block.block_id, agent_id)], at=at, by=by)
     return True
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from skein.memory.v1 import curation_pb2 as pb
 from skein.memory.v1 import memory_pb2
 from skein_kit.errors import FieldInvalid
+from skein_kit.filters.evaluator import matches
+from skein_kit.filters.visibility import message_visible_to, visible_to
 from skein_kit.ids import parse_id
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_kit.text.source_keys import source_key
@@ -17,13 +19,14 @@ from skein_memory.queries import QUERIES
 from skein_memory.validation import check_storable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
     from uuid import UUID
 
     import asyncpg
 
     from skein_kit.database.transactions import Transaction
+    from skein_kit.filters.expression import Expression
     from skein_memory.lineage.model import Kind, NodeKey, Role
     from skein_memory.lineage.store import Lineage
 
@@ -206,12 +209,12 @@ def _node(
         node.state = pb.LINEAGE_STATE_ERASED
     elif kind == "memory":
         row = value.memories.get(id_)  # type: ignore[arg-type] # a memory has an id.
-        if row is not None and row["is_visible"] and (reader is None or _sees(reader, row)):
+        if row is not None and row["is_visible"] and _sees(reader, row, visible_to):
             node.MergeFrom(_memory(row, value.graph.nodes[key].sources))
     elif kind == "message":
         row = value.messages.get(id_)  # type: ignore[arg-type] # a message has an id.
-        is_session_seen = reader is None or (row is not None and row["session_id"] == reader.session_id)
-        if row is not None and row["is_active"] and may_read_messages and is_session_seen:
+        is_readable = row is not None and row["is_active"] and may_read_messages
+        if row is not None and is_readable and _sees(reader, row, message_visible_to):
             node.state = pb.LINEAGE_STATE_SHOWN
             node.id, node.label, node.written_by = str(id_), row["session_id"], row["created_by"]
             node.MergeFrom(pb.LineageNode(create_time=to_timestamp(row["create_time"])))
@@ -232,16 +235,8 @@ def _memory(row: asyncpg.Record, sources: Iterable[Source]) -> pb.LineageNode:
     )
 
 
-def _sees(reader: memory_pb2.ScopeContext, row: asyncpg.Record) -> bool:
-    """Return whether a reader sees a memory, by the rules of ScopeContext."""
-    has_agent = row["agent_id"] is None or not reader.agent_id or row["agent_id"] == reader.agent_id
-    has_subject = row["subject_id"] is None or not reader.subject_id or row["subject_id"] == reader.subject_id
-    match row["scope"]:
-        case "global":
-            return True
-        case "agent":
-            return bool(reader.agent_id) and row["agent_id"] == reader.agent_id
-        case "user":
-            return bool(reader.subject_id) and row["subject_id"] == reader.subject_id and has_agent
-        case _:
-            return bool(reader.session_id) and row["session_id"] == reader.session_id and has_agent and has_subject
+def _sees(
+    reader: memory_pb2.ScopeContext | None, row: asyncpg.Record, condition: Callable[[str, str, str], Expression]
+) -> bool:
+    """Return whether a reader sees a row; without a reader every row is seen."""
+    return reader is None or matches(condition(reader.agent_id, reader.subject_id, reader.session_id), dict(row))

@@ -42,7 +42,8 @@ WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
 -- read_lineage_messages --
 -- Read the authors of messages.
-SELECT message_id, session_id, name, sender_id, role, agent_id, created_by, updated_by, create_time, is_active
+SELECT message_id, session_id, name, sender_id, role, agent_id, subject_id, created_by, updated_by, create_time,
+       is_active
 FROM session.messages
 WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]);
 

@@ -14,7 +14,7 @@ from skein_kit.ids import EPOCH, id_time, min_id_at, parse_id
 from skein_memory.memories.model import MAX_AHEAD
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
 _MILLISECOND = timedelta(milliseconds=1)
 _NO_ID = UUID(int=0)
@@ -190,16 +190,14 @@ def _path_of(part: Expression) -> AccessPath | None:
 
 def _column_path(path: filters.expression.Path, values: Sequence[filters.expression.Value]) -> AccessPath | None:
     field = FIELDS[path[0]]
-    if field.kind is Kind.PROPERTIES:
-        name = ".".join(path)
-        if len(name) > MAX_PROPERTY_CHARACTERS:
-            return None
-        pairs = [*((name, filters.property_text(value)) for value in values), OVERFLOW]
-        return AccessPath(kind="properties", names=tuple(n for n, _ in pairs), values=tuple(v for _, v in pairs))
-    texts = tuple(dict.fromkeys(str(value) for value in values))
-    # An unset field equals the empty text, and is not in the index.
-    if field.column not in _RANKS or not all(texts):
+    # An unset field or property equals the empty text, and is not in the index.
+    if "" in values or (field.kind is not Kind.PROPERTIES and field.column not in _RANKS):
         return None
+    if field.kind is Kind.PROPERTIES:
+        return _property_path(".".join(path), map(filters.property_text, values))
+    texts = tuple(dict.fromkeys(str(value) for value in values))
+    if field.ignores_case:
+        return _property_path(field.column, (filters.property_text(filters.fold_case(text)) for text in texts))
     if field.column == "memory_id":
         return AccessPath(kind="ids", values=tuple(text for text in texts if parse_id(text)))
     if field.column == "external_id":
@@ -207,6 +205,15 @@ def _column_path(path: filters.expression.Path, values: Sequence[filters.express
     return AccessPath(kind="column", column=field.column, values=texts)
 
 
+def _property_path(name: str, texts: Iterable[str]) -> AccessPath | None:
+    if len(name) > MAX_PROPERTY_CHARACTERS:
+        return None
+    pairs = [*((name, text) for text in dict.fromkeys(texts)), OVERFLOW]
+    return AccessPath(kind="properties", names=tuple(n for n, _ in pairs), values=tuple(v for _, v in pairs))
+
+
 def _rank(path: AccessPath) -> int:
+    if path.names and path.names[0] in _RANKS:
+        return _RANKS[path.names[0]]
     ranks = {"ids": "memory_id", "external_ids": "external_id", "column": path.column}
     return _RANKS[ranks.get(path.kind, path.kind)]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from skein_kit.errors import ContentEmpty, ContentTooLong, FieldInvalid
+from skein_kit.filters.fields import fold_case
 from skein_kit.ids import min_id_at, new_ids
 from skein_kit.search_text.postings import Document, is_name
 from skein_memory.errors import LevelOutOfRange, MemoryNotFound, ReadersWidened
@@ -68,7 +69,7 @@ def _lines(*parts: str | None) -> str:
 
 def fold_key(key: str) -> str:
     """Return a fact's key in the form in which keys are compared."""
-    return key.lower()
+    return fold_case(key)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from skein_kit.errors import ExternalIdTaken
 from skein_kit.ids import id_time, new_id, parse_id
-from skein_memory.errors import MemoryNotFound
+from skein_memory.errors import FactKeyTaken, MemoryNotFound
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -120,8 +120,8 @@ async def claim_fact_keys(
     *,
     at: datetime,
     expired_ids: Container[UUID] = (),
-) -> tuple[FactKey, UUID] | None:
-    """Claim keys for facts; return one that another fact has, with the fact that the caller must reject.
+) -> tuple[FactKey, UUID, UUID | None] | None:
+    """Claim keys for facts; return one that another fact has, with the fact that the caller must reject and that other.
 
     An expired fact loses its key to the next claim. Facts among `expired_ids` get only free keys, after all others,
     and no key otherwise. Keys are claimed in the order of their folded form, so that two batches cannot wait for each
@@ -141,7 +141,13 @@ async def claim_fact_keys(
     if await _release_expired(tx, tenant_id, QUERIES["purge_memory_fact_keys"], holders, at=at):
         await tx.insert(claim, tenant_id, rows)
         by_key = await fact_key_holders(tx, tenant_id, [key for key, _ in claims])
-    return next(((key, id_) for key, id_ in claims if id_ not in expired_ids and by_key.get(key) != id_), None)
+    rejected = ((key, id_, by_key.get(key)) for key, id_ in claims if id_ not in expired_ids)
+    return next((each for each in rejected if each[1] != each[2]), None)
+
+
+def key_taken(key: FactKey, holder_id: UUID | None, *, index: int | None = None) -> FactKeyTaken:
+    """Return the error of a key and the fact that has it; `index` is the place of the refused fact in its batch."""
+    return FactKeyTaken(key=key.key, subject_id=key.subject_id or None, memory_id=holder_id, index=index)
 
 
 async def fact_key_holders(

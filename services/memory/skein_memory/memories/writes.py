@@ -15,7 +15,7 @@ from skein_kit.errors import ExternalIdTaken
 from skein_kit.filters.fields import properties_of
 from skein_kit.search_text import postings
 from skein_kit.text.source_keys import source_key
-from skein_memory.errors import FactKeyTaken, MemoryNotFound
+from skein_memory.errors import MemoryNotFound
 from skein_memory.events import writer
 from skein_memory.lineage import store as lineage
 from skein_memory.memories import names, oldest
@@ -243,8 +243,8 @@ async def _claim_names(tx: Transaction, tenant_id: UUID, memories: Sequence[Memo
     if keys := [(key, memory.memory_id) for memory in memories if (key := memory.fact_key) is not None]:
         conflicting_key = await names.claim_fact_keys(tx, tenant_id, keys, at=at, expired_ids=expired_ids)
         if conflicting_key is not None:
-            key, memory_id = conflicting_key
-            raise FactKeyTaken(key=key.key, subject_id=key.subject_id or None, index=ids.index(memory_id))
+            key, memory_id, holder_id = conflicting_key
+            raise names.key_taken(key, holder_id, index=ids.index(memory_id))
 
 
 async def _replace_fact_key(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory, *, at: datetime) -> None:
@@ -253,8 +253,9 @@ async def _replace_fact_key(tx: Transaction, tenant_id: UUID, before: Memory, af
     if after.fact_key is not None:
         key, memory_id = after.fact_key, after.memory_id
         expired_ids = {memory_id} if after.is_expired(at) else set()
-        if await names.claim_fact_keys(tx, tenant_id, [(key, memory_id)], at=at, expired_ids=expired_ids) is not None:
-            raise FactKeyTaken(key=key.key, subject_id=key.subject_id or None)
+        taken = await names.claim_fact_keys(tx, tenant_id, [(key, memory_id)], at=at, expired_ids=expired_ids)
+        if taken is not None:
+            raise names.key_taken(key, taken[2])
 
 
 def _columns(memory: Memory) -> dict[str, object]:
@@ -306,15 +307,15 @@ async def _insert_properties(tx: Transaction, tenant_id: UUID, memories: Sequenc
     rows = [
         {"memory_id": memory.memory_id, "name": name, "value": value}
         for memory in memories
-        for name, value in properties_of(memory.draft.metadata, memory.draft.data)
+        for name, value in properties_of(memory.draft.metadata, memory.draft.data, key=memory.draft.key)
     ]
     await tx.insert(QUERIES["insert_properties"], tenant_id, rows)
 
 
 async def _replace_properties(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory) -> None:
     """Update the properties of a memory."""
-    properties_before = properties_of(before.draft.metadata, before.draft.data)
-    if properties_before != properties_of(after.draft.metadata, after.draft.data):
+    properties_before = properties_of(before.draft.metadata, before.draft.data, key=before.draft.key)
+    if properties_before != properties_of(after.draft.metadata, after.draft.data, key=after.draft.key):
         await tx.execute(QUERIES["delete_properties"], tenant_id=tenant_id, memory_id=after.memory_id)
         await _insert_properties(tx, tenant_id, [after])
 

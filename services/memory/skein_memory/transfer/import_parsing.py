@@ -14,10 +14,10 @@ from skein_kit.rpc.interceptors import validate
 from skein_kit.rpc.row_times import read_past_time
 from skein_memory.blocks import convert as blocks_convert
 from skein_memory.blocks.model import Block
-from skein_memory.errors import FactKeyTaken
 from skein_memory.links import convert as links_convert
 from skein_memory.memories import convert as memories_convert
 from skein_memory.memories.model import MAX_AHEAD, Draft, FactKey, Memory
+from skein_memory.memories.names import key_taken
 from skein_memory.transfer.model import REASON_NOT_IMPORTABLE, ImportLine, ImportProblem
 from skein_memory.validation import check_storable
 
@@ -161,12 +161,10 @@ def unique_names(memory: Memory, *, at: datetime) -> set[tuple[str, object]]:
 def find_fact_holder(holder: Memory | None, imported: Memory, *, at: datetime) -> Memory | None:
     """Return the holder of an item's key if it is the same memory.
 
-    Return None when the keys differ in case, or when one of the two has expired at the time `at`. Such an item is
-    another fact, which may say something else: it never replaces the one that is there.
+    Return None when one of the two has expired at the time `at`. Such an item is another fact, which may say something
+    else: it never replaces the one that is there.
     """
-    if holder is None or holder.draft.key != imported.draft.key or holder.is_expired(at) != imported.is_expired(at):
-        return None
-    return holder
+    return holder if holder is not None and holder.is_expired(at) == imported.is_expired(at) else None
 
 
 def check_key_free(memory: Memory, keys: Mapping[FactKey | None, UUID], *, at: datetime) -> None:
@@ -174,7 +172,7 @@ def check_key_free(memory: Memory, keys: Mapping[FactKey | None, UUID], *, at: d
     if memory.fact_key is None or memory.is_expired(at):
         return
     if keys.get(memory.fact_key, memory.memory_id) != memory.memory_id:
-        raise FactKeyTaken(key=memory.fact_key.key, subject_id=memory.fact_key.subject_id or None)
+        raise key_taken(memory.fact_key, keys[memory.fact_key])
 
 
 def is_same_draft(draft: Draft, other: Draft) -> bool:

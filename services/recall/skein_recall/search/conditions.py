@@ -40,7 +40,7 @@ _CONDITIONS = MappingProxyType(
         "types": "d.type = ANY (:types::text[])",
         "scopes": "d.scope = ANY (:scopes::text[])",
         "source": "d.source = :source::text",
-        "key": "d.key = :key::text",
+        "key": "lower(d.key) = lower(:key::text)",
         "min_importance": "d.importance >= :min_importance::double precision",
         "agent_id": "d.agent_id = :agent_id::text",
         "subject_id": "d.subject_id = :subject_id::text",
@@ -69,16 +69,18 @@ _CONDITIONS = MappingProxyType(
         # Row-level security keeps other agents' memories out of what is read; here they take no place of others.
         "bound_agent": """d.kind = 'message' OR d.scope = 'global' OR d.agent_id = :bound_agent_id::text
             OR (d.agent_id IS NULL AND d.scope <> 'agent')""",
-        # A message belongs to its session.
-        "visible_to": """CASE coalesce(d.scope, 'session')
-            WHEN 'global' THEN true
-            WHEN 'agent' THEN d.agent_id = :seeing_agent_id::text
-            WHEN 'user' THEN d.subject_id = :seeing_subject_id::text
-                AND (d.agent_id IS NULL OR d.agent_id = coalesce(:seeing_agent_id::text, d.agent_id))
-            ELSE d.session_id = :seeing_session_id::text
-                AND (d.agent_id IS NULL OR d.agent_id = coalesce(:seeing_agent_id::text, d.agent_id))
-                AND (d.subject_id IS NULL OR d.subject_id = coalesce(:seeing_subject_id::text, d.subject_id))
-            END""",
+        # A message, which has no scope, belongs to its session and to its subject.
+        "visible_to": """(d.subject_id IS NULL OR d.subject_id = coalesce(:seeing_subject_id::text, d.subject_id))
+            AND CASE d.scope
+                WHEN 'global' THEN true
+                WHEN 'agent' THEN d.agent_id = :seeing_agent_id::text
+                ELSE (d.agent_id IS NULL OR d.agent_id = coalesce(:seeing_agent_id::text, d.agent_id))
+                    AND CASE d.scope
+                        WHEN 'user' THEN d.subject_id = :seeing_subject_id::text
+                        WHEN 'session' THEN d.session_id = :seeing_session_id::text
+                        ELSE d.session_id = :seeing_session_id::text OR d.subject_id = :seeing_subject_id::text
+                        END
+                END""",
     }
 )
 

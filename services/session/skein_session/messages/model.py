@@ -45,8 +45,10 @@ class MessageBatch:
     # The update_time of the session: now, or the newest time of an import.
     update_time: datetime
     created_by: str
-    # The agent of the caller, and of a session that is created for the batch.
+    # The agent that the request names, or else the caller's, and the subject that it names: of a session that is
+    # created for the batch.
     agent_id: str | None
+    subject_id: str | None
     rows: list[dict[str, Any]]
     # Rows without an agent, or a subject, of their own.
     without_agent: list[dict[str, Any]]
@@ -67,7 +69,7 @@ class MessageBatch:
         return bool(self.without_agent or self.without_subject)
 
     def inherit(self, agent_id: str | None, subject_id: str | None) -> None:
-        """Set the session's agent and subject on messages without; the default agent is the caller's."""
+        """Set the session's agent and subject on messages without; the default agent is that of the batch."""
         for row in self.without_agent:
             row["agent_id"] = agent_id or self.agent_id
         for row in self.without_subject:

@@ -255,6 +255,7 @@ class MessageStore:
                 session_id=batch.session_id,
                 session_type=DEFAULT_TYPE,
                 agent_id=batch.agent_id,
+                subject_id=batch.subject_id,
                 create_time=batch.create_time,
                 update_time=batch.update_time,
                 at=batch.append_time,

@@ -14,9 +14,10 @@ RETURNING session_id, title, state, session_type, subject_id, agent_id, metadata
 -- insert_session_if_missing --
 -- Insert a session for its first messages, unless it exists; waits for a concurrent insert of the same id.
 INSERT INTO session.sessions
-    (tenant_id, session_id, state, session_type, agent_id, create_time, update_time, active_time, created_by)
+    (tenant_id, session_id, state, session_type, agent_id, subject_id, create_time, update_time, active_time,
+     created_by)
 VALUES
-    (:tenant_id, :session_id, 'active', :session_type, :agent_id, :create_time,
+    (:tenant_id, :session_id, 'active', :session_type, :agent_id, :subject_id, :create_time,
      greatest(:create_time::timestamptz, :update_time::timestamptz), :at, :created_by)
 ON CONFLICT ON CONSTRAINT sessions_pkey DO NOTHING;
 

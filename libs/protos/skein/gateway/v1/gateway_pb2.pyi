@@ -86,18 +86,22 @@ SERVICE_STATE_NOT_SERVING: ServiceState
 SERVICE_STATE_UNREACHABLE: ServiceState
 
 class RememberRequest(_message.Message):
-    __slots__ = ("session_id", "messages", "memories", "request_id", "on_similar")
+    __slots__ = ("session_id", "messages", "memories", "request_id", "on_similar", "subject_id", "agent_id")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     MEMORIES_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     ON_SIMILAR_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_ID_FIELD_NUMBER: _ClassVar[int]
+    AGENT_ID_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     messages: _containers.RepeatedCompositeFieldContainer[_session_pb2.Message]
     memories: _containers.RepeatedCompositeFieldContainer[_memory_pb2.Memory]
     request_id: str
     on_similar: _memory_pb2.OnSimilar
-    def __init__(self, session_id: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[_session_pb2.Message, _Mapping]]] = ..., memories: _Optional[_Iterable[_Union[_memory_pb2.Memory, _Mapping]]] = ..., request_id: _Optional[str] = ..., on_similar: _Optional[_Union[_memory_pb2.OnSimilar, str]] = ...) -> None: ...
+    subject_id: str
+    agent_id: str
+    def __init__(self, session_id: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[_session_pb2.Message, _Mapping]]] = ..., memories: _Optional[_Iterable[_Union[_memory_pb2.Memory, _Mapping]]] = ..., request_id: _Optional[str] = ..., on_similar: _Optional[_Union[_memory_pb2.OnSimilar, str]] = ..., subject_id: _Optional[str] = ..., agent_id: _Optional[str] = ...) -> None: ...
 
 class RememberResponse(_message.Message):
     __slots__ = ("messages", "memories", "pending_embedding_count", "similar_indexes")
@@ -130,7 +134,7 @@ class ArmStatus(_message.Message):
     def __init__(self, arm: _Optional[_Union[Arm, str]] = ..., state: _Optional[_Union[ArmState, str]] = ..., hit_count: _Optional[int] = ..., elapsed: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., filter_emptied: _Optional[bool] = ..., filter_truncated: _Optional[bool] = ..., unembedded_count: _Optional[int] = ...) -> None: ...
 
 class RecallRequest(_message.Message):
-    __slots__ = ("query", "embedding", "limit", "arms", "filter", "min_similarity", "show_superseded", "weights", "fusion", "on_partial", "mode", "min_relevance", "show_duplicates", "message_filter", "min_trust", "as_of_time")
+    __slots__ = ("query", "embedding", "limit", "arms", "filter", "min_similarity", "show_superseded", "weights", "fusion", "on_partial", "mode", "min_relevance", "show_duplicates", "message_filter", "min_trust", "as_of_time", "subject_id")
     class WeightsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -154,6 +158,7 @@ class RecallRequest(_message.Message):
     MESSAGE_FILTER_FIELD_NUMBER: _ClassVar[int]
     MIN_TRUST_FIELD_NUMBER: _ClassVar[int]
     AS_OF_TIME_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_ID_FIELD_NUMBER: _ClassVar[int]
     query: str
     embedding: _containers.RepeatedScalarFieldContainer[float]
     limit: int
@@ -170,7 +175,8 @@ class RecallRequest(_message.Message):
     message_filter: _recall_pb2.MessageFilter
     min_trust: float
     as_of_time: _timestamp_pb2.Timestamp
-    def __init__(self, query: _Optional[str] = ..., embedding: _Optional[_Iterable[float]] = ..., limit: _Optional[int] = ..., arms: _Optional[_Iterable[_Union[Arm, str]]] = ..., filter: _Optional[_Union[_memory_pb2.MemoryFilter, _Mapping]] = ..., min_similarity: _Optional[float] = ..., show_superseded: _Optional[bool] = ..., weights: _Optional[_Mapping[str, float]] = ..., fusion: _Optional[str] = ..., on_partial: _Optional[_Union[OnPartial, str]] = ..., mode: _Optional[_Union[_recall_pb2.SearchMode, str]] = ..., min_relevance: _Optional[float] = ..., show_duplicates: _Optional[bool] = ..., message_filter: _Optional[_Union[_recall_pb2.MessageFilter, _Mapping]] = ..., min_trust: _Optional[float] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    subject_id: str
+    def __init__(self, query: _Optional[str] = ..., embedding: _Optional[_Iterable[float]] = ..., limit: _Optional[int] = ..., arms: _Optional[_Iterable[_Union[Arm, str]]] = ..., filter: _Optional[_Union[_memory_pb2.MemoryFilter, _Mapping]] = ..., min_similarity: _Optional[float] = ..., show_superseded: _Optional[bool] = ..., weights: _Optional[_Mapping[str, float]] = ..., fusion: _Optional[str] = ..., on_partial: _Optional[_Union[OnPartial, str]] = ..., mode: _Optional[_Union[_recall_pb2.SearchMode, str]] = ..., min_relevance: _Optional[float] = ..., show_duplicates: _Optional[bool] = ..., message_filter: _Optional[_Union[_recall_pb2.MessageFilter, _Mapping]] = ..., min_trust: _Optional[float] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., subject_id: _Optional[str] = ...) -> None: ...
 
 class RecallResponse(_message.Message):
     __slots__ = ("hits", "arms", "incomplete", "model", "dense_path", "emptied_by", "formula", "profile", "nothing_relevant", "query_expansions", "pending_embedding_count", "purged_count", "receipt_id")

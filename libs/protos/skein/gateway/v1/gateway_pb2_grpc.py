@@ -96,7 +96,7 @@ class GatewayServiceServicer:
     def Recall(self, request, context):
         """Recall searches several arms concurrently and returns the best hits of all,
         best first, within the caller's deadline. Arms are memories, messages,
-        blocks and the profile of the filter's subject. If an arm fails or times
+        blocks and the profile of the request's subject. If an arm fails or times
         out, the response lists it in incomplete and contains the other hits,
         unless on_partial is FAIL. If every arm fails, the call fails with the
         error of the first. With as_of_time it answers as it would have answered at

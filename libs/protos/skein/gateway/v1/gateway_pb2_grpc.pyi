@@ -53,7 +53,7 @@ class GatewayServiceStub:
     Recall: _grpc.UnaryUnaryMultiCallable[_gateway_pb2.RecallRequest, _gateway_pb2.RecallResponse]
     """Recall searches several arms concurrently and returns the best hits of all,
     best first, within the caller's deadline. Arms are memories, messages,
-    blocks and the profile of the filter's subject. If an arm fails or times
+    blocks and the profile of the request's subject. If an arm fails or times
     out, the response lists it in incomplete and contains the other hits,
     unless on_partial is FAIL. If every arm fails, the call fails with the
     error of the first. With as_of_time it answers as it would have answered at
@@ -171,7 +171,7 @@ class GatewayServiceAsyncStub(GatewayServiceStub):
     Recall: _aio.UnaryUnaryMultiCallable[_gateway_pb2.RecallRequest, _gateway_pb2.RecallResponse]  # type: ignore[assignment]
     """Recall searches several arms concurrently and returns the best hits of all,
     best first, within the caller's deadline. Arms are memories, messages,
-    blocks and the profile of the filter's subject. If an arm fails or times
+    blocks and the profile of the request's subject. If an arm fails or times
     out, the response lists it in incomplete and contains the other hits,
     unless on_partial is FAIL. If every arm fails, the call fails with the
     error of the first. With as_of_time it answers as it would have answered at
@@ -298,7 +298,7 @@ class GatewayServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_gateway_pb2.RecallResponse, _abc.Awaitable[_gateway_pb2.RecallResponse]]:
         """Recall searches several arms concurrently and returns the best hits of all,
         best first, within the caller's deadline. Arms are memories, messages,
-        blocks and the profile of the filter's subject. If an arm fails or times
+        blocks and the profile of the request's subject. If an arm fails or times
         out, the response lists it in incomplete and contains the other hits,
         unless on_partial is FAIL. If every arm fails, the call fails with the
         error of the first. With as_of_time it answers as it would have answered at

@@ -331,20 +331,24 @@ class DeleteSessionResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class AppendMessagesRequest(_message.Message):
-    __slots__ = ("session_id", "messages", "create_session", "request_id", "defer_embedding", "keep_times")
+    __slots__ = ("session_id", "messages", "create_session", "request_id", "subject_id", "agent_id", "defer_embedding", "keep_times")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     CREATE_SESSION_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_ID_FIELD_NUMBER: _ClassVar[int]
+    AGENT_ID_FIELD_NUMBER: _ClassVar[int]
     DEFER_EMBEDDING_FIELD_NUMBER: _ClassVar[int]
     KEEP_TIMES_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     messages: _containers.RepeatedCompositeFieldContainer[Message]
     create_session: bool
     request_id: str
+    subject_id: str
+    agent_id: str
     defer_embedding: bool
     keep_times: bool
-    def __init__(self, session_id: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., create_session: _Optional[bool] = ..., request_id: _Optional[str] = ..., defer_embedding: _Optional[bool] = ..., keep_times: _Optional[bool] = ...) -> None: ...
+    def __init__(self, session_id: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., create_session: _Optional[bool] = ..., request_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., agent_id: _Optional[str] = ..., defer_embedding: _Optional[bool] = ..., keep_times: _Optional[bool] = ...) -> None: ...
 
 class AppendMessagesResponse(_message.Message):
     __slots__ = ("messages", "pending_embedding_count")

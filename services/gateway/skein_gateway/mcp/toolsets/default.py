@@ -5,8 +5,6 @@ from __future__ import annotations
 from skein_gateway.mcp.text_output import made_text, messages_text, recall_text, subgraph_text
 from skein_gateway.mcp.tool import Argument, Effect, optional, required, tool
 
-# The most useful filter conditions; `where` covers all others.
-CONDITIONS = ("types", "tags", "subject_id", "agent_id", "session_id", "since", "until", "where")
 # Fields of a memory that a model may set.
 MEMORY_FIELDS = (
     "title",
@@ -24,7 +22,7 @@ MEMORY_FIELDS = (
 )
 _WHERE = (
     'A condition, e.g. type = "fact" AND tags:any("tea", "coffee") AND NOT title:"draft". Operators = != < <= > >= : '
-    "(contains) IN AND OR NOT; fields as in a memory, metadata.x.y, data.x.y."
+    "(contains) IN AND OR NOT; fields as in a memory, metadata.x.y, data.x.y. A date is its whole day (UTC)."
 )
 _WHERE_OF_ITEMS = (
     f"{_WHERE} Of messages too: kind (memory, message), role, name (of the speaker), session_id, create_time; a field "
@@ -36,6 +34,8 @@ _MODE = (
 )
 _AS_OF = "What was known at this time (RFC 3339)."
 _VALID_AT = "Memories true at this time (RFC 3339)."
+SUBJECT = "The person you ask for: finds what is theirs or about nobody, never another person's."
+# The most useful filter conditions; `where` covers all others.
 _FILTER = {
     "types": ("types", "Only memories of any of these types."),
     "tags": ("tags_any", "Only memories with at least one of these tags."),
@@ -59,10 +59,18 @@ _MEMORY = {
 }
 
 
-def conditions(prefix: str, *, where: str = _WHERE) -> tuple[Argument, ...]:
-    """Return the arguments that set a MemoryFilter; `where` describes the last of them."""
-    texts = {name: text for name, (_, text) in _FILTER.items()} | {"where": where}
-    return tuple(optional(name, f"{prefix}.{_FILTER[name][0]}", texts[name]) for name in CONDITIONS)
+def conditions(prefix: str) -> tuple[Argument, ...]:
+    """Return the arguments that set a MemoryFilter."""
+    return tuple(optional(name, f"{prefix}.{path}", text) for name, (path, text) in _FILTER.items())
+
+
+def recall_conditions(prefix: str = "") -> dict[str, Argument]:
+    """Return the arguments of a recall that restrict it, by name; `prefix` ends in a point."""
+    restrictions = {argument.name: argument for argument in conditions(f"{prefix}filter")}
+    return restrictions | {
+        "subject_id": optional("subject_id", f"{prefix}subject_id", SUBJECT),
+        "where": optional("where", f"{prefix}filter.where", _WHERE_OF_ITEMS),
+    }
 
 
 def memory_arguments(prefix: str = "memory") -> tuple[Argument, ...]:
@@ -94,7 +102,7 @@ TOOLS = (
         optional("mode", "mode", _MODE),
         optional("limit", "limit", "Most hits; default 10."),
         optional("arms", "arms", "Search only these; default: all."),
-        *conditions("filter", where=_WHERE_OF_ITEMS),
+        *recall_conditions().values(),
         optional("min_similarity", "min_similarity", "Least similarity in meaning, 0 to 1; other hits are omitted."),
         optional("min_relevance", "min_relevance", "Least probability of helping, 0 to 1; 0 shows weak hits too."),
         optional("min_trust", "min_trust", "Least trust along the chain of sources, 0 to 1; 0.5 is neutral."),
@@ -115,7 +123,7 @@ TOOLS = (
         optional("token_budget", "token_budget", "Longest text, in tokens; default 2000."),
         optional("min_trust", "recall.min_trust", "Least trust along the chain of sources, 0 to 1; 0.5 is neutral."),
         optional("cite_origins", "cite_origins", "Cite each memory to the origins of its chain."),
-        *conditions("recall.filter")[:5],
+        *(each for each in recall_conditions("recall.").values() if each.name not in {"since", "until", "where"}),
         optional("as_of_time", "recall.as_of_time", _AS_OF),
         optional("valid_at_time", "recall.filter.valid_at_time", _VALID_AT),
         optional("conversation_id", "session_id", "Session whose newest messages are added."),
@@ -274,6 +282,8 @@ TOOLS = (
             "The turns, oldest first.",
             only=("role", "content", "name", "subject_id", "agent_id", "external_id", "create_time"),
         ),
+        optional("subject_id", "subject_id", "The person whose conversation it is."),
+        optional("agent_id", "agent_id", "The agent whose conversation it is."),
         fixed={"create_session": True},
         render=messages_text,
     ),
