@@ -64,13 +64,10 @@ class PendingWriteHandlers:
         self._guard = guard
         self._max_content = max_content
 
-    def by_method(self) -> Mapping[str, Handler]:
-        """Return the methods that hold a write, by name."""
-        return {
-            "CreateMemory": self.CreateMemory,
-            "BatchCreateMemories": self.BatchCreateMemories,
-            "UpdateMemory": self.UpdateMemory,
-        }
+    def by_path(self) -> Mapping[str, Handler]:
+        """Return the methods that hold a write, by the path of the one whose write it is."""
+        methods = (self.CreateMemory, self.BatchCreateMemories, self.UpdateMemory)
+        return {f"/skein.memory.v1.MemoryService/{method.__name__}": method for method in methods}
 
     async def CreateMemory(
         self, request: memory_pb2.CreateMemoryRequest, context: Context
