@@ -7,7 +7,7 @@ import importlib
 import pkgutil
 from typing import TYPE_CHECKING, Any, cast
 
-from google.protobuf import descriptor_pool
+from google.protobuf import descriptor_pool, message_factory
 from google.protobuf.descriptor import FieldDescriptor
 
 from skein.options.v1 import options_pb2 as pb
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from google.protobuf.descriptor import Descriptor, MethodDescriptor, ServiceDescriptor
+    from google.protobuf.message import Message
 
 # The type of an extension in the generated stubs is not that which its use needs.
 _RULE, _SERVICE, _TEXT = cast("tuple[Any, Any, Any]", (pb.rule, pb.service, pb.text))
@@ -71,6 +72,11 @@ def text_kind(field: FieldDescriptor) -> pb.TextKind:
     kind: pb.TextKind = field.GetOptions().Extensions[_TEXT]
     is_id = field.name in _IDS or field.name.endswith(_ID_ENDINGS)
     return pb.TEXT_KIND_NAME if kind == pb.TEXT_KIND_UNSPECIFIED and is_id else kind
+
+
+def response_class(path: str) -> type[Message]:
+    """Return the type of a method's response."""
+    return message_factory.GetMessageClass(_method(path).output_type)
 
 
 def paths() -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The steps of a method that it declares in the proto: access log, approval and content guard, in this order.
+"""The steps around a method's own work: access log, approval and content guard as it declares in the proto, repeats.
 
 A service that serves a method without a step which the method declares cannot start.
 """
@@ -6,15 +6,15 @@ A service that serves a method without a step which the method declares cannot s
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from skein.options.v1 import options_pb2 as pb
 from skein_kit.approval.gate import is_gated
-from skein_kit.rpc.declarations import is_recorded, method_rule, screening
+from skein_kit.idempotency.store import AnsweredBefore
+from skein_kit.rpc.declarations import is_recorded, method_rule, response_class, screening
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
-    from typing import Any
 
     from skein_kit.access_log.writer import AccessLog
     from skein_kit.approval.gate import ApprovalGate
@@ -41,6 +41,7 @@ class DeclaredSteps:
 
         Raises LookupError for a declaration that is missing, and for a step that the service lacks.
         """
+        handler = _answer_repeats(path, handler)
         if screening(path) == pb.SCREENING_RULE_CHAIN:
             handler = _present(self.guard, path, "the content guard").wrap(handler)
         rule = method_rule(path)
@@ -63,6 +64,19 @@ class DeclaredSteps:
         if is_recorded(path):
             messages = _present(self.access_log, path, "the access log").wrap_stream(messages)
         return messages
+
+
+def _answer_repeats(path: str, handler: Handler) -> Handler:
+    """Answer a repeated request with the response of the first one."""
+    response_type = response_class(path)
+
+    async def answer(request: Any, call: Any) -> Any:
+        try:
+            return await handler(request, call)
+        except AnsweredBefore as answered:
+            return response_type.FromString(answered.response)
+
+    return answer
 
 
 def _present(step: Step | None, path: str, name: str) -> Step:

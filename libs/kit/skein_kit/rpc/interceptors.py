@@ -13,6 +13,7 @@
     access log           records the call; this and the next two where the method declares it
     approval             refuses a write of a source whose memories wait, or stores it apart
     guard                screens the texts of the request
+    repeats              answers a repeated request as the first one
 
 Each is a function from (method, handler) to handler, applied once when the service starts. What a method does not
 declare in its proto keeps the service from starting (skein_kit.rpc.declarations).

@@ -86,7 +86,7 @@ class PendingWriteHandlers:
                 vector_columns.normalize(request.memory.embedding)
         memories = create_memories([draft], at=at, by=caller.principal)
         await self._memories.prepare_months([draft.create_time])
-        async with self._idempotency.begin(tenant_id, idempotency_key) as write:
+        async with self._idempotency.begin_with_key(tenant_id, idempotency_key) as write:
             if write.saved_response is not None:
                 return memory_pb2.CreateMemoryResponse.FromString(write.saved_response)
             (message,) = await self._add(write.tx, context, memories, [request.memory], at=at)
@@ -108,7 +108,7 @@ class PendingWriteHandlers:
         # Raises FieldInvalid for a vector of length zero.
         memories_convert.caller_vectors(memories, request.memories)
         await self._memories.prepare_months([draft.create_time for draft in drafts])
-        async with self._idempotency.begin(tenant_id, idempotency_key) as write:
+        async with self._idempotency.begin_with_key(tenant_id, idempotency_key) as write:
             if write.saved_response is not None:
                 return memory_pb2.BatchCreateMemoriesResponse.FromString(write.saved_response)
             messages = await self._add(write.tx, context, memories, request.memories, at=at)
@@ -127,7 +127,7 @@ class PendingWriteHandlers:
         changes = memory_pb2.Memory()
         merge_masked(request.update_mask, request.memory, changes)
         await self._guard.apply(await self._guard.rules(tenant_id), changes, path="memory")
-        async with self._idempotency.begin(tenant_id, idempotency_key) as write:
+        async with self._idempotency.begin_with_key(tenant_id, idempotency_key) as write:
             if write.saved_response is not None:
                 return memory_pb2.UpdateMemoryResponse.FromString(write.saved_response)
             before = await self._memories.lock_memory(write.tx, tenant_id, request.memory.memory_id)
@@ -239,7 +239,7 @@ class ApprovalHandlers:
         tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         rules = await self._guard.rules(tenant_id)
         await self._memories.prepare_months([at])
-        async with self._idempotency.begin(tenant_id, idempotency_key) as write:
+        async with self._idempotency.begin_with_key(tenant_id, idempotency_key) as write:
             if write.saved_response is not None:
                 return pb.ApproveMemoryResponse.FromString(write.saved_response)
             pending = await self._store.take(
@@ -266,13 +266,10 @@ class ApprovalHandlers:
     async def RefuseMemory(self, request: pb.RefuseMemoryRequest, context: Context) -> pb.RefuseMemoryResponse:
         caller, at = caller_of(context), now()
         tenant_id = caller.require_tenant()
-        async with self._idempotency.begin(tenant_id, IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is None:
-                pending_id = UUID(request.pending_id)
-                await self._store.take(
-                    write.tx, tenant_id, pending_id, event="memory_refused", at=at, by=caller.principal
-                )
-                await write.save(pb.RefuseMemoryResponse())
+        async with self._idempotency.begin(caller, request) as write:
+            pending_id = UUID(request.pending_id)
+            await self._store.take(write.tx, tenant_id, pending_id, event="memory_refused", at=at, by=caller.principal)
+            await write.save(pb.RefuseMemoryResponse())
         return pb.RefuseMemoryResponse()
 
     async def _create(

@@ -207,7 +207,7 @@ class MemoryHandlers:
         sealed = SealedSecrets(at=at, by=caller.principal, agent_id=caller.agent_id)
         rules = await self._guard.rules(tenant_id)
         await self._store.prepare_months([at])
-        async with self._idempotency.begin(tenant_id, idempotency_key) as write:
+        async with self._idempotency.begin_with_key(tenant_id, idempotency_key) as write:
             if write.saved_response is not None:
                 return pb.UpdateMemoryResponse.FromString(write.saved_response)
             before = await self._store.lock_memory(write.tx, tenant_id, request.memory.memory_id)
@@ -245,22 +245,21 @@ class MemoryHandlers:
 
     async def DeleteMemory(self, request: pb.DeleteMemoryRequest, context: Context) -> pb.DeleteMemoryResponse:
         caller, at = caller_of(context), now()
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is None:
-                before = await self._store.lock_memory(write.tx, caller.require_tenant(), request.memory_id)
-                before.check_visible(at)
-                before.check_revision(request.revision)
-                after = before.delete(at=at, by=caller.principal)
-                await self._store.update_memory(
-                    write.tx, caller.require_tenant(), before, after, at=at, event="memory_deleted"
-                )
-                await write.save(pb.DeleteMemoryResponse())
+        async with self._idempotency.begin(caller, request) as write:
+            before = await self._store.lock_memory(write.tx, caller.require_tenant(), request.memory_id)
+            before.check_visible(at)
+            before.check_revision(request.revision)
+            after = before.delete(at=at, by=caller.principal)
+            await self._store.update_memory(
+                write.tx, caller.require_tenant(), before, after, at=at, event="memory_deleted"
+            )
+            await write.save(pb.DeleteMemoryResponse())
         return pb.DeleteMemoryResponse()
 
     async def UndeleteMemory(self, request: pb.UndeleteMemoryRequest, context: Context) -> pb.UndeleteMemoryResponse:
         caller, at = caller_of(context), now()
         tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
-        async with self._idempotency.begin(tenant_id, idempotency_key) as write:
+        async with self._idempotency.begin_with_key(tenant_id, idempotency_key) as write:
             if write.saved_response is not None:
                 return pb.UndeleteMemoryResponse.FromString(write.saved_response)
             before = await self._store.lock_memory(write.tx, tenant_id, request.memory_id)
