@@ -174,9 +174,9 @@ def _lines(pattern: str, *folders: str) -> int:
 
 def _table(title: str, rows: Sequence[tuple[str, object]]) -> None:
     width = max(len(name) for name, _ in rows)
-    print(f"{title}:")  # noqa: T201 - what a script is for.
+    print(f"{title}:")
     for name, value in rows:
-        print(f"  {name:<{width}}  {value}")  # noqa: T201 - what a script is for.
+        print(f"  {name:<{width}}  {value}")
 
 
 if __name__ == "__main__":
