@@ -1,4 +1,4 @@
-"""The steps around a method's own work: access log, approval and content guard as it declares in the proto, repeats.
+"""The steps around a method's own work: access log, repeats, approval, content guard. The proto declares all but repeats.
 
 A service that serves a method without a step which the method declares cannot start.
 """
@@ -41,7 +41,6 @@ class DeclaredSteps:
 
         Raises LookupError for a declaration that is missing, and for a step that the service lacks.
         """
-        handler = _answer_repeats(path, handler)
         if screening(path) == pb.SCREENING_RULE_CHAIN:
             handler = _present(self.guard, path, "the content guard").wrap(handler)
         rule = method_rule(path)
@@ -51,6 +50,7 @@ class DeclaredSteps:
                 message = f"{path}: what waits for approval is stored by the methods that declare it, and by no other."
                 raise LookupError(message)
             handler = _present(self.gate, path, "the approval gate").wrap(handler, waiting)
+        handler = _answer_repeats(path, handler)
         if is_recorded(path):
             handler = _present(self.access_log, path, "the access log").wrap(handler)
         return handler

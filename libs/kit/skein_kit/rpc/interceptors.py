@@ -10,10 +10,10 @@
     body                 reads the request's message within a memory budget; over a socket only
     limit_concurrency    runs the call, or queues it until the service has capacity for it
     parse_and_validate   parses and validates the request, and translates errors of other services
-    access log           records the call; this and the next two where the method declares it
-    approval             refuses a write of a source whose memories wait, or stores it apart
-    guard                screens the texts of the request
+    access log           records the call, where the method declares it
     repeats              answers a repeated request as the first one
+    approval             refuses a write of a source whose memories wait, or stores it apart
+    guard                screens the texts of the request; this and approval where the method declares it
 
 Each is a function from (method, handler) to handler, applied once when the service starts. What a method does not
 declare in its proto keeps the service from starting (skein_kit.rpc.declarations).
