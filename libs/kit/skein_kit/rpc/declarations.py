@@ -112,7 +112,7 @@ def _is_text(field: FieldDescriptor) -> bool:
 
 
 def _method(path: str) -> MethodDescriptor:
-    _, service, name = path.split("/")
+    service, _, name = path.removeprefix("/").partition("/")
     _services(service.rpartition(".")[0])
     try:
         return descriptor_pool.Default().FindMethodByName(f"{service}.{name}")
@@ -124,6 +124,8 @@ def _method(path: str) -> MethodDescriptor:
 @functools.cache
 def _services(package: str) -> tuple[ServiceDescriptor, ...]:
     """Import the generated modules of a package; return its services."""
+    if not package.startswith("skein."):
+        return ()
     try:
         folder = importlib.import_module(package)
     except ModuleNotFoundError:

@@ -1,4 +1,6 @@
-"""The steps around a method's own work: access log, repeats, approval, content guard. The proto declares all but repeats.
+"""The steps around a method's own work: access log, repeats, approval, content guard.
+
+The proto declares all of them but repeats, which every write has.
 
 A service that serves a method without a step which the method declares cannot start.
 """
