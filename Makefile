@@ -116,6 +116,10 @@ client: .venv/ready ## Generate the synchronous client from the asynchronous one
 reference: .venv/ready ## Generate docs/reference from the code
 	@$(PYTHON) docs/tools/reference.py write
 
+.PHONY: size
+size: .venv/ready ## Print how large the product is: lines, files, RPCs, settings, what three calls enter
+	@$(PYTHON) docs/tools/size.py
+
 .PHONY: docs
 docs: .venv/ready .edge/site/ready ## Build the site of docs/ into .edge/docs; a dead link fails
 	@$(PYTHON) docs/tools/pages.py .edge/pages

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -50,6 +50,8 @@ class ScriptedServices:
         async def start(_host: Host) -> AsyncIterator[ServicerRegistry]:
             servicers = ServicerRegistry()
             servicers.add(add, type("ScriptedService", (base,), {method: answer})())
+            # A played service has none of the steps that the methods declare.
+            servicers.methods = [replace(each, is_served_here=False) for each in servicers.methods]
             yield servicers
 
         return Service(name=name, port=0, depends_on=("auth",), start=start, has_database=False)

@@ -70,7 +70,7 @@ def index(packages: Sequence[str]) -> list[str]:
                 ("[Metrics](metrics.md)", "every metric at `/metrics`", "the Prometheus registry"),
                 ("[Alerts](alerts.md)", "every alert and objective", "the Prometheus rules"),
                 ("[Errors](errors.md)", "every reason of an error", "the error classes and errors.proto"),
-                ("[Permissions](permissions.md)", "permissions, roles and their RPCs", "the access table"),
+                ("[Permissions](permissions.md)", "permissions, roles and their RPCs", "the protos"),
                 ("[Audit events](audit-events.md)", "every event of the audit log", "the auth service"),
                 ("[MCP tools](mcp-tools.md)", "every tool by toolset", "the gateway's toolsets"),
                 ("[Command line](cli.md)", "every command of `skein`", "its click commands"),

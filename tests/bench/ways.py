@@ -310,7 +310,7 @@ class _Here:
         tenant_id = self.caller.require_tenant()
         async with (
             self.messages.prepare_append(tenant_id, batch),
-            self.session_idempotency.begin(tenant_id, key, TxOptions(plan_once=True)) as write,
+            self.session_idempotency.begin_with_key(tenant_id, key, TxOptions(plan_once=True)) as write,
         ):
             await self.messages.append_messages(write.tx, tenant_id, batch)
             await write.save(session_pb2.AppendMessagesResponse(messages=map(message_rows.message, batch.rows)))

@@ -23,6 +23,7 @@ from skein_memory.errors import LinkToItself, MemoryNotFound
 from skein_memory.links import convert as links_convert
 from skein_memory.memories import convert as memories_convert
 from skein_memory.memories.model import Draft, Memory, create_memories, documents_of
+from skein_memory.validation import MEMORIES
 
 NOW = datetime(2026, 5, 17, 12, 0, 0, 123456, tzinfo=UTC)
 
@@ -163,7 +164,7 @@ def test_ids_keep_the_order_of_a_batch_within_one_time_and_follow_time_otherwise
         pb.Memory(content="3", create_time=later_within),
         pb.Memory(content="2"),
     ]
-    drafts = memories_convert.drafts(messages, at=NOW, max_content=100, agent_id="")
+    drafts = memories_convert.drafts(messages, MEMORIES, at=NOW, max_content=100, agent_id="")
 
     memories = create_memories(drafts, at=NOW, by="x")
 
@@ -176,7 +177,7 @@ def test_a_batch_says_which_memory_is_at_fault() -> None:
     messages = [pb.Memory(content="fine"), pb.Memory(content="x", valid_to_time=Timestamp(nanos=-1))]
 
     with pytest.raises(RpcError) as caught:
-        memories_convert.drafts(messages, at=NOW, max_content=100, agent_id="")
+        memories_convert.drafts(messages, MEMORIES, at=NOW, max_content=100, agent_id="")
 
     assert caught.value.metadata["index"] == "1"
     assert caught.value.violations[0][0] == "memories[1].valid_to_time"
@@ -187,7 +188,7 @@ def test_a_batch_may_not_name_the_same_thing_twice(fields: dict[str, Any]) -> No
     messages = [pb.Memory(content="1", **fields), pb.Memory(content="2"), pb.Memory(content="3", **fields)]
 
     with pytest.raises(DuplicateInBatch) as caught:
-        memories_convert.drafts(messages, at=NOW, max_content=100, agent_id="")
+        memories_convert.drafts(messages, MEMORIES, at=NOW, max_content=100, agent_id="")
 
     assert caught.value.metadata["index"] == "2"
 
@@ -195,12 +196,16 @@ def test_a_batch_may_not_name_the_same_thing_twice(fields: dict[str, Any]) -> No
 def test_a_key_of_notes_may_come_twice_in_a_batch() -> None:
     messages = [pb.Memory(content="1", key="a"), pb.Memory(content="2", key="a")]
 
-    assert len(memories_convert.drafts(messages, at=NOW, max_content=100, agent_id="")) == 2
+    assert len(memories_convert.drafts(messages, MEMORIES, at=NOW, max_content=100, agent_id="")) == 2
 
 
 def test_the_callers_agent_stands_in_for_one_that_is_not_named() -> None:
     named, unnamed = memories_convert.drafts(
-        [pb.Memory(content="1", agent_id="own"), pb.Memory(content="2")], at=NOW, max_content=100, agent_id="caller"
+        [pb.Memory(content="1", agent_id="own"), pb.Memory(content="2")],
+        MEMORIES,
+        at=NOW,
+        max_content=100,
+        agent_id="caller",
     )
 
     assert (named.agent_id, unnamed.agent_id) == ("own", "caller")

@@ -19,7 +19,7 @@ async def begin_write(
 ) -> AsyncIterator[IdempotentWrite]:
     """Begin an idempotent write. A dry run claims no request id, and is rolled back at the end."""
     with suppress(_Rollback):
-        async with idempotency.begin(tenant_id, replace(key, request_id="") if dry_run else key) as write:
+        async with idempotency.begin_with_key(tenant_id, replace(key, request_id="") if dry_run else key) as write:
             yield write
             if dry_run:
                 raise _Rollback
@@ -29,7 +29,7 @@ async def read_response(idempotency: IdempotencyStore, tenant_id: UUID, key: Ide
     """Return the saved response of a request, without claiming it; None for a new request."""
     saved_response: bytes | None = None
     with suppress(_Rollback):
-        async with idempotency.begin(tenant_id, key) as write:
+        async with idempotency.begin_with_key(tenant_id, key) as write:
             saved_response = write.saved_response
             raise _Rollback
     return saved_response

@@ -22,6 +22,7 @@ from skein_kit.jobs.store import JobStore
 from skein_kit.outbound.fetch import OutboundSettings, SafeHttpClient
 from skein_kit.policies.store import shared_policy_cache
 from skein_kit.quotas.store import QuotaCounter
+from skein_kit.rpc.declared_steps import DeclaredSteps
 from skein_kit.search_text.embedding_requests import EmbeddingClient
 from skein_kit.search_text.vector_columns import prepare_connection
 from skein_memory.access_log.rpc import AccessLogHandlers
@@ -117,11 +118,10 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         if not host.is_repairing:
             servicers.ready_checks.append(key_check.ready)
             await key_check.check_at_start()
-        months = MonthlyPartitions(database, QUERIES["ensure_month"])
-        policies = shared_policy_cache(database)
-        detector = DetectorEndpoint.of(host.environment, service="memory")
-        idempotency, guard = IdempotencyStore(database, "memory"), ContentGuard(database, policies, detector)
-        gate, approvals = ApprovalGate(database, policies), ApprovalStore(database, policies)
+        months, policies = MonthlyPartitions(database, QUERIES["ensure_month"]), shared_policy_cache(database)
+        guard = ContentGuard(database, policies, DetectorEndpoint.of(host.environment, service="memory"))
+        idempotency = IdempotencyStore(database, "memory")
+        approvals = ApprovalStore(database, policies)
 
         memories = MemoryStore(
             database, idempotency=idempotency, quotas=quotas, policies=policies, vault=vault, months=months
@@ -165,108 +165,80 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             completer=erasure_completer,
         )
         webhook_handlers = WebhookHandlers(webhooks, idempotency, deliveries=deliveries, sender=sender)
+        servicers.steps = DeclaredSteps(
+            access_log=access_log,
+            gate=ApprovalGate(database, policies),
+            guard=guard,
+            waiting=PendingWriteHandlers(
+                approvals, idempotency, memories=memories, guard=guard, max_content=max_content
+            ).by_path(),
+        )
         servicers.add(
             rpc.add_MemoryServiceServicer_to_server,
-            access_log.wrap(
-                gate.wrap(
-                    guard.wrap(
-                        MemoryService(
-                            memories=MemoryHandlers(
-                                memories,
-                                idempotency,
-                                guard=guard,
-                                embeddings=embeddings,
-                                suggest_links=graph_handlers.suggestions,
-                                reinforce=curation.reinforce_alone,
-                                max_content=max_content,
-                            ),
-                            listing=ListingHandlers(lists, memories=memories),
-                            erasure=purge_handlers,
-                            vault=VaultHandlers(tenant_keys, idempotency, memories=memories),
-                            tasks=TaskHandlers(
-                                TaskStore(database), idempotency, memories=memories, embeddings=embeddings
-                            ),
-                            curation=CurationHandlers(
-                                curation,
-                                idempotency,
-                                memories=memories,
-                                embeddings=embeddings,
-                                jobs=jobs,
-                                max_content=max_content,
-                            ),
-                        )
-                    ),
-                    "skein.memory.v1.MemoryService",
-                    held=PendingWriteHandlers(
-                        approvals, idempotency, memories=memories, guard=guard, max_content=max_content
-                    ).by_method(),
-                )
+            MemoryService(
+                memories=MemoryHandlers(
+                    memories,
+                    idempotency,
+                    guard=guard,
+                    embeddings=embeddings,
+                    suggest_links=graph_handlers.suggestions,
+                    reinforce=curation.reinforce_alone,
+                    max_content=max_content,
+                ),
+                listing=ListingHandlers(lists, memories=memories),
+                erasure=purge_handlers,
+                vault=VaultHandlers(tenant_keys, idempotency, memories=memories),
+                tasks=TaskHandlers(TaskStore(database), idempotency, memories=memories, embeddings=embeddings),
+                curation=CurationHandlers(
+                    curation,
+                    idempotency,
+                    memories=memories,
+                    embeddings=embeddings,
+                    jobs=jobs,
+                    max_content=max_content,
+                ),
             ),
         )
         servicers.add(
             rpc.add_LinkServiceServicer_to_server,
-            access_log.wrap(
-                gate.wrap(
-                    LinkService(links=LinkHandlers(links, idempotency), graph=graph_handlers),
-                    "skein.memory.v1.LinkService",
-                )
-            ),
+            LinkService(links=LinkHandlers(links, idempotency), graph=graph_handlers),
         )
         servicers.add(
             blocks_pb2_grpc.add_BlockServiceServicer_to_server,
-            access_log.wrap(
-                gate.wrap(
-                    guard.wrap(BlockService(blocks=BlockHandlers(blocks, idempotency), erasure=purge_handlers)),
-                    "skein.memory.v1.BlockService",
-                )
-            ),
+            BlockService(blocks=BlockHandlers(blocks, idempotency), erasure=purge_handlers),
         )
         servicers.add(
             history_pb2_grpc.add_HistoryServiceServicer_to_server,
-            access_log.wrap(
-                HistoryService(
-                    events=EventHandlers(events, stream=stream),
-                    webhooks=webhook_handlers,
-                    access_log=AccessLogHandlers(accesses),
-                    cold_storage=ArchiveHandlers(archives, idempotency, embeddings=embeddings),
-                )
+            HistoryService(
+                events=EventHandlers(events, stream=stream),
+                webhooks=webhook_handlers,
+                access_log=AccessLogHandlers(accesses),
+                cold_storage=ArchiveHandlers(archives, idempotency, embeddings=embeddings),
             ),
         )
         servicers.add(
             curation_pb2_grpc.add_CurationServiceServicer_to_server,
-            access_log.wrap(
-                gate.wrap(
-                    CurationService(
-                        source_trust=SourceTrustHandlers(SourceTrustStore(database), idempotency),
-                        conflicts=ConflictHandlers(
-                            ConflictStore(database, quotas=quotas, policies=policies), idempotency
-                        ),
-                        aliases=AliasHandlers(AliasStore(database), idempotency),
-                        overview=OverviewHandlers(OverviewStore(database, policies=policies)),
-                        lineage=lineage_handlers,
-                        approvals=ApprovalHandlers(
-                            approvals,
-                            idempotency,
-                            memories=memories,
-                            guard=guard,
-                            embeddings=embeddings,
-                            max_content=max_content,
-                        ),
-                    ),
-                    "skein.memory.v1.CurationService",
-                )
+            CurationService(
+                source_trust=SourceTrustHandlers(SourceTrustStore(database), idempotency),
+                conflicts=ConflictHandlers(ConflictStore(database, quotas=quotas, policies=policies), idempotency),
+                aliases=AliasHandlers(AliasStore(database), idempotency),
+                overview=OverviewHandlers(OverviewStore(database, policies=policies)),
+                lineage=lineage_handlers,
+                approvals=ApprovalHandlers(
+                    approvals,
+                    idempotency,
+                    memories=memories,
+                    guard=guard,
+                    embeddings=embeddings,
+                    max_content=max_content,
+                ),
             ),
         )
         servicers.add(
             snapshots_pb2_grpc.add_SnapshotServiceServicer_to_server,
-            access_log.wrap(
-                gate.wrap(
-                    SnapshotService(
-                        snapshots=SnapshotHandlers(snapshots, idempotency, embeddings=embeddings),
-                        transfer=TransferHandlers(transfers, idempotency, embeddings=embeddings),
-                    ),
-                    "skein.memory.v1.SnapshotService",
-                )
+            SnapshotService(
+                snapshots=SnapshotHandlers(snapshots, idempotency, embeddings=embeddings),
+                transfer=TransferHandlers(transfers, idempotency, embeddings=embeddings),
             ),
         )
         servicers.add(

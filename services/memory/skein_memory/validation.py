@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skein_kit.errors import RevisionStale, RpcError, TextNotStorable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from contextlib import AbstractContextManager
 
 # An escaped NUL in JSON text, not an escaped backslash before "u0000".
 _JSON_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
@@ -39,3 +41,22 @@ def prefix_field_paths(path: str, *, index: int | None = None) -> Iterator[None]
     except RpcError as error:
         violations = [(f"{path}.{field}", description) for field, description in error.violations]
         raise type(error)(violations=violations, index=index, **error.metadata) from None
+
+
+@dataclass(frozen=True, slots=True)
+class ItemPaths:
+    """Where the items of a request are: `memories[2]` of a batch, or `memory`."""
+
+    name: str
+    is_batch: bool
+
+    def path(self, index: int) -> str:
+        """Return the path of an item."""
+        return f"{self.name}[{index}]" if self.is_batch else self.name
+
+    def prefix(self, index: int) -> AbstractContextManager[None]:
+        """Prefix the fields of errors with the path of an item; of a batch, errors have its "index" too."""
+        return prefix_field_paths(self.path(index), index=index if self.is_batch else None)
+
+
+MEMORY, MEMORIES = ItemPaths("memory", is_batch=False), ItemPaths("memories", is_batch=True)

@@ -16,6 +16,7 @@ from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.jobs.store import JobStore
 from skein_kit.outbound.fetch import OutboundSettings, SafeHttpClient
 from skein_kit.policies.store import shared_policy_cache
+from skein_kit.rpc.declared_steps import DeclaredSteps
 from skein_kit.search_text import vector_columns
 from skein_kit.telemetry.metrics import EMBEDDER_QUEUE, EMBEDDER_WAIT
 from skein_recall.embedded_model.bulk_threads import BulkThreads
@@ -180,10 +181,8 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             receipts=receipt_handlers,
         )
         gate = ApprovalGate(database, shared_policy_cache(database))
-        servicers.add(
-            rpc.add_RecallServiceServicer_to_server,
-            access_log.wrap(gate.wrap(servicer, "skein.recall.v1.RecallService")),
-        )
+        servicers.steps = DeclaredSteps(access_log=access_log, gate=gate)
+        servicers.add(rpc.add_RecallServiceServicer_to_server, servicer)
         servicers.add(rpc.add_RecallInternalServiceServicer_to_server, internal_servicer)
         erasures = ErasureWatcher(
             ErasureStore(database), [vector_cache, term_cache, name_cache, embedder, recent, sampler]

@@ -18,6 +18,7 @@ from skein_kit.host.process import Host, Service, ServicerRegistry
 from skein_kit.jobs.store import JobStore
 from skein_kit.policies.store import shared_policy_cache
 from skein_kit.quotas.store import QuotaCounter
+from skein_kit.rpc.declared_steps import DeclaredSteps
 from skein_kit.search_text.embedding_requests import EmbeddingClient
 from skein_kit.search_text.vector_columns import prepare_connection
 from skein_session.agent_states.rpc import AgentStateHandlers
@@ -103,16 +104,18 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             archives=archives,
             jobs=jobs,
         )
-        gated = ApprovalGate(database, policies).wrap(
-            servicer,
-            "skein.session.v1.SessionService",
-            held={**message_handlers.held, **without_texts(servicer)},
-        )
+        waiting = {
+            f"/skein.session.v1.SessionService/{name}": handler
+            for name, handler in {**message_handlers.held, **without_texts(servicer)}.items()
+        }
         async with AccessLog(database, policies, counts_uses=False).open() as access_log, streams.open():
-            registry.add(
-                rpc.add_SessionServiceServicer_to_server,
-                access_log.wrap(ContentGuard(database, policies, detector).wrap(gated)),
+            registry.steps = DeclaredSteps(
+                access_log=access_log,
+                gate=ApprovalGate(database, policies),
+                guard=ContentGuard(database, policies, detector),
+                waiting=waiting,
             )
+            registry.add(rpc.add_SessionServiceServicer_to_server, servicer)
             registry.add(rpc.add_SessionInternalServiceServicer_to_server, maintenance)
             yield registry
 

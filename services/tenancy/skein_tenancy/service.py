@@ -18,6 +18,7 @@ from skein_kit.jobs.store import JobStore
 from skein_kit.outbound.mail import Mailer, MailSettings
 from skein_kit.policies.store import shared_policy_cache
 from skein_kit.quotas.store import QuotaCounter
+from skein_kit.rpc.declared_steps import DeclaredSteps
 from skein_tenancy.agents.rpc import AgentHandlers
 from skein_tenancy.agents.store import AgentStore
 from skein_tenancy.canary.store import CanaryStore
@@ -103,8 +104,8 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             rate_limits=RateLimitHandlers(rate_limits, DefaultRateLimits.from_settings(settings)),
             maintenance=MaintenanceHandlers(database, invitations, rate_limits, agents, idempotency),
         )
-        gate = ApprovalGate(database, shared_policy_cache(database))
-        registry.add(rpc.add_TenancyServiceServicer_to_server, gate.wrap(servicer, "skein.tenancy.v1.TenancyService"))
+        registry.steps = DeclaredSteps(gate=ApprovalGate(database, shared_policy_cache(database)))
+        registry.add(rpc.add_TenancyServiceServicer_to_server, servicer)
         registry.add(rpc.add_TenancyInternalServiceServicer_to_server, internal_servicer)
         if CanarySettings.read(host.environment).canary_seconds > 0:
             await stack.enter_async_context(background_tasks(canary=CanaryStore(database).provision))

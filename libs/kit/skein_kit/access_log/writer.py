@@ -7,11 +7,11 @@ other tenants events are written after the answer; lost ones are counted.
 from __future__ import annotations
 
 import asyncio
-import inspect
+import functools
 import secrets
 from collections import Counter as Tally
 from contextlib import aclosing, asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import asyncpg
 from grpc import aio
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from skein_kit.calls.call import Call
     from skein_kit.database.transactions import Database
     from skein_kit.policies.store import Policy, PolicyCache
+    from skein_kit.rpc.streaming import Messages
 
 # Pause between two writes: this multiple of the duration of the last one, within two limits.
 FLUSH_SECONDS = 1.0
@@ -52,11 +53,6 @@ _STOP_SECONDS = 5.0
 KEY_BYTES = 32
 # A process uses a cached key for this long after the key was deleted.
 KEY_CACHE_SECONDS = 5.0
-# Methods without access to memories, and the one that reads the log: the log would grow by being read.
-_UNLOGGED_METHODS = frozenset(
-    {"EmbedText", "ListEmbeddingModels", "RegisterEmbeddingModel", "ListMemoryTypes", "ListAccessLog"}
-)
-
 RECORDED = Counter("skein_access_log_events_total", "Access events that were written.", ["service"])
 DROPPED = Counter(
     "skein_access_log_lost_events_total",
@@ -95,9 +91,25 @@ class AccessLog:
                 await self.flush()
         self._count_dropped(len(self._pending_events))
 
-    def wrap(self, servicer: object) -> LoggedServicer:
-        """Return a servicer with the same methods, whose calls are recorded."""
-        return LoggedServicer(servicer, self)
+    def wrap(self, handler: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any], Awaitable[Any]]:
+        """Return a method's handler, whose calls are recorded."""
+        return functools.partial(self.call_and_record, handler)
+
+    def wrap_stream(self, messages: Messages) -> Messages:
+        """Return the messages of a streaming method; the begin of each stream is recorded, with its first message."""
+
+        async def recorded(request: Any, call: Call) -> AsyncGenerator[Any, None]:
+            async with aclosing(messages(request, call)) as stream:
+
+                async def begin(_request: Message, _call: Call) -> Message:
+                    # Every stream of Skein sends its position at once.
+                    return cast("Message", await anext(stream))
+
+                yield await self.call_and_record(begin, request, call)
+                async for message in stream:
+                    yield message
+
+        return recorded
 
     async def call_and_record(
         self, method: Callable[[Any, Any], Awaitable[Message]], request: Message, context: Call
@@ -291,42 +303,6 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, aio.AioRpcError):
         return error.code().name
     return "CANCELLED" if isinstance(error, asyncio.CancelledError) else "INTERNAL"
-
-
-class LoggedServicer:
-    """A servicer whose calls are recorded; of a stream, its begin."""
-
-    def __init__(self, servicer: object, access_log: AccessLog) -> None:
-        """Call the methods of `servicer`."""
-        self._servicer = servicer
-        self._access_log = access_log
-
-    def __getattr__(self, name: str) -> Any:
-        """Return the servicer's method, with recording unless it is an unlogged one."""
-        method = getattr(self._servicer, name)
-        if name not in _UNLOGGED_METHODS and inspect.isasyncgenfunction(method):
-            return self._stream(method)
-        if name in _UNLOGGED_METHODS or not inspect.iscoroutinefunction(method):
-            return method
-
-        async def call_recorded(request: Message, context: Call) -> Message:
-            return await self._access_log.call_and_record(method, request, context)
-
-        return call_recorded
-
-    def _stream(self, method: Callable[[Any, Any], AsyncGenerator[Message, None]]) -> Callable[..., Any]:
-        async def call_recorded(request: Message, context: Call) -> AsyncGenerator[Message, None]:
-            async with aclosing(method(request, context)) as messages:
-
-                async def begin(_request: Message, _context: Call) -> Message:
-                    # Every stream of Skein sends its position at once.
-                    return await anext(messages)
-
-                yield await self._access_log.call_and_record(begin, request, context)
-                async for message in messages:
-                    yield message
-
-        return call_recorded
 
 
 class AccessLogKeys:

@@ -1,42 +1,36 @@
 """The gate before a service that writes texts: what a source writes whose memories wait for approval.
 
-A method that needs memory.write, session.write or subject.write is refused for such a source, unless it is held (it
-waits) or in FREE_METHODS. So a method that is added later is refused until it is placed in one of the two.
+A method that needs memory.write, session.write or subject.write is refused for such a source unless it declares that it
+waits or passes. So a method that is added later is refused until it declares one of the two.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from skein.options.v1 import options_pb2 as pb
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import ApprovalRequired
-from skein_kit.identity.permissions import ACCESS_RULES
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
-    from google.protobuf.message import Message
+    from collections.abc import Awaitable, Callable
 
     from skein_kit.calls.call import Call
     from skein_kit.database.transactions import Database
     from skein_kit.policies.store import Policy, PolicyCache
 
-    Handler = Callable[[Any, Any], Awaitable[Message]]
+    Handler = Callable[[Any, Any], Awaitable[Any]]
 
 APPROVE: Final = "memory.approve"
 _GATED_PERMISSIONS: Final = frozenset({"memory.write", "session.write", "subject.write", APPROVE})
-# They have a permission of their own, and would raise the scores of what the source itself wrote.
-_OTHER_GATED_METHODS: Final = frozenset({"SetSourceTrust", "DeleteSourceTrust"})
-# They remove or move what is stored, copy what was approved, or store what no search, context and list of others shows.
-FREE_METHODS: Final = frozenset(
-    {
-        "DeleteMemory", "DeleteMemories", "PurgeMemories", "DeleteBlock", "PurgeBlock", "DetachBlock",
-        "CreateSnapshot", "DeleteSnapshot", "DeleteSubject", "PurgeSubject", "ExportSubject",
-        "HideSession", "UnhideSession", "DeleteSession", "PurgeSession", "ArchiveSession", "UnarchiveSession",
-        "DeleteMessage", "PurgeMessages", "PutAgentState", "DeleteAgentState", "PutSessionItem", "DeleteSessionItem",
-    }
-)  # fmt: skip
+
+
+def is_gated(rule: pb.MethodRule) -> bool:
+    """Return whether a method is refused, or waits, for a source whose memories wait for approval."""
+    if rule.approval == pb.APPROVAL_RULE_UNSPECIFIED:
+        return rule.permission in _GATED_PERMISSIONS
+    return rule.approval != pb.APPROVAL_RULE_PASSES
 
 
 def must_wait(policy: Policy, call: Call) -> bool:
@@ -59,12 +53,17 @@ class ApprovalGate:
         self._database = database
         self._policies = policies
 
-    def wrap(self, servicer: object, service: str, held: Mapping[str, Handler] | None = None) -> GatedServicer:
-        """Return a servicer of `service` ("skein.memory.v1.MemoryService") with the same methods behind the gate.
+    def wrap(self, handler: Handler, waiting: Handler | None) -> Handler:
+        """Return a method's handler behind the gate; `waiting` stores what waits, None refuses it."""
 
-        `held` are the methods that wait for approval, each with the handler that stores what waits.
-        """
-        return GatedServicer(servicer, self, service, held or {})
+        async def answer(request: Any, call: Call) -> Any:
+            if not await self.must_wait(call):
+                return await handler(request, call)
+            if waiting is None:
+                raise ApprovalRequired
+            return await waiting(request, call)
+
+        return answer
 
     async def must_wait(self, call: Call) -> bool:
         """Return whether the memories of a call's source wait, by a policy that is at most a second old."""
@@ -75,32 +74,3 @@ class ApprovalGate:
             async with self._database.transaction(tenant_id, options) as tx:
                 policy = await self._policies.get(tx, tenant_id)
         return must_wait(policy, call)
-
-
-class GatedServicer:
-    """A servicer behind the gate."""
-
-    def __init__(self, servicer: object, gate: ApprovalGate, service: str, held: Mapping[str, Handler]) -> None:
-        """Call the methods of `servicer`, or those of `held`."""
-        self._servicer = servicer
-        self._gate = gate
-        self._service = service
-        self._held = held
-
-    def __getattr__(self, name: str) -> Any:
-        """Return the servicer's method, gated if it writes to the memory or decides on what waits."""
-        method = getattr(self._servicer, name)
-        rule = ACCESS_RULES.get(f"/{self._service}/{name}")
-        is_gated = rule is not None and (rule.permission in _GATED_PERMISSIONS or name in _OTHER_GATED_METHODS)
-        if not is_gated or name in FREE_METHODS:
-            return method
-
-        async def call_gated(request: Message, context: Call) -> Message:
-            if not await self._gate.must_wait(context):
-                response: Message = await method(request, context)
-                return response
-            if name not in self._held:
-                raise ApprovalRequired
-            return await self._held[name](request, context)
-
-        return call_gated

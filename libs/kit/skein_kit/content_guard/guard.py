@@ -19,7 +19,7 @@ from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import ContentRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
     from uuid import UUID
 
     from google.protobuf.message import Message
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Database
     from skein_kit.policies.store import Policy, PolicyCache
 
+    Handler = Callable[[Any, Any], Awaitable[Any]]
     # Takes the kind and the text of a secret, and returns what is stored in its place.
     Seal = Callable[[str, str], str]
 
@@ -67,17 +68,6 @@ class GuardRules:
         return [finding for finding in found if finding.kind not in self.ignored_kinds]
 
 
-# Methods that store texts of the caller. The memory service screens CreateMemory, BatchCreateMemories and UpdateMemory
-# itself, because it can seal secrets.
-SCREENED_METHODS: Final = frozenset(
-    {
-        "CompleteTask", "CreateBlock", "CreateBlockFromTemplate", "UpdateBlock", "AppendToBlock", "ReplaceInBlock",
-        "InsertIntoBlock", "CreateSession", "UpdateSession", "EndSession", "AppendMessages", "UpdateMessage",
-        "PutAgentState", "PutSessionItem",
-    }
-)  # fmt: skip
-
-
 class ContentGuard:
     """Screens the requests of one service."""
 
@@ -87,9 +77,14 @@ class ContentGuard:
         self._policies = policies
         self._endpoint = endpoint
 
-    def wrap(self, servicer: object) -> GuardedServicer:
-        """Return a servicer with the same methods; requests of SCREENED_METHODS are screened first."""
-        return GuardedServicer(servicer, self)
+    def wrap(self, handler: Handler) -> Handler:
+        """Return a method's handler behind the guard, which redacts where the policy seals."""
+
+        async def answer(request: Message, call: Call) -> Any:
+            await self.apply(await self.rules(caller_of(call).require_tenant()), request)
+            return await handler(request, call)
+
+        return answer
 
     async def apply(
         self,
@@ -129,29 +124,6 @@ class ContentGuard:
             async with self._database.transaction(tenant_id, options) as tx:
                 policy = await self._policies.get(tx, tenant_id)
         return GuardRules.of(policy)
-
-
-class GuardedServicer:
-    """A servicer whose requests are screened before they are handled. Sealing is redaction."""
-
-    def __init__(self, servicer: object, guard: ContentGuard) -> None:
-        """Call the methods of `servicer`."""
-        self._servicer = servicer
-        self._guard = guard
-
-    def __getattr__(self, name: str) -> Any:
-        """Return the servicer's method, with screening if it stores texts."""
-        method = getattr(self._servicer, name)
-        if name not in SCREENED_METHODS:
-            return method
-
-        async def call_screened(request: Message, context: Call) -> Message:
-            rules = await self._guard.rules(caller_of(context).require_tenant())
-            await self._guard.apply(rules, request)
-            response: Message = await method(request, context)
-            return response
-
-        return call_screened
 
 
 class _Screening:

@@ -1,7 +1,7 @@
-"""The texts of a request that the content guard reads and may change: contents, titles, values and their JSON.
+"""The texts of a request that the content guard reads and may change: those that the proto calls content, and JSON.
 
-Ids, keys, tags and names of people, sessions and sources are not read: they are names, not content. Nor is the secret
-of a memory of the vault.
+Names are not read: ids, keys, tags, people, sessions and sources. Nor are settings, and the secret of a memory of the
+vault.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.struct_pb2 import ListValue, Struct, Value
+
+from skein.options.v1.options_pb2 import TEXT_KIND_CONTENT
+from skein_kit.rpc.declarations import text_kind
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
-_TEXT_FIELDS: Final = frozenset({"content", "title", "value", "text", "new_text", "description", "result", "summary"})
 _JSON_SUFFIX: Final = "_json"
 # A string of a JSON text with its quotes, and the colon behind the name of a member.
 _JSON_STRING: Final = re.compile(r'(?P<text>"(?:[^"\\]|\\.)*")(?P<colon>\s*:\s*)?', re.DOTALL)
@@ -33,10 +36,10 @@ def replace_texts(message: Message, replace: ReplaceText, path: str = "") -> Non
     for field, value in message.ListFields():
         field_path = f"{path}.{field.name}" if path else field.name
         if field.message_type is None:
-            if not field.is_repeated and isinstance(value, str):
-                _replace_field(message, field.name, value, field_path, replace)
+            if field.type == FieldDescriptor.TYPE_STRING and text_kind(field) == TEXT_KIND_CONTENT:
+                _replace_field(message, field, value, field_path, replace)
         elif field.message_type.GetOptions().map_entry:
-            # The variables of a template; no other request has a map of texts.
+            # The variables of a template.
             for key, text in list(value.items()):
                 if isinstance(text, str):
                     value[key] = replace(text, path=f"{field_path}.{key}", name=key)
@@ -61,15 +64,17 @@ def texts_of(message: Message) -> list[str]:
     return [text for text in texts if text.strip()]
 
 
-def _replace_field(message: Message, name: str, text: str, path: str, replace: ReplaceText) -> None:
-    if name.endswith(_JSON_SUFFIX):
-        changed = _replace_in_json(text, replace, path)
-    elif name in _TEXT_FIELDS:
-        changed = replace(text, path=path, name="")
-    else:
+def _replace_field(message: Message, field: FieldDescriptor, value: Any, path: str, replace: ReplaceText) -> None:
+    if field.is_repeated:
+        for index, text in enumerate(value):
+            value[index] = replace(text, path=f"{path}[{index}]", name="")
         return
-    if changed != text:
-        setattr(message, name, changed)
+    if field.name.endswith(_JSON_SUFFIX):
+        changed = _replace_in_json(value, replace, path)
+    else:
+        changed = replace(value, path=path, name="")
+    if changed != value:
+        setattr(message, field.name, changed)
 
 
 def _replace_in_json(json_text: str, replace: ReplaceText, path: str) -> str:

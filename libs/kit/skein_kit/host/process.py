@@ -331,6 +331,7 @@ async def _serve(
         continues_trace=servicers.continues_trace,
         page_token_key=lambda: host.page_token_key,
         streams=streams,
+        steps=servicers.steps,
     )
     handlers = {method.path: (method, chain.wrap(method)) for method in servicers.methods}
     servicers.handlers.update(handlers)

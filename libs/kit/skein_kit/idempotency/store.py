@@ -75,6 +75,15 @@ class Serializable(Protocol):
 Response = TypeVar("Response", bound=Serializable)
 
 
+class AnsweredBefore(Exception):
+    """A request was answered before: the chain sends the response, which a purge may have emptied."""
+
+    def __init__(self, response: bytes) -> None:
+        """Send the bytes of `response`."""
+        super().__init__()
+        self.response = response
+
+
 class _RollBackClaim(Exception):
     """Ends a transaction that claimed a request only to look at it."""
 
@@ -118,10 +127,21 @@ class IdempotencyStore:
         )
 
     @asynccontextmanager
-    async def begin(
+    async def begin(self, caller: Caller, request: Message) -> AsyncIterator[IdempotentWrite]:
+        """Begin a write to the caller's tenant; it commits when the block ends without an error.
+
+        Raises RequestIdReused. Raises AnsweredBefore for a repeat, which the chain answers as the first request.
+        """
+        async with self.begin_with_key(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                raise AnsweredBefore(write.saved_response)
+            yield write
+
+    @asynccontextmanager
+    async def begin_with_key(
         self, tenant_id: UUID, key: IdempotencyKey, options: TxOptions = tx_options.DEFAULT
     ) -> AsyncIterator[IdempotentWrite]:
-        """Begin a write to one tenant; it commits when the block ends without an error. Raises RequestIdReused."""
+        """Begin a write as `begin`; the block itself looks at `saved_response`. Raises RequestIdReused."""
         async with self._database.transaction(tenant_id, options) as tx:
             yield await self.claim(tx, tenant_id, key)
 

@@ -10,8 +10,13 @@
     body                 reads the request's message within a memory budget; over a socket only
     limit_concurrency    runs the call, or queues it until the service has capacity for it
     parse_and_validate   parses and validates the request, and translates errors of other services
+    access log           records the call, where the method declares it
+    repeats              answers a repeated request as the first one
+    guard                screens the texts of the request, where the method declares it
+    approval             refuses a write of a source whose memories wait, or stores it apart, as the method declares
 
-Each is a function from (method, handler) to handler, applied once when the service starts.
+Each is a function from (method, handler) to handler, applied once when the service starts. What a method does not
+declare in its proto keeps the service from starting (skein_kit.rpc.declarations).
 
 A streaming method has the same interceptors: its handler writes the messages and returns at the end of the stream. Two
 of them differ (skein_kit.rpc.streaming): `limit_duration` replaces deadline. `limit_and_recheck` replaces
@@ -21,10 +26,11 @@ limit_concurrency: it counts the tenant's streams and rechecks their callers.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import grpc
 import protovalidate
@@ -47,11 +53,15 @@ from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.permissions import ACCESS_RULES, AccessRule
 from skein_kit.ids import now
 from skein_kit.json_values import fields
+from skein_kit.rpc.declared_steps import DeclaredSteps
 from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES, CompleteBody, body
-from skein_kit.rpc.streaming import StreamLimiter
+from skein_kit.rpc.streaming import StreamLimiter, stream_handler
 from skein_kit.rpc.well_known_types import normalize_mask
 from skein_kit.telemetry.metrics import IN_FLIGHT, LATENCY, REQUESTS, TRACING, context_from, exemplar, links_to
 from skein_kit.violations import violation_description
+
+if TYPE_CHECKING:
+    from skein_kit.rpc.streaming import Messages
 
 # A thread completes the free JSON of larger requests.
 _LARGE_BYTES = 64 * 1024
@@ -73,13 +83,15 @@ class Method:
 
     # "/skein.memory.v1.MemoryService/CreateMemory"
     path: str
-    handler: Handler
+    # The first answers with one message, the second with a stream.
+    handler: Handler | Messages
     # None: the request stays bytes.
     deserializer: Callable[[bytes], Any] | None
     # None: the response is bytes already.
     serializer: Callable[[Any], bytes] | None
-    # The handler writes messages and returns None.
     is_streaming: bool = False
+    # False: another service does what the method declares.
+    is_served_here: bool = True
 
     @property
     def service(self) -> str:
@@ -111,14 +123,12 @@ class InterceptorChain:
     continues_trace: bool = True
     # Returns the key that signs page tokens.
     page_token_key: Callable[[], bytes] = bytes
+    steps: DeclaredSteps = dataclasses.field(default_factory=DeclaredSteps)
 
     def wrap(self, method: Method) -> Handler:
-        """Wrap a method's handler in all interceptors. Raises LookupError for a method without an access rule."""
-        rule = ACCESS_RULES.get(method.path)
-        if rule is None:
-            message = f"{method.path} has no access rule; add one to skein_kit.identity.permissions."
-            raise LookupError(message)
-        handler = parse_and_validate(method, acting_agent(rule, method))
+        """Wrap a method's handler in all interceptors. Raises LookupError for a method that declares too little."""
+        rule = ACCESS_RULES[method.path]
+        handler = parse_and_validate(method, acting_agent(rule, method, self._declared(method)))
         if method.is_streaming:
             handler = self.streams.limit_and_recheck(rule, handler)
         elif self.overload is not None:
@@ -133,6 +143,16 @@ class InterceptorChain:
         handler = trace(method, handler, continues=self.continues_trace)
         handler = metrics(method, handler)
         return mask_errors(method, handler, self.page_token_key)
+
+    def _declared(self, method: Method) -> Handler:
+        """Return a method's own work within the steps that it declares."""
+        if method.is_streaming:
+            messages = cast("Messages", method.handler)
+            if method.is_served_here:
+                messages = self.steps.wrap_stream(method.path, messages)
+            return stream_handler(method.path, messages)
+        handler = cast("Handler", method.handler)
+        return self.steps.wrap(method.path, handler) if method.is_served_here else handler
 
 
 def mask_errors(method: Method, handler: Handler, page_token_key: Callable[[], bytes]) -> Handler:
@@ -286,9 +306,8 @@ def admission(admit: Admit | None, handler: Handler) -> Handler:
     return answer
 
 
-def acting_agent(rule: AccessRule, method: Method) -> Handler:
+def acting_agent(rule: AccessRule, method: Method, handler: Handler) -> Handler:
     """Refuse a parsed request that acts as another agent than that of its credential."""
-    handler = method.handler
     if not rule.agent_field or method.deserializer is None:
         return handler
 

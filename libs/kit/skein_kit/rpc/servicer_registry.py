@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from skein_kit.rpc.declared_steps import DeclaredSteps
 from skein_kit.rpc.interceptors import Method
-from skein_kit.rpc.streaming import stream_handler
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -42,6 +42,8 @@ class ServicerRegistry:
         # TLS of the gRPC port; None: plain text.
         self.credentials = credentials
         self.continues_trace = continues_trace
+        # What methods declare: access log, approval, content guard.
+        self.steps = DeclaredSteps()
         self.methods: list[Method] = []
         self.service_names: set[str] = set()
         self.ready_checks: list[Callable[[], Awaitable[bool]]] = []
@@ -54,13 +56,23 @@ class ServicerRegistry:
 
     def add_raw(self, path: str, handler: Handler) -> None:
         """Add a method whose request and response are bytes."""
-        self.methods.append(Method(path=path, handler=handler, deserializer=None, serializer=None))
+        self.methods.append(
+            Method(path=path, handler=handler, deserializer=None, serializer=None, is_served_here=False)
+        )
         self.service_names.add(path.split("/")[1])
 
     def add_raw_stream(self, path: str, messages: Messages) -> None:
         """Add a streaming method whose request and messages are bytes."""
-        handler = stream_handler(path, messages)
-        self.methods.append(Method(path=path, handler=handler, deserializer=None, serializer=None, is_streaming=True))
+        self.methods.append(
+            Method(
+                path=path,
+                handler=messages,
+                deserializer=None,
+                serializer=None,
+                is_streaming=True,
+                is_served_here=False,
+            )
+        )
         self.service_names.add(path.split("/")[1])
 
     def add_generic_rpc_handlers(self, _handlers: object) -> None:
@@ -75,15 +87,10 @@ class ServicerRegistry:
             if handler.request_streaming:
                 message = f"{service}/{name} takes a stream of requests, which the interceptors do not support"
                 raise TypeError(message)
-            path = f"/{service}/{name}"
-            if handler.response_streaming:
-                method_handler = stream_handler(path, cast("Messages", handler.unary_stream))
-            else:
-                method_handler = cast("Handler", handler.unary_unary)
             self.methods.append(
                 Method(
-                    path=path,
-                    handler=method_handler,
+                    path=f"/{service}/{name}",
+                    handler=cast("Any", handler.unary_stream if handler.response_streaming else handler.unary_unary),
                     deserializer=handler.request_deserializer,
                     serializer=handler.response_serializer,
                     is_streaming=handler.response_streaming,

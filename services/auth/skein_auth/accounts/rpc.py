@@ -135,7 +135,7 @@ class AccountHandlers:
     ) -> accounts_pb2.CreateAccountResponse:
         idempotency_key = IdempotencyKey.of(caller_of(context), request)
         draft = convert.draft(request, at=now())
-        async with self._idempotency.begin(NO_TENANT, idempotency_key) as write:
+        async with self._idempotency.begin_with_key(NO_TENANT, idempotency_key) as write:
             if write.saved_response is not None:
                 return accounts_pb2.CreateAccountResponse.FromString(write.saved_response)
             account = await self._store.create_account(write.tx, draft)
@@ -184,7 +184,7 @@ class AccountHandlers:
         idempotency_key = IdempotencyKey.of(caller_of(context), request)
         account_id, purpose = UUID(request.account_id), _PURPOSES[request.purpose]
         lifetime = self._token_lifetimes[purpose]
-        async with self._idempotency.begin(NO_TENANT, idempotency_key) as write:
+        async with self._idempotency.begin_with_key(NO_TENANT, idempotency_key) as write:
             if write.saved_response is not None:
                 return accounts_pb2.CreateOneTimeTokenResponse.FromString(write.saved_response)
             token, expire_time = await self._token_store.create_for_operator(write.tx, account_id, purpose, lifetime)

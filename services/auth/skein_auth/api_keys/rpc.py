@@ -12,7 +12,6 @@ from skein_auth.api_keys.model import OVERLAP, ApiKeyDraft, Rotation, is_skein_c
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid
-from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.rpc import pagination
 from skein_kit.rpc.well_known_types import read_time, to_message
 from skein_kit.telemetry import logs
@@ -58,9 +57,7 @@ class ApiKeyHandlers:
         )
         # Before the transaction: it may need a connection of its own.
         check_key = await self._check_keys.get_newest()
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return auth_pb2.CreateApiKeyResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             api_key, token = await self._store.create_api_key(write.tx, caller.require_tenant(), draft, check_key)
             response = await write.save(auth_pb2.CreateApiKeyResponse(api_key=_api_key(api_key)))
         log.info("api_key_created", api_key_id=response.api_key.api_key_id, principal=caller.principal)
@@ -82,9 +79,7 @@ class ApiKeyHandlers:
         self, request: auth_pb2.RevokeApiKeyRequest, context: Context
     ) -> auth_pb2.RevokeApiKeyResponse:
         caller, api_key_id = caller_of(context), UUID(request.api_key_id)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return auth_pb2.RevokeApiKeyResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             api_key = await self._store.revoke_api_key(write.tx, caller.require_tenant(), api_key_id)
             response = await write.save(auth_pb2.RevokeApiKeyResponse(api_key=_api_key(api_key)))
         log.info("api_key_revoked", api_key_id=response.api_key.api_key_id, principal=caller.principal)
@@ -96,9 +91,7 @@ class ApiKeyHandlers:
         caller = caller_of(context)
         permissions.require_person(caller)
         api_key_id = UUID(request.api_key_id)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return auth_pb2.AdoptApiKeyResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             api_key = await self._store.adopt_api_key(write.tx, caller.require_tenant(), api_key_id, caller)
             response = await write.save(auth_pb2.AdoptApiKeyResponse(api_key=_api_key(api_key)))
         log.info("api_key_adopted", api_key_id=response.api_key.api_key_id, principal=caller.principal)
@@ -115,9 +108,7 @@ class ApiKeyHandlers:
         )
         # Before the transaction: it may need a connection of its own.
         check_key = await self._check_keys.get_newest()
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return auth_pb2.RotateApiKeyResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             successor, replaced_key, token = await self._store.rotate_api_key(
                 write.tx, caller.require_tenant(), rotation, check_key
             )
@@ -136,9 +127,8 @@ class ApiKeyHandlers:
         if is_skein_credential(request.token):
             raise FieldInvalid(violations=[("token", "looks like a credential of Skein's own")])
         secret_hash = hashlib.sha256(request.token.encode()).digest() if request.token else None
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is None:
-                await self._legacy_tokens.set_legacy_token(write.tx, caller.require_tenant(), secret_hash)
+        async with self._idempotency.begin(caller, request) as write:
+            await self._legacy_tokens.set_legacy_token(write.tx, caller.require_tenant(), secret_hash)
         return accounts_pb2.SetLegacyTokenResponse()
 
 

@@ -62,7 +62,7 @@ class FederationHandlers:
         await self._auth_sessions.require_recent_login(caller)
         async with (
             self._login.verified_identity(caller, _proof(request)) as identity,
-            self._idempotency.begin(NO_TENANT, idempotency_key) as write,
+            self._idempotency.begin_with_key(NO_TENANT, idempotency_key) as write,
         ):
             if write.saved_response is not None:
                 return pb.LinkIdentityResponse.FromString(write.saved_response)
@@ -71,7 +71,7 @@ class FederationHandlers:
 
     async def UnlinkIdentity(self, request: pb.UnlinkIdentityRequest, context: Context) -> pb.UnlinkIdentityResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(NO_TENANT, IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin_with_key(NO_TENANT, IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
                 await self._store.unlink(write.tx, caller.require_account(), UUID(request.identity_id))
         return pb.UnlinkIdentityResponse()

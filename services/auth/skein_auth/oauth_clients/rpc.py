@@ -39,7 +39,7 @@ class OAuthClientHandlers:
             create_time=read_time(request.client, "create_time"),
             secret_expire_time=read_time(request.client, "secret_expire_time"),
         )
-        async with self._idempotency.begin(NO_TENANT, IdempotencyKey.of(caller(context), request)) as write:
+        async with self._idempotency.begin_with_key(NO_TENANT, IdempotencyKey.of(caller(context), request)) as write:
             if write.saved_response is not None:
                 return pb.ImportClientResponse.FromString(write.saved_response)
             client, is_new = await self._store.import_client(write.tx, imported_client)

@@ -32,7 +32,7 @@ class RevocationHandlers:
             begin = self._idempotency.begin_as_account(UUID(request.account_id), idempotency_key)
         else:
             tenant_id = UUID(request.tenant_id) if kind == "tenant_id" else NO_TENANT
-            begin = self._idempotency.begin(tenant_id, idempotency_key)
+            begin = self._idempotency.begin_with_key(tenant_id, idempotency_key)
         async with begin as write:
             if write.saved_response is not None:
                 return pb.RevokeCredentialsResponse.FromString(write.saved_response)

@@ -11,7 +11,6 @@ from skein_auth.service_accounts.model import UPDATABLE, ServiceAccountChange, S
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid
-from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import parse_id
 from skein_kit.rpc import pagination, well_known_types
 from skein_kit.rpc.well_known_types import to_message
@@ -37,9 +36,7 @@ class ServiceAccountHandlers:
     ) -> pb.CreateServiceAccountResponse:
         caller = caller_of(context)
         draft = _draft(request.service_account, caller)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.CreateServiceAccountResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             account = await self._store.create_service_account(write.tx, caller.require_tenant(), draft)
             return await write.save(pb.CreateServiceAccountResponse(service_account=_service_account(account)))
 
@@ -68,9 +65,7 @@ class ServiceAccountHandlers:
     ) -> pb.UpdateServiceAccountResponse:
         caller = caller_of(context)
         change = _change(request.service_account, request.update_mask, caller)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.UpdateServiceAccountResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             account = await self._store.update_service_account(write.tx, caller.require_tenant(), change)
             return await write.save(pb.UpdateServiceAccountResponse(service_account=_service_account(account)))
 
@@ -80,9 +75,7 @@ class ServiceAccountHandlers:
         caller = caller_of(context)
         permissions.require_person(caller)
         account_id = UUID(request.service_account_id)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.AdoptServiceAccountResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             account = await self._store.adopt_service_account(write.tx, caller.require_tenant(), account_id, caller)
             return await write.save(pb.AdoptServiceAccountResponse(service_account=_service_account(account)))
 
@@ -90,9 +83,8 @@ class ServiceAccountHandlers:
         self, request: pb.DeleteServiceAccountRequest, context: Context
     ) -> pb.DeleteServiceAccountResponse:
         caller, account_id = caller_of(context), UUID(request.service_account_id)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is None:
-                await self._store.delete_service_account(write.tx, caller.require_tenant(), account_id)
+        async with self._idempotency.begin(caller, request) as write:
+            await self._store.delete_service_account(write.tx, caller.require_tenant(), account_id)
         return pb.DeleteServiceAccountResponse()
 
 

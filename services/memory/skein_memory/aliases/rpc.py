@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from skein.memory.v1 import curation_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc.pagination import read_id, resolve_page_size
@@ -34,9 +33,7 @@ class AliasHandlers:
         caller, at = caller_of(context), now()
         draft = _draft(request, ImportTimes.read(request, caller, at, keep_times=request.keep_times))
 
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.ResolveEntityResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             alias, moved_count = await self._store.resolve_entity(
                 write.tx, caller.require_tenant(), draft, at=at, by=caller.principal
             )
@@ -71,12 +68,11 @@ class AliasHandlers:
 
     async def DeleteAlias(self, request: pb.DeleteAliasRequest, context: Context) -> pb.DeleteAliasResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is None:
-                await self._store.delete_alias(
-                    write.tx, caller.require_tenant(), request.alias_memory_id, at=now(), by=caller.principal
-                )
-                await write.save(pb.DeleteAliasResponse())
+        async with self._idempotency.begin(caller, request) as write:
+            await self._store.delete_alias(
+                write.tx, caller.require_tenant(), request.alias_memory_id, at=now(), by=caller.principal
+            )
+            await write.save(pb.DeleteAliasResponse())
         return pb.DeleteAliasResponse()
 
 

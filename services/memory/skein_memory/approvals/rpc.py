@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
+
+from google.protobuf.message import Message
 
 from skein.memory.v1 import approvals_pb2 as pb
 from skein.memory.v1 import memory_pb2
@@ -15,7 +17,6 @@ from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import new_id, now
 from skein_kit.rpc.pagination import read_id, require_fit, resolve_page_size
 from skein_kit.rpc.well_known_types import merge_masked, updated_fields
-from skein_kit.search_text import vector_columns
 from skein_memory.approvals import convert
 from skein_memory.approvals.model import PendingMemory
 from skein_memory.lineage import convert as lineage_convert
@@ -24,10 +25,10 @@ from skein_memory.memories import memory_type
 from skein_memory.memories.model import Memory, create_memories, documents_of
 from skein_memory.memories.sealed_secrets import SealedSecrets
 from skein_memory.paging import cut_page
-from skein_memory.validation import prefix_field_paths
+from skein_memory.validation import MEMORIES, MEMORY, ItemPaths, prefix_field_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
     from skein_kit.approval.gate import Handler
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from skein_memory.lineage.model import Source
     from skein_memory.memories.store import MemoryStore
 
+Response = TypeVar("Response", bound=Message)
 # A secret never waits: it would lie in the open beside the vault.
 _EDITABLE = memories_convert.UPDATABLE - {"secret_value"}
 
@@ -64,60 +66,53 @@ class PendingWriteHandlers:
         self._guard = guard
         self._max_content = max_content
 
-    def by_method(self) -> Mapping[str, Handler]:
-        """Return the methods that hold a write, by name."""
-        return {
-            "CreateMemory": self.CreateMemory,
-            "BatchCreateMemories": self.BatchCreateMemories,
-            "UpdateMemory": self.UpdateMemory,
-        }
+    def by_path(self) -> Mapping[str, Handler]:
+        """Return the methods that hold a write, by the path of the one whose write it is."""
+        methods = (self.CreateMemory, self.BatchCreateMemories, self.UpdateMemory)
+        return {f"/skein.memory.v1.MemoryService/{method.__name__}": method for method in methods}
 
     async def CreateMemory(
         self, request: memory_pb2.CreateMemoryRequest, context: Context
     ) -> memory_pb2.CreateMemoryResponse:
-        caller, at = caller_of(context), now()
-        tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
-        _check_can_wait([request.memory], keep_times=request.keep_times)
-        # Sealing is redaction here: a secret in the vault would be a memory that did not wait.
-        await self._guard.apply(await self._guard.rules(tenant_id), request.memory, path="memory")
-        with prefix_field_paths("memory"):
-            draft = memories_convert.draft(
-                request.memory, at=at, max_content=self._max_content, agent_id=caller.agent_id
-            )
-            draft.check_has_readers(at)
-            if request.memory.embedding:
-                vector_columns.normalize(request.memory.embedding)
-        memories = create_memories([draft], at=at, by=caller.principal)
-        await self._memories.prepare_months([draft.create_time])
-        async with self._idempotency.begin(tenant_id, idempotency_key) as write:
-            if write.saved_response is not None:
-                return memory_pb2.CreateMemoryResponse.FromString(write.saved_response)
-            (message,) = await self._add(write.tx, context, memories, [request.memory], at=at)
-            return await write.save(memory_pb2.CreateMemoryResponse(memory=message))
+        def respond(messages: Sequence[memory_pb2.Memory]) -> memory_pb2.CreateMemoryResponse:
+            return memory_pb2.CreateMemoryResponse(memory=messages[0])
+
+        return await self._create(request, [request.memory], MEMORY, context, respond)
 
     async def BatchCreateMemories(
         self, request: memory_pb2.BatchCreateMemoriesRequest, context: Context
     ) -> memory_pb2.BatchCreateMemoriesResponse:
+        def respond(messages: Sequence[memory_pb2.Memory]) -> memory_pb2.BatchCreateMemoriesResponse:
+            response = memory_pb2.BatchCreateMemoriesResponse(memories=messages)
+            require_fit(response)
+            return response
+
+        return await self._create(request, request.memories, MEMORIES, context, respond)
+
+    async def _create(
+        self,
+        request: memory_pb2.CreateMemoryRequest | memory_pb2.BatchCreateMemoriesRequest,
+        messages: Sequence[memory_pb2.Memory],
+        paths: ItemPaths,
+        context: Context,
+        respond: Callable[[Sequence[memory_pb2.Memory]], Response],
+    ) -> Response:
+        """Store new memories that wait."""
         caller, at = caller_of(context), now()
-        tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
-        _check_can_wait(request.memories, keep_times=request.keep_times)
-        rules = await self._guard.rules(tenant_id)
-        for index, message in enumerate(request.memories):
-            await self._guard.apply(rules, message, path=f"memories[{index}]")
+        _check_can_wait(messages, keep_times=request.keep_times)
+        rules = await self._guard.rules(caller.require_tenant())
+        for index, message in enumerate(messages):
+            # Sealing is redaction here: a secret in the vault would be a memory that did not wait.
+            await self._guard.apply(rules, message, path=paths.path(index))
         drafts = memories_convert.drafts(
-            request.memories, at=at, max_content=self._max_content, agent_id=caller.agent_id
+            messages, paths, at=at, max_content=self._max_content, agent_id=caller.agent_id
         )
         memories = create_memories(drafts, at=at, by=caller.principal)
         # Raises FieldInvalid for a vector of length zero.
-        memories_convert.caller_vectors(memories, request.memories)
+        memories_convert.caller_vectors(memories, messages, paths)
         await self._memories.prepare_months([draft.create_time for draft in drafts])
-        async with self._idempotency.begin(tenant_id, idempotency_key) as write:
-            if write.saved_response is not None:
-                return memory_pb2.BatchCreateMemoriesResponse.FromString(write.saved_response)
-            messages = await self._add(write.tx, context, memories, request.memories, at=at)
-            response = memory_pb2.BatchCreateMemoriesResponse(memories=messages)
-            require_fit(response)
-            return await write.save(response)
+        async with self._idempotency.begin(caller, request) as write:
+            return await write.save(respond(await self._add(write.tx, context, memories, messages, at=at)))
 
     async def UpdateMemory(
         self, request: memory_pb2.UpdateMemoryRequest, context: Context
@@ -130,7 +125,7 @@ class PendingWriteHandlers:
         changes = memory_pb2.Memory()
         merge_masked(request.update_mask, request.memory, changes)
         await self._guard.apply(await self._guard.rules(tenant_id), changes, path="memory")
-        async with self._idempotency.begin(tenant_id, idempotency_key) as write:
+        async with self._idempotency.begin_with_key(tenant_id, idempotency_key) as write:
             if write.saved_response is not None:
                 return memory_pb2.UpdateMemoryResponse.FromString(write.saved_response)
             before = await self._memories.lock_memory(write.tx, tenant_id, request.memory.memory_id)
@@ -242,7 +237,7 @@ class ApprovalHandlers:
         tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         rules = await self._guard.rules(tenant_id)
         await self._memories.prepare_months([at])
-        async with self._idempotency.begin(tenant_id, idempotency_key) as write:
+        async with self._idempotency.begin_with_key(tenant_id, idempotency_key) as write:
             if write.saved_response is not None:
                 return pb.ApproveMemoryResponse.FromString(write.saved_response)
             pending = await self._store.take(
@@ -267,13 +262,10 @@ class ApprovalHandlers:
     async def RefuseMemory(self, request: pb.RefuseMemoryRequest, context: Context) -> pb.RefuseMemoryResponse:
         caller, at = caller_of(context), now()
         tenant_id = caller.require_tenant()
-        async with self._idempotency.begin(tenant_id, IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is None:
-                pending_id = UUID(request.pending_id)
-                await self._store.take(
-                    write.tx, tenant_id, pending_id, event="memory_refused", at=at, by=caller.principal
-                )
-                await write.save(pb.RefuseMemoryResponse())
+        async with self._idempotency.begin(caller, request) as write:
+            pending_id = UUID(request.pending_id)
+            await self._store.take(write.tx, tenant_id, pending_id, event="memory_refused", at=at, by=caller.principal)
+            await write.save(pb.RefuseMemoryResponse())
         return pb.RefuseMemoryResponse()
 
     async def _create(

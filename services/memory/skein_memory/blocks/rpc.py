@@ -11,7 +11,6 @@ from skein.memory.v1 import blocks_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid, PageTokenInvalid, UpdateMaskInvalid
-from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc.pagination import read_token, resolve_page_size, write_token
@@ -59,9 +58,7 @@ class BlockHandlers:
             )
             times = ImportTimes.read(request.block, caller, at, keep_times=request.keep_times)
             block = replace(block, create_time=times.create_time, update_time=times.update_time)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.CreateBlockResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             await self._store.create_block(write.tx, caller.require_tenant(), block, agent_id=request.agent_id)
             return await write.save(pb.CreateBlockResponse(block=convert.block(block)))
 
@@ -70,9 +67,7 @@ class BlockHandlers:
     ) -> pb.CreateBlockFromTemplateResponse:
         caller, at = caller_of(context), now()
 
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.CreateBlockFromTemplateResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             template = await self._store.read_block(write.tx, caller.require_tenant(), request.template_block_id)
             if template is None or not template.is_active or not template.draft.is_template:
                 raise BlockTemplateNotFound
@@ -174,22 +169,20 @@ class BlockHandlers:
 
     async def AttachBlock(self, request: pb.AttachBlockRequest, context: Context) -> pb.AttachBlockResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is None:
-                await self._store.attach_block(
-                    write.tx, caller.require_tenant(), request.block_id, request.agent_id, at=now(), by=caller.principal
-                )
-                await write.save(pb.AttachBlockResponse())
+        async with self._idempotency.begin(caller, request) as write:
+            await self._store.attach_block(
+                write.tx, caller.require_tenant(), request.block_id, request.agent_id, at=now(), by=caller.principal
+            )
+            await write.save(pb.AttachBlockResponse())
         return pb.AttachBlockResponse()
 
     async def DetachBlock(self, request: pb.DetachBlockRequest, context: Context) -> pb.DetachBlockResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is None:
-                await self._store.detach_block(
-                    write.tx, caller.require_tenant(), request.block_id, request.agent_id, at=now(), by=caller.principal
-                )
-                await write.save(pb.DetachBlockResponse())
+        async with self._idempotency.begin(caller, request) as write:
+            await self._store.detach_block(
+                write.tx, caller.require_tenant(), request.block_id, request.agent_id, at=now(), by=caller.principal
+            )
+            await write.save(pb.DetachBlockResponse())
         return pb.DetachBlockResponse()
 
     async def ListBlockAgents(self, request: pb.ListBlockAgentsRequest, context: Context) -> pb.ListBlockAgentsResponse:
@@ -265,9 +258,7 @@ class BlockHandlers:
     async def RevertBlock(self, request: pb.RevertBlockRequest, context: Context) -> pb.RevertBlockResponse:
         caller, at = caller_of(context), now()
 
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.RevertBlockResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             before = await self._store.lock_block(write.tx, caller.require_tenant(), request.block_id)
             revision = await self._store.read_revision(
                 write.tx, caller.require_tenant(), request.block_id, request.to_revision
@@ -306,9 +297,7 @@ class BlockHandlers:
         at: datetime,
         event: str = "block_updated",
     ) -> Response:
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return kind.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             before = await self._store.lock_block(write.tx, caller.require_tenant(), block_id)
             after = change(before)
             await self._store.update_block(

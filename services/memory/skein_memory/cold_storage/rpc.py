@@ -49,7 +49,9 @@ class ArchiveHandlers:
         batch = await self._store.select_batch(caller.require_tenant(), selection)
         file = await self._store.write_file(caller.require_tenant(), batch, at) if batch.memory_ids else None
         row: asyncpg.Record | None = None
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin_with_key(
+            caller.require_tenant(), IdempotencyKey.of(caller, request)
+        ) as write:
             if write.saved_response is not None:
                 response = pb.ArchiveMemoriesResponse.FromString(write.saved_response)
             else:
@@ -78,9 +80,7 @@ class ArchiveHandlers:
     ) -> pb.UnarchiveMemoriesResponse:
         caller, at = caller_of(context), now()
         archive = await self._store.read_archive(caller.require_tenant(), UUID(request.archive_id))
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.UnarchiveMemoriesResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             if archive is None:
                 raise ArchiveNotFound
             memories = await self._store.unarchive(

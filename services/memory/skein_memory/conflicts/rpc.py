@@ -8,7 +8,6 @@ from skein.memory.v1 import curation_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import PageTokenInvalid
-from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc.pagination import read_id, read_token, resolve_page_size, write_token
@@ -60,9 +59,7 @@ class ConflictHandlers:
         caller, at = caller_of(context), now()
         draft = convert.resolution_draft(request, ImportTimes.read(request, caller, at, keep_times=request.keep_times))
 
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.ResolveConflictResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             resolution = await self._store.resolve_conflict(
                 write.tx, caller.require_tenant(), draft, at=at, by=caller.principal
             )

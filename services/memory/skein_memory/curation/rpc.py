@@ -79,9 +79,7 @@ class CurationHandlers:
             spread=request.spread if has_field("spread") else curation.REINFORCE_SPREAD,
         )
 
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return scores_pb2.ReinforceMemoryResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             memories, truncated = await self._store.reinforce(
                 write.tx, caller.require_tenant(), request.memory_id, reinforcement, at=at, by=caller.principal
             )
@@ -93,9 +91,7 @@ class CurationHandlers:
         self, request: scores_pb2.DecayScoresRequest, context: Context
     ) -> scores_pb2.DecayScoresResponse:
         caller, at = caller_of(context), now()
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return scores_pb2.DecayScoresResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             decayed_count, more = await self._store.decay(
                 write.tx,
                 caller.require_tenant(),
@@ -110,7 +106,7 @@ class CurationHandlers:
     ) -> memory_pb2.MergeMemoriesResponse:
         caller, at = caller_of(context), now()
         tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
-        async with self._idempotency.begin(tenant_id, idempotency_key) as write:
+        async with self._idempotency.begin_with_key(tenant_id, idempotency_key) as write:
             if write.saved_response is not None:
                 return memory_pb2.MergeMemoriesResponse.FromString(write.saved_response)
             result = await self._store.merge(
@@ -146,9 +142,7 @@ class CurationHandlers:
         if after is None:
             raise PageTokenInvalid
 
-        async with self._idempotency.begin(tenant_id, IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return scores_pb2.ConsolidateMemoriesResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             grant = (
                 None
                 if request.dry_run

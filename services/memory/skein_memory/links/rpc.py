@@ -9,7 +9,6 @@ from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid, UpdateMaskInvalid
-from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now, parse_id
 from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc.pagination import read_id, require_fit, resolve_page_size
@@ -40,9 +39,7 @@ class LinkHandlers:
             times = ImportTimes.read(request.link, caller, at, keep_times=request.keep_times)
             draft = convert.draft(request.link, times)
 
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.CreateLinkResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             (link,) = await self._store.create_links(
                 write.tx, caller.require_tenant(), [draft], at=at, by=caller.principal
             )
@@ -58,9 +55,7 @@ class LinkHandlers:
                 times = ImportTimes.read(link, caller, at, keep_times=request.keep_times)
                 drafts.append(convert.draft(link, times))
 
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.BatchCreateLinksResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             links = await self._store.create_links(
                 write.tx, caller.require_tenant(), drafts, at=at, by=caller.principal
             )
@@ -73,9 +68,7 @@ class LinkHandlers:
         with prefix_field_paths("link"):
             draft = convert.draft(request.link)
 
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.UpsertLinkResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             link, is_new = await self._store.upsert_link(
                 write.tx,
                 caller.require_tenant(),
@@ -99,9 +92,7 @@ class LinkHandlers:
             raise UpdateMaskInvalid(violations=[("update_mask", "must name at least one field")])
         updated_fields(request.update_mask, UPDATABLE)
 
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.UpdateLinkResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             before = await self._store.lock_link(write.tx, caller.require_tenant(), link_id, at=at)
             before.check_revision(request.link.revision)
             message = convert.link(before)
@@ -113,12 +104,11 @@ class LinkHandlers:
 
     async def DeleteLink(self, request: pb.DeleteLinkRequest, context: Context) -> pb.DeleteLinkResponse:
         caller, at, link_id = caller_of(context), now(), UUID(request.link_id)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is None:
-                await self._store.delete_link(
-                    write.tx, caller.require_tenant(), link_id, revision=request.revision, at=at, by=caller.principal
-                )
-                await write.save(pb.DeleteLinkResponse())
+        async with self._idempotency.begin(caller, request) as write:
+            await self._store.delete_link(
+                write.tx, caller.require_tenant(), link_id, revision=request.revision, at=at, by=caller.principal
+            )
+            await write.save(pb.DeleteLinkResponse())
         return pb.DeleteLinkResponse()
 
     async def ListLinks(self, request: pb.ListLinksRequest, context: Context) -> pb.ListLinksResponse:

@@ -14,7 +14,6 @@ from skein_kit.rpc.well_known_types import json_text, read_time, to_timestamp, u
 from skein_kit.search_text import vector_columns
 from skein_memory.memories import memory_type, model
 from skein_memory.memories.model import Draft
-from skein_memory.validation import prefix_field_paths
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from skein_kit.identity.identity_token import Caller
     from skein_memory.memories.model import Memory, Scores
     from skein_memory.scoring.model import Component
+    from skein_memory.validation import ItemPaths
 
 # Names as the database has them, by number; an unspecified one has none.
 SCOPES: Mapping[int, str] = {
@@ -99,13 +99,19 @@ def draft(message: pb.Memory, *, at: datetime, max_content: int, agent_id: str =
 
 
 def drafts(
-    messages: Sequence[pb.Memory], *, at: datetime, max_content: int, agent_id: str, is_import: bool = False
+    messages: Sequence[pb.Memory],
+    paths: ItemPaths,
+    *,
+    at: datetime,
+    max_content: int,
+    agent_id: str,
+    is_import: bool = False,
 ) -> list[Draft]:
-    """Read a batch; errors have the position of their memory in the metadata "index"."""
+    """Read the new memories of a request, which lie at `paths`."""
     results = []
     names: set[tuple[str, object]] = set()
     for index, message in enumerate(messages):
-        with prefix_field_paths(f"memories[{index}]", index=index):
+        with paths.prefix(index):
             result = draft(message, at=at, max_content=max_content, agent_id=agent_id)
             if not is_import:
                 result.check_has_readers(at)
@@ -131,15 +137,17 @@ def with_update_times(
     ]
 
 
-def caller_vectors(memories: Sequence[Memory], messages: Sequence[pb.Memory]) -> dict[UUID, NDArray[np.float32]]:
-    """Return the caller vectors (dimensions,) of a batch by memory id, of unit length.
+def caller_vectors(
+    memories: Sequence[Memory], messages: Sequence[pb.Memory], paths: ItemPaths
+) -> dict[UUID, NDArray[np.float32]]:
+    """Return the caller vectors (dimensions,) of a request by memory id, of unit length.
 
     Raises FieldInvalid for a vector of length zero.
     """
     vectors = {}
     for index, (value, message) in enumerate(zip(memories, messages, strict=True)):
         if message.embedding:
-            with prefix_field_paths(f"memories[{index}]", index=index):
+            with paths.prefix(index):
                 vectors[value.memory_id] = vector_columns.normalize(message.embedding)
     return vectors
 

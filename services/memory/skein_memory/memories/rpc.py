@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
+
+from google.protobuf.message import Message
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import PermissionMissing
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.store import AnsweredBefore, IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.json_values import exact
 from skein_kit.json_values.fields import fields
 from skein_kit.rpc.pagination import MAX_UNPAGED, paginate, require_fit
 from skein_kit.rpc.well_known_types import merge_masked
-from skein_kit.search_text import vector_columns
 from skein_memory.errors import MemoryNotFound
 from skein_memory.lineage import convert as lineage_convert
 from skein_memory.memories import convert, memory_type
@@ -26,7 +28,7 @@ from skein_memory.memories.model import create_memories, documents_of
 from skein_memory.memories.sealed_secrets import SealedSecrets
 from skein_memory.memories.similar_writes import SimilarWrites, compare_drafts
 from skein_memory.paging import PageBuilder
-from skein_memory.validation import prefix_field_paths
+from skein_memory.validation import MEMORIES, MEMORY, ItemPaths, prefix_field_paths
 
 if TYPE_CHECKING:
     from skein_kit.content_guard.guard import ContentGuard
@@ -45,8 +47,19 @@ if TYPE_CHECKING:
 _COMPARING = frozenset({pb.ON_SIMILAR_RETURN, pb.ON_SIMILAR_REINFORCE})
 _READ = "memory.read"
 
+Response = TypeVar("Response", bound=Message)
 # Returns suggested links of a new memory: tenant, memory, time.
 SuggestLinks = Callable[[UUID, UUID, datetime], Awaitable[Sequence[pb.LinkSuggestion]]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Created:
+    """What a request for new memories is answered with."""
+
+    # As readers get them; similar stored ones stand in the place of those that were left to them.
+    memories: Sequence[Memory]
+    pending_count: int
+    similar_indexes: Sequence[int] = ()
 
 
 class MemoryHandlers:
@@ -73,65 +86,61 @@ class MemoryHandlers:
         self._max_content = max_content
 
     async def CreateMemory(self, request: pb.CreateMemoryRequest, context: Context) -> pb.CreateMemoryResponse:
-        caller, at = caller_of(context), now()
-        _check_may_compare(caller, request.on_similar)
-        tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
-        sealed = SealedSecrets(at=at, by=caller.principal, agent_id=caller.agent_id)
-        rules = await self._guard.rules(tenant_id)
-        await self._guard.apply(rules, request.memory, path="memory", seal=partial(sealed.seal, request.memory))
-        # The service alone sets what readers see of a secret.
-        request.memory.ClearField("secret")
-        with prefix_field_paths("memory"):
-            draft = convert.draft(request.memory, at=at, max_content=self._max_content, agent_id=caller.agent_id)
-            if not request.keep_times:
-                draft.check_has_readers(at)
-        (memory,) = create_memories([draft], at=at, by=caller.principal)
-        if request.keep_times:
-            (memory,) = convert.with_update_times([memory], [request.memory], caller, at=at)
-        embedding = request.memory.embedding
-        vectors = {memory.memory_id: vector_columns.normalize(embedding, field="memory.embedding")} if embedding else {}
-        documents = documents_of([memory], at=at, embeddings=vectors)
-        expected_pending = bool(
-            self._embeddings.has_pending_embeddings(documents, should_defer=request.defer_embedding)
-        )
-        compared = await _compared([memory], [request.memory], request, at=at)
-        async with self._store.begin_create(tenant_id, [memory, *sealed.memories], at=at) as (tx, scored):
-            response = pb.CreateMemoryResponse(memory=convert.memory(scored[0]), embedding_pending=expected_pending)
-            write = await self._idempotency.claim(tx, tenant_id, idempotency_key, response=response.SerializeToString())
-            if write.saved_response is not None:
-                return pb.CreateMemoryResponse.FromString(write.saved_response)
-            similar = await self._similar(tx, caller, scored, compared, request, at=at)
-            if similar:
-                response = pb.CreateMemoryResponse(memory=convert.memory(similar[0]), is_similar=True)
-                return await write.save(response)
-            secrets = convert.secrets([memory], [request.memory]) | sealed.secrets
-            new_memories = [memory, *sealed.memories]
-            sources = await _sources(tx, tenant_id, [memory], [request.memory], at=at)
-            await self._store.create_memories(
-                tx, tenant_id, new_memories, documents, at=at, secrets=secrets, sources=sources
+        def respond(created: _Created) -> pb.CreateMemoryResponse:
+            return pb.CreateMemoryResponse(
+                memory=convert.memory(created.memories[0]),
+                embedding_pending=bool(created.pending_count),
+                is_similar=bool(created.similar_indexes),
             )
-        response.embedding_pending = bool(
-            await self._request_embeddings(documents, context, should_defer=request.defer_embedding)
-        )
-        if request.suggest_links:
-            response.suggested_links.extend(await self._suggest_links(tenant_id, memory.memory_id, at))
-        if response.embedding_pending != expected_pending or response.suggested_links:
-            await self._store.replace_response(tenant_id, idempotency_key, response.SerializeToString())
+
+        response = await self._create(request, [request.memory], MEMORY, context, respond)
+        if request.suggest_links and not response.is_similar:
+            caller = caller_of(context)
+            tenant_id, memory_id = caller.require_tenant(), UUID(response.memory.memory_id)
+            response.suggested_links.extend(await self._suggest_links(tenant_id, memory_id, now()))
+            if response.suggested_links:
+                key = IdempotencyKey.of(caller, request)
+                await self._store.replace_response(tenant_id, key, response.SerializeToString())
         return response
 
     async def BatchCreateMemories(
         self, request: pb.BatchCreateMemoriesRequest, context: Context
     ) -> pb.BatchCreateMemoriesResponse:
+        def respond(created: _Created) -> pb.BatchCreateMemoriesResponse:
+            response = pb.BatchCreateMemoriesResponse(
+                memories=[convert.memory(memory) for memory in created.memories],
+                pending_embedding_count=created.pending_count,
+                similar_indexes=created.similar_indexes,
+            )
+            require_fit(response)
+            return response
+
+        return await self._create(request, request.memories, MEMORIES, context, respond)
+
+    async def _create(
+        self,
+        request: pb.CreateMemoryRequest | pb.BatchCreateMemoriesRequest,
+        messages: Sequence[pb.Memory],
+        paths: ItemPaths,
+        context: Context,
+        respond: Callable[[_Created], Response],
+    ) -> Response:
+        """Store the messages of a request, all or none, but those that the request leaves to similar stored ones.
+
+        Raises AnsweredBefore for a repeat.
+        """
         caller, at = caller_of(context), now()
         _check_may_compare(caller, request.on_similar)
         tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         sealed = SealedSecrets(at=at, by=caller.principal, agent_id=caller.agent_id)
         rules = await self._guard.rules(tenant_id)
-        for index, message in enumerate(request.memories):
+        for index, message in enumerate(messages):
+            # The service alone sets what readers see of a secret.
             message.ClearField("secret")
-            await self._guard.apply(rules, message, path=f"memories[{index}]", seal=partial(sealed.seal, message))
+            await self._guard.apply(rules, message, path=paths.path(index), seal=partial(sealed.seal, message))
         drafts = convert.drafts(
-            request.memories,
+            messages,
+            paths,
             at=at,
             max_content=self._max_content,
             agent_id=caller.agent_id,
@@ -139,43 +148,40 @@ class MemoryHandlers:
         )
         memories = create_memories(drafts, at=at, by=caller.principal)
         if request.keep_times:
-            memories = convert.with_update_times(memories, request.memories, caller, at=at)
-        vectors = convert.caller_vectors(memories, request.memories)
-        documents = documents_of(memories, at=at, embeddings=vectors)
-        expected_pending = self._embeddings.has_pending_embeddings(documents, should_defer=request.defer_embedding)
+            memories = convert.with_update_times(memories, messages, caller, at=at)
+        documents = documents_of(memories, at=at, embeddings=convert.caller_vectors(memories, messages, paths))
+        should_defer = request.defer_embedding
         new_memories = [*memories, *sealed.memories]
-        compared = await _compared(memories, request.memories, request, at=at)
+        compared = await _compared(memories, messages, request, at=at)
         async with self._store.begin_create(tenant_id, new_memories, at=at) as (tx, scored):
-            response = pb.BatchCreateMemoriesResponse(
-                memories=[convert.memory(memory) for memory in scored[: len(memories)]],
-                pending_embedding_count=expected_pending,
+            created = _Created(
+                memories=scored[: len(memories)],
+                pending_count=self._embeddings.has_pending_embeddings(documents, should_defer=should_defer),
             )
-            require_fit(response)
+            response = respond(created)
             write = await self._idempotency.claim(tx, tenant_id, idempotency_key, response=response.SerializeToString())
             if write.saved_response is not None:
-                return pb.BatchCreateMemoriesResponse.FromString(write.saved_response)
+                raise AnsweredBefore(write.saved_response)
             if similar := await self._similar(tx, caller, scored, compared, request, at=at):
-                for index, memory in similar.items():
-                    response.memories[index].CopyFrom(convert.memory(memory))
-                response.similar_indexes.extend(sorted(similar))
                 left_out = {memories[index].memory_id for index in similar}
                 new_memories = [memory for memory in new_memories if memory.memory_id not in left_out]
                 documents = [document for document in documents if document.item_id not in left_out]
-                expected_pending = self._embeddings.has_pending_embeddings(
-                    documents, should_defer=request.defer_embedding
+                created = _Created(
+                    memories=[similar.get(index, memory) for index, memory in enumerate(created.memories)],
+                    pending_count=self._embeddings.has_pending_embeddings(documents, should_defer=should_defer),
+                    similar_indexes=sorted(similar),
                 )
-                response.pending_embedding_count = expected_pending
-                require_fit(response)
-                await write.save(response)
-            secrets = convert.secrets(memories, request.memories) | sealed.secrets
-            sources = await _sources(tx, tenant_id, memories, request.memories, at=at, is_batch=True)
+                response = await write.save(respond(created))
+                if len(similar) == len(memories):
+                    return response
+            secrets = convert.secrets(memories, messages) | sealed.secrets
+            sources = await _sources(tx, tenant_id, memories, messages, paths, at=at)
             await self._store.create_memories(
                 tx, tenant_id, new_memories, documents, at=at, secrets=secrets, sources=sources
             )
-        response.pending_embedding_count = await self._request_embeddings(
-            documents, context, should_defer=request.defer_embedding
-        )
-        if response.pending_embedding_count != expected_pending:
+        pending_count = await self._request_embeddings(documents, context, should_defer=should_defer)
+        if pending_count != created.pending_count:
+            response = respond(replace(created, pending_count=pending_count))
             await self._store.replace_response(tenant_id, idempotency_key, response.SerializeToString())
         return response
 
@@ -207,7 +213,7 @@ class MemoryHandlers:
         sealed = SealedSecrets(at=at, by=caller.principal, agent_id=caller.agent_id)
         rules = await self._guard.rules(tenant_id)
         await self._store.prepare_months([at])
-        async with self._idempotency.begin(tenant_id, idempotency_key) as write:
+        async with self._idempotency.begin_with_key(tenant_id, idempotency_key) as write:
             if write.saved_response is not None:
                 return pb.UpdateMemoryResponse.FromString(write.saved_response)
             before = await self._store.lock_memory(write.tx, tenant_id, request.memory.memory_id)
@@ -245,22 +251,21 @@ class MemoryHandlers:
 
     async def DeleteMemory(self, request: pb.DeleteMemoryRequest, context: Context) -> pb.DeleteMemoryResponse:
         caller, at = caller_of(context), now()
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is None:
-                before = await self._store.lock_memory(write.tx, caller.require_tenant(), request.memory_id)
-                before.check_visible(at)
-                before.check_revision(request.revision)
-                after = before.delete(at=at, by=caller.principal)
-                await self._store.update_memory(
-                    write.tx, caller.require_tenant(), before, after, at=at, event="memory_deleted"
-                )
-                await write.save(pb.DeleteMemoryResponse())
+        async with self._idempotency.begin(caller, request) as write:
+            before = await self._store.lock_memory(write.tx, caller.require_tenant(), request.memory_id)
+            before.check_visible(at)
+            before.check_revision(request.revision)
+            after = before.delete(at=at, by=caller.principal)
+            await self._store.update_memory(
+                write.tx, caller.require_tenant(), before, after, at=at, event="memory_deleted"
+            )
+            await write.save(pb.DeleteMemoryResponse())
         return pb.DeleteMemoryResponse()
 
     async def UndeleteMemory(self, request: pb.UndeleteMemoryRequest, context: Context) -> pb.UndeleteMemoryResponse:
         caller, at = caller_of(context), now()
         tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
-        async with self._idempotency.begin(tenant_id, idempotency_key) as write:
+        async with self._idempotency.begin_with_key(tenant_id, idempotency_key) as write:
             if write.saved_response is not None:
                 return pb.UndeleteMemoryResponse.FromString(write.saved_response)
             before = await self._store.lock_memory(write.tx, tenant_id, request.memory_id)
@@ -351,16 +356,15 @@ async def _sources(
     tenant_id: UUID,
     memories: Sequence[Memory],
     messages: Sequence[pb.Memory],
+    paths: ItemPaths,
     *,
     at: datetime,
-    is_batch: bool = False,
 ) -> dict[UUID, list[Source]]:
     """Read what new memories were made of; errors name the field, and in a batch the "index" of the memory."""
     sources: dict[UUID, list[Source]] = {}
     for index, (memory, message) in enumerate(zip(memories, messages, strict=True)):
         if message.derived_from:
-            path = f"memories[{index}]" if is_batch else "memory"
-            with prefix_field_paths(path, index=index if is_batch else None):
+            with paths.prefix(index):
                 sources[memory.memory_id] = await lineage_convert.read_sources(
                     tx, tenant_id, message.derived_from, at=at, path="derived_from"
                 )

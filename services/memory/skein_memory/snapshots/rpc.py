@@ -44,7 +44,7 @@ class SnapshotHandlers:
     async def CreateSnapshot(self, request: pb.CreateSnapshotRequest, context: Context) -> pb.CreateSnapshotResponse:
         caller = caller_of(context)
         tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
-        async with self._idempotency.begin(tenant_id, idempotency_key) as write:
+        async with self._idempotency.begin_with_key(tenant_id, idempotency_key) as write:
             if write.saved_response is not None:
                 return pb.CreateSnapshotResponse.FromString(write.saved_response)
             snapshot = await self._store.create_snapshot(
@@ -52,7 +52,7 @@ class SnapshotHandlers:
             )
             await write.save(pb.CreateSnapshotResponse(snapshot=_snapshot(snapshot)))
         snapshot = await self._store.copy_items(tenant_id, snapshot)
-        async with self._idempotency.begin(tenant_id, idempotency_key) as write:
+        async with self._idempotency.begin_with_key(tenant_id, idempotency_key) as write:
             return await write.save(pb.CreateSnapshotResponse(snapshot=_snapshot(snapshot)))
 
     async def GetSnapshot(self, request: pb.GetSnapshotRequest, context: Context) -> pb.GetSnapshotResponse:
@@ -111,7 +111,7 @@ class SnapshotHandlers:
             by=caller.principal,
             may_rate=RATE_SOURCES in caller.permissions,
         )
-        async with self._idempotency.begin(tenant_id, idempotency_key) as write:
+        async with self._idempotency.begin_with_key(tenant_id, idempotency_key) as write:
             if write.saved_response is not None:
                 return pb.RestoreSnapshotResponse.FromString(write.saved_response)
             importer, next_cursor = await self._store.restore(write.tx, tenant_id, batch, at=at, by=caller.principal)
@@ -126,7 +126,9 @@ class SnapshotHandlers:
 
     async def DeleteSnapshot(self, request: pb.DeleteSnapshotRequest, context: Context) -> pb.DeleteSnapshotResponse:
         caller, snapshot_id = caller_of(context), UUID(request.snapshot_id)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin_with_key(
+            caller.require_tenant(), IdempotencyKey.of(caller, request)
+        ) as write:
             if write.saved_response is not None:
                 return pb.DeleteSnapshotResponse()
             await self._store.delete_snapshot(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from skein.memory.v1 import curation_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import read_token, resolve_page_size
 from skein_kit.rpc.row_times import ImportTimes
@@ -34,9 +33,7 @@ class SourceTrustHandlers:
         caller, at = caller_of(context), now()
         draft = _draft(request, ImportTimes.read(request, caller, at, keep_times=request.keep_times))
 
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.SetSourceTrustResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             trust = await self._store.set_source_trust(
                 write.tx, caller.require_tenant(), draft, at=at, by=caller.principal
             )
@@ -57,12 +54,11 @@ class SourceTrustHandlers:
         self, request: pb.DeleteSourceTrustRequest, context: Context
     ) -> pb.DeleteSourceTrustResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is None:
-                await self._store.delete_source_trust(
-                    write.tx, caller.require_tenant(), key_of(request.source), at=now(), by=caller.principal
-                )
-                await write.save(pb.DeleteSourceTrustResponse())
+        async with self._idempotency.begin(caller, request) as write:
+            await self._store.delete_source_trust(
+                write.tx, caller.require_tenant(), key_of(request.source), at=now(), by=caller.principal
+            )
+            await write.save(pb.DeleteSourceTrustResponse())
         return pb.DeleteSourceTrustResponse()
 
 

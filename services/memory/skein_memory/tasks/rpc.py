@@ -9,7 +9,6 @@ from google.protobuf.message import Message
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import paginate, read_id, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import read_time
@@ -119,9 +118,7 @@ class TaskHandlers:
     async def SetObjective(self, request: pb.SetObjectiveRequest, context: Context) -> pb.SetObjectiveResponse:
         caller, at = caller_of(context), now()
 
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.SetObjectiveResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             objective_id = await self._store.find_objective(
                 write.tx, caller.require_tenant(), request.objective_id, at=at
             )
@@ -155,9 +152,7 @@ class TaskHandlers:
         caller = caller_of(context)
         name: str = request.memory_id  # type: ignore[attr-defined]  # Each of these requests has the field.
 
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return response.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             before = await self._memories.lock_memory(write.tx, caller.require_tenant(), name)
             memory, documents = await self._memories.update_memory(
                 write.tx, caller.require_tenant(), before, change(before), at=at, event=event

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 
 if TYPE_CHECKING:
@@ -33,9 +32,7 @@ class VaultHandlers:
 
     async def RotateTenantKey(self, request: pb.RotateTenantKeyRequest, context: Context) -> pb.RotateTenantKeyResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.RotateTenantKeyResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             key_id, count, more = await self._store.rotate(
                 write.tx, caller.require_tenant(), at=now(), by=caller.principal
             )

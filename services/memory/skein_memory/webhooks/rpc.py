@@ -10,7 +10,6 @@ from skein.memory.v1 import webhooks_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid, UpdateMaskInvalid
-from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now, parse_id
 from skein_kit.rpc.pagination import read_id, resolve_page_size
 from skein_kit.rpc.well_known_types import to_timestamp
@@ -47,9 +46,7 @@ class WebhookHandlers:
             draft = convert.draft(request.webhook)
         self._sender.check_url(draft.webhook_url)
         key = TenantKey.new(at)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.CreateWebhookResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             webhook = await self._store.create_webhook(
                 write.tx, caller.require_tenant(), draft, key, grant_ids=caller.grant_ids, at=at, by=caller.principal
             )
@@ -74,9 +71,7 @@ class WebhookHandlers:
             raise FieldInvalid(violations=[("webhook.webhook_id", "must name the webhook")])
         if not request.update_mask.paths:
             raise UpdateMaskInvalid(violations=[("update_mask", "must name at least one field")])
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.UpdateWebhookResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             before = await self._store.lock_webhook(write.tx, caller.require_tenant(), webhook_id)
             before.check_revision(request.webhook.revision)
             with prefix_field_paths("webhook"):
@@ -90,12 +85,11 @@ class WebhookHandlers:
 
     async def DeleteWebhook(self, request: pb.DeleteWebhookRequest, context: Context) -> pb.DeleteWebhookResponse:
         caller, webhook_id = caller_of(context), UUID(request.webhook_id)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is None:
-                await self._store.delete_webhook(
-                    write.tx, caller.require_tenant(), webhook_id, at=now(), by=caller.principal
-                )
-                await write.save(pb.DeleteWebhookResponse())
+        async with self._idempotency.begin(caller, request) as write:
+            await self._store.delete_webhook(
+                write.tx, caller.require_tenant(), webhook_id, at=now(), by=caller.principal
+            )
+            await write.save(pb.DeleteWebhookResponse())
         return pb.DeleteWebhookResponse()
 
     async def RotateWebhookSecret(
@@ -103,9 +97,7 @@ class WebhookHandlers:
     ) -> pb.RotateWebhookSecretResponse:
         caller, at = caller_of(context), now()
         key = TenantKey(key_id=UUID(request.webhook_id), secret=TenantKey.new(at).secret)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.RotateWebhookSecretResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             webhook = await self._store.rotate_secret(
                 write.tx, caller.require_tenant(), key, at=at, by=caller.principal
             )
@@ -137,9 +129,7 @@ class WebhookHandlers:
         self, request: pb.RetryWebhookDeliveryRequest, context: Context
     ) -> pb.RetryWebhookDeliveryResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.RetryWebhookDeliveryResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             row = await self._deliveries.retry_delivery(
                 write.tx, caller.require_tenant(), UUID(request.delivery_id), at=now()
             )

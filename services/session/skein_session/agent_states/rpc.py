@@ -8,7 +8,6 @@ from skein.session.v1 import states_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid
-from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
 from skein_kit.rpc.row_times import ImportTimes
@@ -32,9 +31,7 @@ class AgentStateHandlers:
         caller, at = caller_of(context), now()
         times = ImportTimes.read(request.state, caller, at, keep_times=request.keep_times)
         put = convert.agent_state_put(request, at=at, principal=caller.principal, agent_id=caller.agent_id, times=times)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.PutAgentStateResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             columns = await self._store.put_state(write.tx, caller.require_tenant(), put)
             return await write.save(pb.PutAgentStateResponse(state=convert.agent_state(columns)))
 
@@ -69,16 +66,15 @@ class AgentStateHandlers:
     ) -> pb.DeleteAgentStateResponse:
         caller = caller_of(context)
         agent_id = _agent_or_caller(request.agent_id, caller)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is None:
-                await self._store.delete_state(
-                    write.tx,
-                    caller.require_tenant(),
-                    agent_id,
-                    request.session_id,
-                    revision=request.revision,
-                    at=now(),
-                )
+        async with self._idempotency.begin(caller, request) as write:
+            await self._store.delete_state(
+                write.tx,
+                caller.require_tenant(),
+                agent_id,
+                request.session_id,
+                revision=request.revision,
+                at=now(),
+            )
         return pb.DeleteAgentStateResponse()
 
 

@@ -39,7 +39,7 @@ class ColdStorageHandlers:
             return pb.ArchiveSessionResponse.FromString(saved_response)
         async with (
             self._archives.pending_file(tenant_id, request.session_id, at) as file,
-            self._idempotency.begin(tenant_id, key) as write,
+            self._idempotency.begin_with_key(tenant_id, key) as write,
         ):
             if write.saved_response is not None:
                 return pb.ArchiveSessionResponse.FromString(write.saved_response)
@@ -58,7 +58,7 @@ class ColdStorageHandlers:
             return pb.UnarchiveSessionResponse.FromString(saved_response)
         await self._archives.require_session(tenant_id, request.session_id)
         archived_session = await self._archives.read_to_unarchive(tenant_id, request.session_id)
-        async with self._idempotency.begin(tenant_id, key) as write:
+        async with self._idempotency.begin_with_key(tenant_id, key) as write:
             if write.saved_response is not None:
                 return pb.UnarchiveSessionResponse.FromString(write.saved_response)
             documents = await self._archives.unarchive_session(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from skein.session.v1 import states_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
 from skein_kit.rpc.row_times import ImportTimes
@@ -30,9 +29,7 @@ class ItemHandlers:
         caller, at = caller_of(context), now()
         times = ImportTimes.read(request, caller, at, keep_times=request.keep_times)
         put = convert.item_put(request, at=at, times=times)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.PutSessionItemResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             row = await self._store.put_item(write.tx, caller.require_tenant(), put, at=at, created_by=caller.principal)
             return await write.save(pb.PutSessionItemResponse(item=convert.session_item(row)))
 
@@ -59,7 +56,6 @@ class ItemHandlers:
         self, request: pb.DeleteSessionItemRequest, context: Context
     ) -> pb.DeleteSessionItemResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is None:
-                await self._store.delete_item(write.tx, caller.require_tenant(), request.session_id, request.key, now())
+        async with self._idempotency.begin(caller, request) as write:
+            await self._store.delete_item(write.tx, caller.require_tenant(), request.session_id, request.key, now())
         return pb.DeleteSessionItemResponse()

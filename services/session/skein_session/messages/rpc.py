@@ -87,7 +87,7 @@ class MessageHandlers:
         )
         async with (
             self._store.prepare_append(tenant_id, batch),
-            self._idempotency.begin(tenant_id, key, _PLAN_ONCE) as write,
+            self._idempotency.begin_with_key(tenant_id, key, _PLAN_ONCE) as write,
         ):
             if write.saved_response is not None:
                 return pb.AppendMessagesResponse.FromString(write.saved_response)
@@ -123,9 +123,7 @@ class MessageHandlers:
         if must_wait and "pending_approval" in request.update_mask.paths:
             raise ApprovalRequired
         change = convert.change(request, max_content=self._max_content, must_wait=must_wait)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.UpdateMessageResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             row, document = await self._store.update_message(
                 write.tx, caller.require_tenant(), change, at=now(), updated_by=caller.principal
             )
@@ -139,9 +137,8 @@ class MessageHandlers:
 
     async def DeleteMessage(self, request: pb.DeleteMessageRequest, context: Context) -> pb.DeleteMessageResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is None:
-                await self._store.delete_message(write.tx, caller.require_tenant(), request.message_id)
+        async with self._idempotency.begin(caller, request) as write:
+            await self._store.delete_message(write.tx, caller.require_tenant(), request.message_id)
         return pb.DeleteMessageResponse()
 
     async def StreamMessages(

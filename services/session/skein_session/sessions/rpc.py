@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from skein.session.v1 import session_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
 from skein_kit.rpc.row_times import ImportTimes, read_past_time, require_keep_times
@@ -33,9 +32,7 @@ class SessionHandlers:
         if request.keep_times:
             times = ImportTimes.read(request.session, caller, at, keep_times=True)
         draft = convert.draft(request.session, at=at, agent_id=caller.agent_id, times=times)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.CreateSessionResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             row = await self._store.create_session(
                 write.tx, caller.require_tenant(), draft, at=at, created_by=caller.principal
             )
@@ -60,9 +57,7 @@ class SessionHandlers:
     async def UpdateSession(self, request: pb.UpdateSessionRequest, context: Context) -> pb.UpdateSessionResponse:
         caller = caller_of(context)
         change = convert.change(request)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.UpdateSessionResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             row = await self._store.update_session(write.tx, caller.require_tenant(), change, now())
             return await write.save(pb.UpdateSessionResponse(session=convert.session(row)))
 
@@ -78,9 +73,7 @@ class SessionHandlers:
             end_reason=request.reason or None,
             summary=request.summary or None,
         )
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.EndSessionResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             row = await self._store.change_state(write.tx, caller.require_tenant(), request.session_id, transition)
             return await write.save(pb.EndSessionResponse(session=convert.session(row)))
 
@@ -90,24 +83,19 @@ class SessionHandlers:
             require_keep_times(caller)
             hide_time = read_past_time(request, "hide_time", hide_time) or hide_time
         transition = Transition(rule=SessionState.hide, at=hide_time, hide_time=hide_time)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.HideSessionResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             row = await self._store.change_state(write.tx, caller.require_tenant(), request.session_id, transition)
             return await write.save(pb.HideSessionResponse(session=convert.session(row)))
 
     async def UnhideSession(self, request: pb.UnhideSessionRequest, context: Context) -> pb.UnhideSessionResponse:
         caller = caller_of(context)
         transition = Transition(rule=SessionState.unhide, at=now())
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.UnhideSessionResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             row = await self._store.change_state(write.tx, caller.require_tenant(), request.session_id, transition)
             return await write.save(pb.UnhideSessionResponse(session=convert.session(row)))
 
     async def DeleteSession(self, request: pb.DeleteSessionRequest, context: Context) -> pb.DeleteSessionResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is None:
-                await self._store.delete_session(write.tx, caller.require_tenant(), request.session_id, now())
+        async with self._idempotency.begin(caller, request) as write:
+            await self._store.delete_session(write.tx, caller.require_tenant(), request.session_id, now())
         return pb.DeleteSessionResponse()

@@ -34,7 +34,7 @@ def _names_session(request: Any) -> bool:
 
 
 def _guarded(method: Handler, has_text: Callable[[Any], bool]) -> Handler:
-    async def call(request: Message, context: Call) -> Message:
+    async def call(request: Message, context: Call) -> Any:
         if has_text(request):
             raise ApprovalRequired
         return await method(request, context)

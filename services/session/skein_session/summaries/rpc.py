@@ -68,7 +68,7 @@ class SummaryHandlers:
             if not (request.store or request.request_id):
                 return response
             with suppress(TranscriptChanged):
-                async with self._idempotency.begin(tenant_id, key) as write:
+                async with self._idempotency.begin_with_key(tenant_id, key) as write:
                     if write.saved_response is not None:
                         return pb.SummarizeSessionResponse.FromString(write.saved_response)
                     row = await self._store.save_summary(

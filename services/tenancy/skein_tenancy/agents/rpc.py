@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from skein.tenancy.v1 import tenancy_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc import pagination
 from skein_kit.rpc.row_times import ImportTimes
@@ -29,9 +28,7 @@ class AgentHandlers:
         caller = caller_of(context)
         draft = convert.draft(request.agent)
         times = ImportTimes.read(request.agent, caller, now(), keep_times=request.keep_times)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.CreateAgentResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             agent = await self._store.create_agent(
                 write.tx, caller.require_tenant(), draft, times, created_by=caller.principal
             )
@@ -56,9 +53,7 @@ class AgentHandlers:
     async def UpdateAgent(self, request: pb.UpdateAgentRequest, context: Context) -> pb.UpdateAgentResponse:
         caller = caller_of(context)
         change = convert.change(request.agent, request.update_mask)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.UpdateAgentResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             agent = await self._store.update_agent(
                 write.tx, caller.require_tenant(), change, updated_by=caller.principal
             )
@@ -66,18 +61,15 @@ class AgentHandlers:
 
     async def DeleteAgent(self, request: pb.DeleteAgentRequest, context: Context) -> pb.DeleteAgentResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is None:
-                await self._store.delete_agent(
-                    write.tx, caller.require_tenant(), request.agent_id, deleted_by=caller.principal
-                )
+        async with self._idempotency.begin(caller, request) as write:
+            await self._store.delete_agent(
+                write.tx, caller.require_tenant(), request.agent_id, deleted_by=caller.principal
+            )
         return pb.DeleteAgentResponse()
 
     async def UndeleteAgent(self, request: pb.UndeleteAgentRequest, context: Context) -> pb.UndeleteAgentResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.UndeleteAgentResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             agent = await self._store.undelete_agent(
                 write.tx, caller.require_tenant(), request.agent_id, updated_by=caller.principal
             )
@@ -85,13 +77,12 @@ class AgentHandlers:
 
     async def PurgeAgent(self, request: pb.PurgeAgentRequest, context: Context) -> pb.PurgeAgentResponse:
         caller, agent_id = caller_of(context), request.agent_id
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is None:
-                await self._store.purge_agent(write.tx, caller.require_tenant(), agent_id, purged_by=caller.principal)
-                await self._store.clear_responses(
-                    write.tx,
-                    caller.require_tenant(),
-                    methods=convert.METHODS_WITH_AGENT,
-                    prefix=convert.agent_prefix(agent_id),
-                )
+        async with self._idempotency.begin(caller, request) as write:
+            await self._store.purge_agent(write.tx, caller.require_tenant(), agent_id, purged_by=caller.principal)
+            await self._store.clear_responses(
+                write.tx,
+                caller.require_tenant(),
+                methods=convert.METHODS_WITH_AGENT,
+                prefix=convert.agent_prefix(agent_id),
+            )
         return pb.PurgeAgentResponse()

@@ -52,9 +52,7 @@ class InvitationHandlers:
         tenant_id = caller.require_tenant()
         draft = _draft(request, caller)
         Authority.of(caller).require_permissions_for(draft.role)
-        async with self._idempotency.begin(tenant_id, IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.CreateInvitationResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             invitation, token = await self._store.create_invitation(
                 write.tx, tenant_id, draft, max_per_hour=self._max_per_hour
             )
@@ -81,9 +79,8 @@ class InvitationHandlers:
         self, request: pb.RevokeInvitationRequest, context: Context
     ) -> pb.RevokeInvitationResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is None:
-                await self._store.revoke_invitation(write.tx, caller.require_tenant(), UUID(request.invitation_id))
+        async with self._idempotency.begin(caller, request) as write:
+            await self._store.revoke_invitation(write.tx, caller.require_tenant(), UUID(request.invitation_id))
         return pb.RevokeInvitationResponse()
 
     async def AcceptInvitation(
@@ -93,7 +90,7 @@ class InvitationHandlers:
         address = await self._accounts.get_address(caller)
         token = parse_token(request.token)
         try:
-            async with self._idempotency.begin(token.tenant_id, IdempotencyKey.of(caller, request)) as write:
+            async with self._idempotency.begin_with_key(token.tenant_id, IdempotencyKey.of(caller, request)) as write:
                 if write.saved_response is not None:
                     return pb.AcceptInvitationResponse.FromString(write.saved_response)
                 member = await self._store.accept_invitation(write.tx, token, caller, address)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from skein.tenancy.v1 import jobs_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.jobs.model import Grant, JobKind, Progress
 from skein_tenancy.jobs import convert
@@ -33,9 +32,7 @@ class JobHandlers:
 
     async def PauseJob(self, request: pb.PauseJobRequest, context: Context) -> pb.PauseJobResponse:
         caller, at = caller_of(context), now()
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.PauseJobResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             job = await self._store.lock_job(write.tx, caller.require_tenant(), convert.kind(request.kind))
             paused = job.paused(caller.principal, at)
             await self._store.update_job_control(write.tx, caller, job, paused, event="job_paused", at=at)
@@ -43,9 +40,7 @@ class JobHandlers:
 
     async def ResumeJob(self, request: pb.ResumeJobRequest, context: Context) -> pb.ResumeJobResponse:
         caller, at = caller_of(context), now()
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.ResumeJobResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             job = await self._store.lock_job(write.tx, caller.require_tenant(), convert.kind(request.kind))
             resumed = job.resumed()
             await self._store.update_job_control(write.tx, caller, job, resumed, event="job_resumed", at=at)
@@ -53,9 +48,7 @@ class JobHandlers:
 
     async def LimitJob(self, request: pb.LimitJobRequest, context: Context) -> pb.LimitJobResponse:
         caller, at, limits = caller_of(context), now(), request.limits
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.LimitJobResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             job = await self._store.lock_job(write.tx, caller.require_tenant(), convert.kind(request.kind))
             limited = job.limited(
                 limits.items_per_second if limits.HasField("items_per_second") else None,
@@ -68,9 +61,7 @@ class JobHandlers:
     async def AdvanceImport(self, request: pb.AdvanceImportRequest, context: Context) -> pb.AdvanceImportResponse:
         caller = caller_of(context)
         tenant_id = caller.require_tenant()
-        async with self._idempotency.begin(tenant_id, IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.AdvanceImportResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             if request.done_count or request.finished:
                 remaining = request.remaining_count if request.HasField("remaining_count") else None
                 progress = Progress(

@@ -8,7 +8,6 @@ from uuid import UUID
 from skein.tenancy.v1 import members_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.rpc import pagination
 from skein_tenancy.members import convert
 from skein_tenancy.members.model import OWNER, Authority, OwnershipTransfer, RoleChange
@@ -33,9 +32,7 @@ class MemberHandlers:
         new_member = await self._accounts.get_new_member(
             request.account_id, convert.role_name(request.role), created_by=caller.principal
         )
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.AddMemberResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             member = await self._store.add_member(write.tx, caller.require_tenant(), new_member)
             return await write.save(pb.AddMemberResponse(member=convert.member(member)))
 
@@ -63,27 +60,21 @@ class MemberHandlers:
         change = RoleChange(
             account_id=UUID(request.account_id), role=convert.role_name(request.role), revision=request.revision
         )
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.UpdateMemberResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             member = await self._store.update_member(write.tx, caller.require_tenant(), change, Authority.of(caller))
             return await write.save(pb.UpdateMemberResponse(member=convert.member(member)))
 
     async def RemoveMember(self, request: pb.RemoveMemberRequest, context: Context) -> pb.RemoveMemberResponse:
         caller = caller_of(context)
         account_id = UUID(request.account_id)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is None:
-                await self._store.remove_member(write.tx, caller.require_tenant(), account_id, Authority.of(caller))
+        async with self._idempotency.begin(caller, request) as write:
+            await self._store.remove_member(write.tx, caller.require_tenant(), account_id, Authority.of(caller))
         return pb.RemoveMemberResponse()
 
     async def LeaveTenant(self, request: pb.LeaveTenantRequest, context: Context) -> pb.LeaveTenantResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is None:
-                await self._store.remove_member(
-                    write.tx, caller.require_tenant(), caller.require_account(), authority=None
-                )
+        async with self._idempotency.begin(caller, request) as write:
+            await self._store.remove_member(write.tx, caller.require_tenant(), caller.require_account(), authority=None)
         return pb.LeaveTenantResponse()
 
     async def TransferOwnership(
@@ -93,9 +84,7 @@ class MemberHandlers:
         from_account_id = UUID(request.from_account_id) if request.from_account_id else None
         transfer = OwnershipTransfer.of(caller, UUID(request.account_id), from_account_id)
         Authority.of(caller).require_permissions_for(OWNER)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.TransferOwnershipResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             member = await self._store.transfer_ownership(write.tx, caller.require_tenant(), transfer)
             return await write.save(pb.TransferOwnershipResponse(member=convert.member(member)))
 

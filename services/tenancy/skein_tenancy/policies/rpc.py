@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from skein.tenancy.v1 import subjects_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.idempotency.store import IdempotencyKey
 from skein_tenancy.policies import convert
 
 if TYPE_CHECKING:
@@ -30,8 +29,6 @@ class PolicyHandlers:
     async def UpdatePolicy(self, request: pb.UpdatePolicyRequest, context: Context) -> pb.UpdatePolicyResponse:
         caller = caller_of(context)
         change = convert.change(request)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.UpdatePolicyResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             columns = await self._store.update_policy(write.tx, caller.require_tenant(), change)
             return await write.save(pb.UpdatePolicyResponse(policy=convert.policy(columns)))

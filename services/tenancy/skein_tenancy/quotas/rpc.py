@@ -47,7 +47,7 @@ class QuotaHandlers:
         begin = (
             self._idempotency.begin_as_operator(key)
             if organization_id
-            else self._idempotency.begin(require_tenant(caller), key)
+            else self._idempotency.begin_with_key(require_tenant(caller), key)
         )
         async with begin as write:
             if write.saved_response is not None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from skein.tenancy.v1 import subjects_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc import pagination
@@ -30,9 +29,7 @@ class SubjectHandlers:
         caller = caller_of(context)
         draft = convert.draft(request.subject)
         times = ImportTimes.read(request.subject, caller, now(), keep_times=request.keep_times)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.CreateSubjectResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             subject = await self._store.create_subject(
                 write.tx, caller.require_tenant(), draft, times, created_by=caller.principal
             )
@@ -63,9 +60,7 @@ class SubjectHandlers:
     async def UpdateSubject(self, request: pb.UpdateSubjectRequest, context: Context) -> pb.UpdateSubjectResponse:
         caller = caller_of(context)
         change = convert.change(request.subject, request.update_mask)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.UpdateSubjectResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             subject = await self._store.update_subject(
                 write.tx, caller.require_tenant(), change, updated_by=caller.principal
             )
@@ -73,18 +68,15 @@ class SubjectHandlers:
 
     async def DeleteSubject(self, request: pb.DeleteSubjectRequest, context: Context) -> pb.DeleteSubjectResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is None:
-                await self._store.delete_subject(
-                    write.tx, caller.require_tenant(), request.subject_id, deleted_by=caller.principal
-                )
+        async with self._idempotency.begin(caller, request) as write:
+            await self._store.delete_subject(
+                write.tx, caller.require_tenant(), request.subject_id, deleted_by=caller.principal
+            )
         return pb.DeleteSubjectResponse()
 
     async def UndeleteSubject(self, request: pb.UndeleteSubjectRequest, context: Context) -> pb.UndeleteSubjectResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.UndeleteSubjectResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             subject = await self._store.undelete_subject(
                 write.tx, caller.require_tenant(), request.subject_id, updated_by=caller.principal
             )
@@ -92,13 +84,12 @@ class SubjectHandlers:
 
     async def PurgeSubject(self, request: pb.PurgeSubjectRequest, context: Context) -> pb.PurgeSubjectResponse:
         caller, subject_id = caller_of(context), request.subject_id
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is None:
-                await self._store.purge_subject(write.tx, caller.require_tenant(), subject_id)
-                await self._store.clear_responses(
-                    write.tx,
-                    caller.require_tenant(),
-                    methods=convert.METHODS_WITH_SUBJECT,
-                    prefix=convert.subject_prefix(subject_id),
-                )
+        async with self._idempotency.begin(caller, request) as write:
+            await self._store.purge_subject(write.tx, caller.require_tenant(), subject_id)
+            await self._store.clear_responses(
+                write.tx,
+                caller.require_tenant(),
+                methods=convert.METHODS_WITH_SUBJECT,
+                prefix=convert.subject_prefix(subject_id),
+            )
         return pb.PurgeSubjectResponse()

@@ -96,7 +96,7 @@ class TenantHandlers:
         begin = (
             self._idempotency.begin_as_operator(key)
             if scope.tenant_id is None
-            else self._idempotency.begin(scope.tenant_id, key)
+            else self._idempotency.begin_with_key(scope.tenant_id, key)
         )
         async with begin as write:
             if write.saved_response is not None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from skein.tenancy.v1 import subjects_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc import pagination
 from skein_kit.rpc.row_times import ImportTimes
@@ -29,9 +28,7 @@ class ToolHandlers:
         caller = caller_of(context)
         draft = await convert.draft(request.tool)
         times = ImportTimes.read(request.tool, caller, now(), keep_times=request.keep_times)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.CreateToolResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             tool = await self._store.create_tool(
                 write.tx, caller.require_tenant(), draft, times, created_by=caller.principal
             )
@@ -57,26 +54,21 @@ class ToolHandlers:
     async def UpdateTool(self, request: pb.UpdateToolRequest, context: Context) -> pb.UpdateToolResponse:
         caller = caller_of(context)
         change = await convert.change(request.tool, request.update_mask)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.UpdateToolResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             tool = await self._store.update_tool(write.tx, caller.require_tenant(), change, updated_by=caller.principal)
             return await write.save(pb.UpdateToolResponse(tool=convert.tool(tool)))
 
     async def DeleteTool(self, request: pb.DeleteToolRequest, context: Context) -> pb.DeleteToolResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is None:
-                await self._store.delete_tool(
-                    write.tx, caller.require_tenant(), request.tool_id, deleted_by=caller.principal
-                )
+        async with self._idempotency.begin(caller, request) as write:
+            await self._store.delete_tool(
+                write.tx, caller.require_tenant(), request.tool_id, deleted_by=caller.principal
+            )
         return pb.DeleteToolResponse()
 
     async def UndeleteTool(self, request: pb.UndeleteToolRequest, context: Context) -> pb.UndeleteToolResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.UndeleteToolResponse.FromString(write.saved_response)
+        async with self._idempotency.begin(caller, request) as write:
             tool = await self._store.undelete_tool(
                 write.tx, caller.require_tenant(), request.tool_id, updated_by=caller.principal
             )
@@ -84,23 +76,20 @@ class ToolHandlers:
 
     async def PurgeTool(self, request: pb.PurgeToolRequest, context: Context) -> pb.PurgeToolResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is None:
-                await self._store.purge_tool(write.tx, caller.require_tenant(), request.tool_id)
+        async with self._idempotency.begin(caller, request) as write:
+            await self._store.purge_tool(write.tx, caller.require_tenant(), request.tool_id)
         return pb.PurgeToolResponse()
 
     async def AttachTool(self, request: pb.AttachToolRequest, context: Context) -> pb.AttachToolResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is None:
-                await self._store.attach_tool(
-                    write.tx, caller.require_tenant(), request.agent_id, request.tool_id, created_by=caller.principal
-                )
+        async with self._idempotency.begin(caller, request) as write:
+            await self._store.attach_tool(
+                write.tx, caller.require_tenant(), request.agent_id, request.tool_id, created_by=caller.principal
+            )
         return pb.AttachToolResponse()
 
     async def DetachTool(self, request: pb.DetachToolRequest, context: Context) -> pb.DetachToolResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is None:
-                await self._store.detach_tool(write.tx, caller.require_tenant(), request.agent_id, request.tool_id)
+        async with self._idempotency.begin(caller, request) as write:
+            await self._store.detach_tool(write.tx, caller.require_tenant(), request.agent_id, request.tool_id)
         return pb.DetachToolResponse()

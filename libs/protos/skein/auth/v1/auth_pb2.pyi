@@ -5,6 +5,7 @@ from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from skein.auth.v1 import accounts_pb2 as _accounts_pb2
 from skein.auth.v1 import certificates_pb2 as _certificates_pb2
 from skein.auth.v1 import oauth_pb2 as _oauth_pb2
+from skein.options.v1 import options_pb2 as _options_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor

@@ -5,6 +5,7 @@ from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from skein.memory.v1 import curation_pb2 as _curation_pb2
 from skein.memory.v1 import memory_pb2 as _memory_pb2
+from skein.options.v1 import options_pb2 as _options_pb2
 from skein.recall.v1 import recall_pb2 as _recall_pb2
 from skein.session.v1 import session_pb2 as _session_pb2
 from skein.tenancy.v1 import subjects_pb2 as _subjects_pb2

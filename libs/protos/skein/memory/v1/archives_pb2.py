@@ -24,9 +24,10 @@ _sym_db = _symbol_database.Default()
 
 from buf.validate import validate_pb2 as buf_dot_validate_dot_validate__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from skein.options.v1 import options_pb2 as skein_dot_options_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eskein/memory/v1/archives.proto\x12\x0fskein.memory.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe6\x02\n\x07\x41rchive\x12\x1d\n\narchive_id\x18\x01 \x01(\tR\tarchiveId\x12\x14\n\x05label\x18\x02 \x01(\tR\x05label\x12!\n\x0cmemory_count\x18\x03 \x01(\x05R\x0bmemoryCount\x12\x1d\n\nbyte_count\x18\x04 \x01(\x03R\tbyteCount\x12\x1a\n\x08\x63hecksum\x18\x05 \x01(\tR\x08\x63hecksum\x12\x37\n\tfrom_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x08\x66romTime\x12\x33\n\x07to_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x06toTime\x12;\n\x0b\x63reate_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12\x1d\n\ncreated_by\x18\t \x01(\tR\tcreatedBy\"\x8b\x02\n\x16\x41rchiveMemoriesRequest\x12J\n\x0fidle_since_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\ridleSinceTime\x12\'\n\nsession_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\tsessionId\x12\x1e\n\x05label\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x05label\x12\x33\n\x0f\x61\x66ter_memory_id\x18\x04 \x01(\tB\x0b\xbaH\x08r\x03\xb0\x01\x01\xd8\x01\x01R\rafterMemoryId\x12\'\n\nrequest_id\x18\x05 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"s\n\x17\x41rchiveMemoriesResponse\x12\x32\n\x07\x61rchive\x18\x01 \x01(\x0b\x32\x18.skein.memory.v1.ArchiveR\x07\x61rchive\x12$\n\x0enext_memory_id\x18\x02 \x01(\tR\x0cnextMemoryId\"g\n\x13ListArchivesRequest\x12\'\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x10R\tpageToken\"t\n\x14ListArchivesResponse\x12\x34\n\x08\x61rchives\x18\x01 \x03(\x0b\x32\x18.skein.memory.v1.ArchiveR\x08\x61rchives\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"l\n\x18UnarchiveMemoriesRequest\x12\'\n\narchive_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\tarchiveId\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"\xa3\x01\n\x19UnarchiveMemoriesResponse\x12)\n\x10unarchived_count\x18\x01 \x01(\x05R\x0funarchivedCount\x12#\n\rskipped_count\x18\x02 \x01(\x05R\x0cskippedCount\x12\x36\n\x17pending_embedding_count\x18\x03 \x01(\x05R\x15pendingEmbeddingCountb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eskein/memory/v1/archives.proto\x12\x0fskein.memory.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eskein/options/v1/options.proto\"\xe6\x02\n\x07\x41rchive\x12\x1d\n\narchive_id\x18\x01 \x01(\tR\tarchiveId\x12\x14\n\x05label\x18\x02 \x01(\tR\x05label\x12!\n\x0cmemory_count\x18\x03 \x01(\x05R\x0bmemoryCount\x12\x1d\n\nbyte_count\x18\x04 \x01(\x03R\tbyteCount\x12\x1a\n\x08\x63hecksum\x18\x05 \x01(\tR\x08\x63hecksum\x12\x37\n\tfrom_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x08\x66romTime\x12\x33\n\x07to_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x06toTime\x12;\n\x0b\x63reate_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12\x1d\n\ncreated_by\x18\t \x01(\tR\tcreatedBy\"\x8f\x02\n\x16\x41rchiveMemoriesRequest\x12J\n\x0fidle_since_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\ridleSinceTime\x12\'\n\nsession_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\tsessionId\x12\"\n\x05label\x18\x03 \x01(\tB\x0c\xbaH\x05r\x03\x18\xff\x01\xb0\xed\x18\x02R\x05label\x12\x33\n\x0f\x61\x66ter_memory_id\x18\x04 \x01(\tB\x0b\xbaH\x08r\x03\xb0\x01\x01\xd8\x01\x01R\rafterMemoryId\x12\'\n\nrequest_id\x18\x05 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"s\n\x17\x41rchiveMemoriesResponse\x12\x32\n\x07\x61rchive\x18\x01 \x01(\x0b\x32\x18.skein.memory.v1.ArchiveR\x07\x61rchive\x12$\n\x0enext_memory_id\x18\x02 \x01(\tR\x0cnextMemoryId\"g\n\x13ListArchivesRequest\x12\'\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x10R\tpageToken\"t\n\x14ListArchivesResponse\x12\x34\n\x08\x61rchives\x18\x01 \x03(\x0b\x32\x18.skein.memory.v1.ArchiveR\x08\x61rchives\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"l\n\x18UnarchiveMemoriesRequest\x12\'\n\narchive_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\tarchiveId\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"\xa3\x01\n\x19UnarchiveMemoriesResponse\x12)\n\x10unarchived_count\x18\x01 \x01(\x05R\x0funarchivedCount\x12#\n\rskipped_count\x18\x02 \x01(\x05R\x0cskippedCount\x12\x36\n\x17pending_embedding_count\x18\x03 \x01(\x05R\x15pendingEmbeddingCountb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,7 +39,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ARCHIVEMEMORIESREQUEST'].fields_by_name['session_id']._loaded_options = None
   _globals['_ARCHIVEMEMORIESREQUEST'].fields_by_name['session_id']._serialized_options = b'\272H\005r\003\030\377\001'
   _globals['_ARCHIVEMEMORIESREQUEST'].fields_by_name['label']._loaded_options = None
-  _globals['_ARCHIVEMEMORIESREQUEST'].fields_by_name['label']._serialized_options = b'\272H\005r\003\030\377\001'
+  _globals['_ARCHIVEMEMORIESREQUEST'].fields_by_name['label']._serialized_options = b'\272H\005r\003\030\377\001\260\355\030\002'
   _globals['_ARCHIVEMEMORIESREQUEST'].fields_by_name['after_memory_id']._loaded_options = None
   _globals['_ARCHIVEMEMORIESREQUEST'].fields_by_name['after_memory_id']._serialized_options = b'\272H\010r\003\260\001\001\330\001\001'
   _globals['_ARCHIVEMEMORIESREQUEST'].fields_by_name['request_id']._loaded_options = None
@@ -51,18 +52,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_UNARCHIVEMEMORIESREQUEST'].fields_by_name['archive_id']._serialized_options = b'\272H\005r\003\260\001\001'
   _globals['_UNARCHIVEMEMORIESREQUEST'].fields_by_name['request_id']._loaded_options = None
   _globals['_UNARCHIVEMEMORIESREQUEST'].fields_by_name['request_id']._serialized_options = b'\272H\005r\003\030\377\001'
-  _globals['_ARCHIVE']._serialized_start=114
-  _globals['_ARCHIVE']._serialized_end=472
-  _globals['_ARCHIVEMEMORIESREQUEST']._serialized_start=475
-  _globals['_ARCHIVEMEMORIESREQUEST']._serialized_end=742
-  _globals['_ARCHIVEMEMORIESRESPONSE']._serialized_start=744
-  _globals['_ARCHIVEMEMORIESRESPONSE']._serialized_end=859
-  _globals['_LISTARCHIVESREQUEST']._serialized_start=861
-  _globals['_LISTARCHIVESREQUEST']._serialized_end=964
-  _globals['_LISTARCHIVESRESPONSE']._serialized_start=966
-  _globals['_LISTARCHIVESRESPONSE']._serialized_end=1082
-  _globals['_UNARCHIVEMEMORIESREQUEST']._serialized_start=1084
-  _globals['_UNARCHIVEMEMORIESREQUEST']._serialized_end=1192
-  _globals['_UNARCHIVEMEMORIESRESPONSE']._serialized_start=1195
-  _globals['_UNARCHIVEMEMORIESRESPONSE']._serialized_end=1358
+  _globals['_ARCHIVE']._serialized_start=146
+  _globals['_ARCHIVE']._serialized_end=504
+  _globals['_ARCHIVEMEMORIESREQUEST']._serialized_start=507
+  _globals['_ARCHIVEMEMORIESREQUEST']._serialized_end=778
+  _globals['_ARCHIVEMEMORIESRESPONSE']._serialized_start=780
+  _globals['_ARCHIVEMEMORIESRESPONSE']._serialized_end=895
+  _globals['_LISTARCHIVESREQUEST']._serialized_start=897
+  _globals['_LISTARCHIVESREQUEST']._serialized_end=1000
+  _globals['_LISTARCHIVESRESPONSE']._serialized_start=1002
+  _globals['_LISTARCHIVESRESPONSE']._serialized_end=1118
+  _globals['_UNARCHIVEMEMORIESREQUEST']._serialized_start=1120
+  _globals['_UNARCHIVEMEMORIESREQUEST']._serialized_end=1228
+  _globals['_UNARCHIVEMEMORIESRESPONSE']._serialized_start=1231
+  _globals['_UNARCHIVEMEMORIESRESPONSE']._serialized_end=1394
 # @@protoc_insertion_point(module_scope)

@@ -28,9 +28,10 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from skein.memory.v1 import access_log_pb2 as skein_dot_memory_dot_v1_dot_access__log__pb2
 from skein.memory.v1 import archives_pb2 as skein_dot_memory_dot_v1_dot_archives__pb2
 from skein.memory.v1 import webhooks_pb2 as skein_dot_memory_dot_v1_dot_webhooks__pb2
+from skein.options.v1 import options_pb2 as skein_dot_options_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dskein/memory/v1/history.proto\x12\x0fskein.memory.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a skein/memory/v1/access_log.proto\x1a\x1eskein/memory/v1/archives.proto\x1a\x1eskein/memory/v1/webhooks.proto\"\xe9\x02\n\x06\x43hange\x12\x1b\n\tchange_id\x18\x01 \x01(\tR\x08\x63hangeId\x12\x1a\n\x08position\x18\x02 \x01(\tR\x08position\x12\x1d\n\nevent_type\x18\x03 \x01(\tR\teventType\x12\x1f\n\x0b\x65ntity_type\x18\x04 \x01(\tR\nentityType\x12\x1b\n\tentity_id\x18\x05 \x01(\tR\x08\x65ntityId\x12\x18\n\x07summary\x18\x06 \x01(\tR\x07summary\x12\x31\n\x07payload\x18\x07 \x01(\x0b\x32\x17.google.protobuf.StructR\x07payload\x12!\n\x0cpayload_json\x18k \x01(\tR\x0bpayloadJson\x12\x1c\n\tprincipal\x18\x08 \x01(\tR\tprincipal\x12;\n\x0b\x63reate_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\"\x92\x01\n\x0c\x43hangeFilter\x12\x31\n\x0b\x65vent_types\x18\x01 \x03(\tB\x10\xbaH\r\x92\x01\n\x10\x64\"\x06r\x04\x10\x01\x18\x64R\neventTypes\x12(\n\x0b\x65ntity_type\x18\x02 \x01(\tB\x07\xbaH\x04r\x02\x18\x64R\nentityType\x12%\n\tentity_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x08\x65ntityId\"\xe5\x01\n\x12ListChangesRequest\x12\'\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x10R\tpageToken\x12#\n\x08position\x18\x03 \x01(\tB\x07\xbaH\x04r\x02\x18@R\x08position\x12\x35\n\x06\x66ilter\x18\x04 \x01(\x0b\x32\x1d.skein.memory.v1.ChangeFilterR\x06\x66ilter\x12!\n\x0cnewest_first\x18\x05 \x01(\x08R\x0bnewestFirst\"\x8c\x01\n\x13ListChangesResponse\x12\x31\n\x07\x63hanges\x18\x01 \x03(\x0b\x32\x17.skein.memory.v1.ChangeR\x07\x63hanges\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1a\n\x08position\x18\x03 \x01(\tR\x08position\"r\n\x14StreamChangesRequest\x12#\n\x08position\x18\x01 \x01(\tB\x07\xbaH\x04r\x02\x18@R\x08position\x12\x35\n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x1d.skein.memory.v1.ChangeFilterR\x06\x66ilter\"d\n\x15StreamChangesResponse\x12/\n\x06\x63hange\x18\x01 \x01(\x0b\x32\x17.skein.memory.v1.ChangeR\x06\x63hange\x12\x1a\n\x08position\x18\x02 \x01(\tR\x08position2\xe8\x0b\n\x0eHistoryService\x12X\n\x0bListChanges\x12#.skein.memory.v1.ListChangesRequest\x1a$.skein.memory.v1.ListChangesResponse\x12`\n\rStreamChanges\x12%.skein.memory.v1.StreamChangesRequest\x1a&.skein.memory.v1.StreamChangesResponse0\x01\x12^\n\rCreateWebhook\x12%.skein.memory.v1.CreateWebhookRequest\x1a&.skein.memory.v1.CreateWebhookResponse\x12U\n\nGetWebhook\x12\".skein.memory.v1.GetWebhookRequest\x1a#.skein.memory.v1.GetWebhookResponse\x12[\n\x0cListWebhooks\x12$.skein.memory.v1.ListWebhooksRequest\x1a%.skein.memory.v1.ListWebhooksResponse\x12^\n\rUpdateWebhook\x12%.skein.memory.v1.UpdateWebhookRequest\x1a&.skein.memory.v1.UpdateWebhookResponse\x12^\n\rDeleteWebhook\x12%.skein.memory.v1.DeleteWebhookRequest\x1a&.skein.memory.v1.DeleteWebhookResponse\x12p\n\x13RotateWebhookSecret\x12+.skein.memory.v1.RotateWebhookSecretRequest\x1a,.skein.memory.v1.RotateWebhookSecretResponse\x12X\n\x0bTestWebhook\x12#.skein.memory.v1.TestWebhookRequest\x1a$.skein.memory.v1.TestWebhookResponse\x12v\n\x15ListWebhookDeliveries\x12-.skein.memory.v1.ListWebhookDeliveriesRequest\x1a..skein.memory.v1.ListWebhookDeliveriesResponse\x12s\n\x14RetryWebhookDelivery\x12,.skein.memory.v1.RetryWebhookDeliveryRequest\x1a-.skein.memory.v1.RetryWebhookDeliveryResponse\x12\x64\n\x0f\x41rchiveMemories\x12\'.skein.memory.v1.ArchiveMemoriesRequest\x1a(.skein.memory.v1.ArchiveMemoriesResponse\x12[\n\x0cListArchives\x12$.skein.memory.v1.ListArchivesRequest\x1a%.skein.memory.v1.ListArchivesResponse\x12j\n\x11UnarchiveMemories\x12).skein.memory.v1.UnarchiveMemoriesRequest\x1a*.skein.memory.v1.UnarchiveMemoriesResponse\x12^\n\rListAccessLog\x12%.skein.memory.v1.ListAccessLogRequest\x1a&.skein.memory.v1.ListAccessLogResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dskein/memory/v1/history.proto\x12\x0fskein.memory.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a skein/memory/v1/access_log.proto\x1a\x1eskein/memory/v1/archives.proto\x1a\x1eskein/memory/v1/webhooks.proto\x1a\x1eskein/options/v1/options.proto\"\xe9\x02\n\x06\x43hange\x12\x1b\n\tchange_id\x18\x01 \x01(\tR\x08\x63hangeId\x12\x1a\n\x08position\x18\x02 \x01(\tR\x08position\x12\x1d\n\nevent_type\x18\x03 \x01(\tR\teventType\x12\x1f\n\x0b\x65ntity_type\x18\x04 \x01(\tR\nentityType\x12\x1b\n\tentity_id\x18\x05 \x01(\tR\x08\x65ntityId\x12\x18\n\x07summary\x18\x06 \x01(\tR\x07summary\x12\x31\n\x07payload\x18\x07 \x01(\x0b\x32\x17.google.protobuf.StructR\x07payload\x12!\n\x0cpayload_json\x18k \x01(\tR\x0bpayloadJson\x12\x1c\n\tprincipal\x18\x08 \x01(\tR\tprincipal\x12;\n\x0b\x63reate_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\"\x92\x01\n\x0c\x43hangeFilter\x12\x31\n\x0b\x65vent_types\x18\x01 \x03(\tB\x10\xbaH\r\x92\x01\n\x10\x64\"\x06r\x04\x10\x01\x18\x64R\neventTypes\x12(\n\x0b\x65ntity_type\x18\x02 \x01(\tB\x07\xbaH\x04r\x02\x18\x64R\nentityType\x12%\n\tentity_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x08\x65ntityId\"\xe5\x01\n\x12ListChangesRequest\x12\'\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x10R\tpageToken\x12#\n\x08position\x18\x03 \x01(\tB\x07\xbaH\x04r\x02\x18@R\x08position\x12\x35\n\x06\x66ilter\x18\x04 \x01(\x0b\x32\x1d.skein.memory.v1.ChangeFilterR\x06\x66ilter\x12!\n\x0cnewest_first\x18\x05 \x01(\x08R\x0bnewestFirst\"\x8c\x01\n\x13ListChangesResponse\x12\x31\n\x07\x63hanges\x18\x01 \x03(\x0b\x32\x17.skein.memory.v1.ChangeR\x07\x63hanges\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1a\n\x08position\x18\x03 \x01(\tR\x08position\"r\n\x14StreamChangesRequest\x12#\n\x08position\x18\x01 \x01(\tB\x07\xbaH\x04r\x02\x18@R\x08position\x12\x35\n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x1d.skein.memory.v1.ChangeFilterR\x06\x66ilter\"d\n\x15StreamChangesResponse\x12/\n\x06\x63hange\x18\x01 \x01(\x0b\x32\x17.skein.memory.v1.ChangeR\x06\x63hange\x12\x1a\n\x08position\x18\x02 \x01(\tR\x08position2\xb8\x0e\n\x0eHistoryService\x12m\n\x0bListChanges\x12#.skein.memory.v1.ListChangesRequest\x1a$.skein.memory.v1.ListChangesResponse\"\x13\xa2\xed\x18\x0f\n\x0bmemory.readP\x01\x12u\n\rStreamChanges\x12%.skein.memory.v1.StreamChangesRequest\x1a&.skein.memory.v1.StreamChangesResponse\"\x13\xa2\xed\x18\x0f\n\x0bmemory.readP\x01\x30\x01\x12t\n\rCreateWebhook\x12%.skein.memory.v1.CreateWebhookRequest\x1a&.skein.memory.v1.CreateWebhookResponse\"\x14\xa2\xed\x18\x10\n\x0ctenant.writeP\x01\x12j\n\nGetWebhook\x12\".skein.memory.v1.GetWebhookRequest\x1a#.skein.memory.v1.GetWebhookResponse\"\x13\xa2\xed\x18\x0f\n\x0bmemory.readP\x01\x12p\n\x0cListWebhooks\x12$.skein.memory.v1.ListWebhooksRequest\x1a%.skein.memory.v1.ListWebhooksResponse\"\x13\xa2\xed\x18\x0f\n\x0bmemory.readP\x01\x12t\n\rUpdateWebhook\x12%.skein.memory.v1.UpdateWebhookRequest\x1a&.skein.memory.v1.UpdateWebhookResponse\"\x14\xa2\xed\x18\x10\n\x0ctenant.writeP\x01\x12t\n\rDeleteWebhook\x12%.skein.memory.v1.DeleteWebhookRequest\x1a&.skein.memory.v1.DeleteWebhookResponse\"\x14\xa2\xed\x18\x10\n\x0ctenant.writeP\x01\x12\x86\x01\n\x13RotateWebhookSecret\x12+.skein.memory.v1.RotateWebhookSecretRequest\x1a,.skein.memory.v1.RotateWebhookSecretResponse\"\x14\xa2\xed\x18\x10\n\x0ctenant.writeP\x01\x12n\n\x0bTestWebhook\x12#.skein.memory.v1.TestWebhookRequest\x1a$.skein.memory.v1.TestWebhookResponse\"\x14\xa2\xed\x18\x10\n\x0ctenant.writeP\x01\x12\x8b\x01\n\x15ListWebhookDeliveries\x12-.skein.memory.v1.ListWebhookDeliveriesRequest\x1a..skein.memory.v1.ListWebhookDeliveriesResponse\"\x13\xa2\xed\x18\x0f\n\x0bmemory.readP\x01\x12\x89\x01\n\x14RetryWebhookDelivery\x12,.skein.memory.v1.RetryWebhookDeliveryRequest\x1a-.skein.memory.v1.RetryWebhookDeliveryResponse\"\x14\xa2\xed\x18\x10\n\x0ctenant.writeP\x01\x12z\n\x0f\x41rchiveMemories\x12\'.skein.memory.v1.ArchiveMemoriesRequest\x1a(.skein.memory.v1.ArchiveMemoriesResponse\"\x14\xa2\xed\x18\x10\n\x0ctenant.writeP\x01\x12p\n\x0cListArchives\x12$.skein.memory.v1.ListArchivesRequest\x1a%.skein.memory.v1.ListArchivesResponse\"\x13\xa2\xed\x18\x0f\n\x0bmemory.readP\x01\x12\x80\x01\n\x11UnarchiveMemories\x12).skein.memory.v1.UnarchiveMemoriesRequest\x1a*.skein.memory.v1.UnarchiveMemoriesResponse\"\x14\xa2\xed\x18\x10\n\x0ctenant.writeP\x01\x12t\n\rListAccessLog\x12%.skein.memory.v1.ListAccessLogRequest\x1a&.skein.memory.v1.ListAccessLogResponse\"\x14\xa2\xed\x18\x10\n\naudit.readH\x01P\x01\x1a\x06\xaa\xed\x18\x02\x08\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -51,18 +52,50 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTCHANGESREQUEST'].fields_by_name['position']._serialized_options = b'\272H\004r\002\030@'
   _globals['_STREAMCHANGESREQUEST'].fields_by_name['position']._loaded_options = None
   _globals['_STREAMCHANGESREQUEST'].fields_by_name['position']._serialized_options = b'\272H\004r\002\030@'
-  _globals['_CHANGE']._serialized_start=241
-  _globals['_CHANGE']._serialized_end=602
-  _globals['_CHANGEFILTER']._serialized_start=605
-  _globals['_CHANGEFILTER']._serialized_end=751
-  _globals['_LISTCHANGESREQUEST']._serialized_start=754
-  _globals['_LISTCHANGESREQUEST']._serialized_end=983
-  _globals['_LISTCHANGESRESPONSE']._serialized_start=986
-  _globals['_LISTCHANGESRESPONSE']._serialized_end=1126
-  _globals['_STREAMCHANGESREQUEST']._serialized_start=1128
-  _globals['_STREAMCHANGESREQUEST']._serialized_end=1242
-  _globals['_STREAMCHANGESRESPONSE']._serialized_start=1244
-  _globals['_STREAMCHANGESRESPONSE']._serialized_end=1344
-  _globals['_HISTORYSERVICE']._serialized_start=1347
-  _globals['_HISTORYSERVICE']._serialized_end=2859
+  _globals['_HISTORYSERVICE']._loaded_options = None
+  _globals['_HISTORYSERVICE']._serialized_options = b'\252\355\030\002\010\001'
+  _globals['_HISTORYSERVICE'].methods_by_name['ListChanges']._loaded_options = None
+  _globals['_HISTORYSERVICE'].methods_by_name['ListChanges']._serialized_options = b'\242\355\030\017\n\013memory.readP\001'
+  _globals['_HISTORYSERVICE'].methods_by_name['StreamChanges']._loaded_options = None
+  _globals['_HISTORYSERVICE'].methods_by_name['StreamChanges']._serialized_options = b'\242\355\030\017\n\013memory.readP\001'
+  _globals['_HISTORYSERVICE'].methods_by_name['CreateWebhook']._loaded_options = None
+  _globals['_HISTORYSERVICE'].methods_by_name['CreateWebhook']._serialized_options = b'\242\355\030\020\n\014tenant.writeP\001'
+  _globals['_HISTORYSERVICE'].methods_by_name['GetWebhook']._loaded_options = None
+  _globals['_HISTORYSERVICE'].methods_by_name['GetWebhook']._serialized_options = b'\242\355\030\017\n\013memory.readP\001'
+  _globals['_HISTORYSERVICE'].methods_by_name['ListWebhooks']._loaded_options = None
+  _globals['_HISTORYSERVICE'].methods_by_name['ListWebhooks']._serialized_options = b'\242\355\030\017\n\013memory.readP\001'
+  _globals['_HISTORYSERVICE'].methods_by_name['UpdateWebhook']._loaded_options = None
+  _globals['_HISTORYSERVICE'].methods_by_name['UpdateWebhook']._serialized_options = b'\242\355\030\020\n\014tenant.writeP\001'
+  _globals['_HISTORYSERVICE'].methods_by_name['DeleteWebhook']._loaded_options = None
+  _globals['_HISTORYSERVICE'].methods_by_name['DeleteWebhook']._serialized_options = b'\242\355\030\020\n\014tenant.writeP\001'
+  _globals['_HISTORYSERVICE'].methods_by_name['RotateWebhookSecret']._loaded_options = None
+  _globals['_HISTORYSERVICE'].methods_by_name['RotateWebhookSecret']._serialized_options = b'\242\355\030\020\n\014tenant.writeP\001'
+  _globals['_HISTORYSERVICE'].methods_by_name['TestWebhook']._loaded_options = None
+  _globals['_HISTORYSERVICE'].methods_by_name['TestWebhook']._serialized_options = b'\242\355\030\020\n\014tenant.writeP\001'
+  _globals['_HISTORYSERVICE'].methods_by_name['ListWebhookDeliveries']._loaded_options = None
+  _globals['_HISTORYSERVICE'].methods_by_name['ListWebhookDeliveries']._serialized_options = b'\242\355\030\017\n\013memory.readP\001'
+  _globals['_HISTORYSERVICE'].methods_by_name['RetryWebhookDelivery']._loaded_options = None
+  _globals['_HISTORYSERVICE'].methods_by_name['RetryWebhookDelivery']._serialized_options = b'\242\355\030\020\n\014tenant.writeP\001'
+  _globals['_HISTORYSERVICE'].methods_by_name['ArchiveMemories']._loaded_options = None
+  _globals['_HISTORYSERVICE'].methods_by_name['ArchiveMemories']._serialized_options = b'\242\355\030\020\n\014tenant.writeP\001'
+  _globals['_HISTORYSERVICE'].methods_by_name['ListArchives']._loaded_options = None
+  _globals['_HISTORYSERVICE'].methods_by_name['ListArchives']._serialized_options = b'\242\355\030\017\n\013memory.readP\001'
+  _globals['_HISTORYSERVICE'].methods_by_name['UnarchiveMemories']._loaded_options = None
+  _globals['_HISTORYSERVICE'].methods_by_name['UnarchiveMemories']._serialized_options = b'\242\355\030\020\n\014tenant.writeP\001'
+  _globals['_HISTORYSERVICE'].methods_by_name['ListAccessLog']._loaded_options = None
+  _globals['_HISTORYSERVICE'].methods_by_name['ListAccessLog']._serialized_options = b'\242\355\030\020\n\naudit.readH\001P\001'
+  _globals['_CHANGE']._serialized_start=273
+  _globals['_CHANGE']._serialized_end=634
+  _globals['_CHANGEFILTER']._serialized_start=637
+  _globals['_CHANGEFILTER']._serialized_end=783
+  _globals['_LISTCHANGESREQUEST']._serialized_start=786
+  _globals['_LISTCHANGESREQUEST']._serialized_end=1015
+  _globals['_LISTCHANGESRESPONSE']._serialized_start=1018
+  _globals['_LISTCHANGESRESPONSE']._serialized_end=1158
+  _globals['_STREAMCHANGESREQUEST']._serialized_start=1160
+  _globals['_STREAMCHANGESREQUEST']._serialized_end=1274
+  _globals['_STREAMCHANGESRESPONSE']._serialized_start=1276
+  _globals['_STREAMCHANGESRESPONSE']._serialized_end=1376
+  _globals['_HISTORYSERVICE']._serialized_start=1379
+  _globals['_HISTORYSERVICE']._serialized_end=3227
 # @@protoc_insertion_point(module_scope)

@@ -6,6 +6,7 @@ from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from skein.memory.v1 import access_log_pb2 as _access_log_pb2
 from skein.memory.v1 import archives_pb2 as _archives_pb2
 from skein.memory.v1 import webhooks_pb2 as _webhooks_pb2
+from skein.options.v1 import options_pb2 as _options_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message

@@ -24,15 +24,18 @@ _sym_db = _symbol_database.Default()
 
 from buf.validate import validate_pb2 as buf_dot_validate_dot_validate__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from skein.options.v1 import options_pb2 as skein_dot_options_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cskein/memory/v1/scores.proto\x12\x0fskein.memory.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"|\n\x06Scores\x12\x1e\n\nconfidence\x18\x01 \x01(\x01R\nconfidence\x12\x1e\n\nimportance\x18\x02 \x01(\x01R\nimportance\x12\x18\n\x07\x66ormula\x18\x03 \x01(\tR\x07\x66ormula\x12\x18\n\x07version\x18\x04 \x01(\x05R\x07version\"R\n\x0eScoreComponent\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n\x05value\x18\x02 \x01(\x01R\x05value\x12\x16\n\x06\x64\x65tail\x18\x03 \x01(\tR\x06\x64\x65tail\"w\n\x13\x45xplainScoreRequest\x12\'\n\tmemory_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\x08memoryId\x12\x37\n\tread_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x08readTime\"\xc9\x02\n\x14\x45xplainScoreResponse\x12\x1b\n\tmemory_id\x18\x01 \x01(\tR\x08memoryId\x12/\n\x06scores\x18\x02 \x01(\x0b\x32\x17.skein.memory.v1.ScoresR\x06scores\x12T\n\x15\x63onfidence_components\x18\x03 \x03(\x0b\x32\x1f.skein.memory.v1.ScoreComponentR\x14\x63onfidenceComponents\x12T\n\x15importance_components\x18\x04 \x03(\x0b\x32\x1f.skein.memory.v1.ScoreComponentR\x14importanceComponents\x12\x37\n\tread_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x08readTime\"\xe7\x02\n\x16ReinforceMemoryRequest\x12\'\n\tmemory_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\x08memoryId\x12G\n\x10\x63onfidence_delta\x18\x02 \x01(\x01\x42\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\x0f\x63onfidenceDelta\x88\x01\x01\x12G\n\x10importance_delta\x18\x03 \x01(\x01\x42\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x01R\x0fimportanceDelta\x88\x01\x01\x12\x34\n\x06spread\x18\x04 \x01(\x01\x42\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x02R\x06spread\x88\x01\x01\x12\'\n\nrequest_id\x18\x05 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestIdB\x13\n\x11_confidence_deltaB\x13\n\x11_importance_deltaB\t\n\x07_spread\"\x8b\x01\n\x10ReinforcedMemory\x12\x1b\n\tmemory_id\x18\x01 \x01(\tR\x08memoryId\x12\x1e\n\nconfidence\x18\x02 \x01(\x01R\nconfidence\x12\x1e\n\nimportance\x18\x03 \x01(\x01R\nimportance\x12\x1a\n\x08revision\x18\x04 \x01(\x03R\x08revision\"v\n\x17ReinforceMemoryResponse\x12=\n\x08memories\x18\x01 \x03(\x0b\x32!.skein.memory.v1.ReinforcedMemoryR\x08memories\x12\x1c\n\ttruncated\x18\x02 \x01(\x08R\ttruncated\"_\n\x12\x44\x65\x63\x61yScoresRequest\x12 \n\x05limit\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xf4\x03(\x00R\x05limit\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"N\n\x13\x44\x65\x63\x61yScoresResponse\x12#\n\rdecayed_count\x18\x01 \x01(\x05R\x0c\x64\x65\x63\x61yedCount\x12\x12\n\x04more\x18\x02 \x01(\x08R\x04more\"\xaf\x01\n\x1a\x43onsolidateMemoriesRequest\x12\x17\n\x07\x64ry_run\x18\x01 \x01(\x08R\x06\x64ryRun\x12&\n\tpage_size\x18\x02 \x01(\x05\x42\t\xbaH\x06\x1a\x04\x18\x32(\x00R\x08pageSize\x12\'\n\npage_token\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x10R\tpageToken\x12\'\n\nrequest_id\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"f\n\x0e\x44uplicateGroup\x12$\n\x0ekept_memory_id\x18\x01 \x01(\tR\x0ckeptMemoryId\x12.\n\x13\x61rchived_memory_ids\x18\x02 \x03(\tR\x11\x61rchivedMemoryIds\"~\n\x1b\x43onsolidateMemoriesResponse\x12\x37\n\x06groups\x18\x01 \x03(\x0b\x32\x1f.skein.memory.v1.DuplicateGroupR\x06groups\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"u\n\x14MergeMemoriesRequest\x12\x34\n\nmemory_ids\x18\x01 \x03(\tB\x15\xbaH\x12\x92\x01\x0f\x08\x02\x10\x14\x18\x01\"\x07r\x05\x10\x01\x18\xff\x01R\tmemoryIds\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestIdb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cskein/memory/v1/scores.proto\x12\x0fskein.memory.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eskein/options/v1/options.proto\"\x82\x01\n\x06Scores\x12\x1e\n\nconfidence\x18\x01 \x01(\x01R\nconfidence\x12\x1e\n\nimportance\x18\x02 \x01(\x01R\nimportance\x12\x1e\n\x07\x66ormula\x18\x03 \x01(\tB\x04\xb0\xed\x18\x03R\x07\x66ormula\x12\x18\n\x07version\x18\x04 \x01(\x05R\x07version\"R\n\x0eScoreComponent\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n\x05value\x18\x02 \x01(\x01R\x05value\x12\x16\n\x06\x64\x65tail\x18\x03 \x01(\tR\x06\x64\x65tail\"w\n\x13\x45xplainScoreRequest\x12\'\n\tmemory_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\x08memoryId\x12\x37\n\tread_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x08readTime\"\xc9\x02\n\x14\x45xplainScoreResponse\x12\x1b\n\tmemory_id\x18\x01 \x01(\tR\x08memoryId\x12/\n\x06scores\x18\x02 \x01(\x0b\x32\x17.skein.memory.v1.ScoresR\x06scores\x12T\n\x15\x63onfidence_components\x18\x03 \x03(\x0b\x32\x1f.skein.memory.v1.ScoreComponentR\x14\x63onfidenceComponents\x12T\n\x15importance_components\x18\x04 \x03(\x0b\x32\x1f.skein.memory.v1.ScoreComponentR\x14importanceComponents\x12\x37\n\tread_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x08readTime\"\xe7\x02\n\x16ReinforceMemoryRequest\x12\'\n\tmemory_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\x08memoryId\x12G\n\x10\x63onfidence_delta\x18\x02 \x01(\x01\x42\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\x0f\x63onfidenceDelta\x88\x01\x01\x12G\n\x10importance_delta\x18\x03 \x01(\x01\x42\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x01R\x0fimportanceDelta\x88\x01\x01\x12\x34\n\x06spread\x18\x04 \x01(\x01\x42\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x02R\x06spread\x88\x01\x01\x12\'\n\nrequest_id\x18\x05 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestIdB\x13\n\x11_confidence_deltaB\x13\n\x11_importance_deltaB\t\n\x07_spread\"\x8b\x01\n\x10ReinforcedMemory\x12\x1b\n\tmemory_id\x18\x01 \x01(\tR\x08memoryId\x12\x1e\n\nconfidence\x18\x02 \x01(\x01R\nconfidence\x12\x1e\n\nimportance\x18\x03 \x01(\x01R\nimportance\x12\x1a\n\x08revision\x18\x04 \x01(\x03R\x08revision\"v\n\x17ReinforceMemoryResponse\x12=\n\x08memories\x18\x01 \x03(\x0b\x32!.skein.memory.v1.ReinforcedMemoryR\x08memories\x12\x1c\n\ttruncated\x18\x02 \x01(\x08R\ttruncated\"_\n\x12\x44\x65\x63\x61yScoresRequest\x12 \n\x05limit\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xf4\x03(\x00R\x05limit\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"N\n\x13\x44\x65\x63\x61yScoresResponse\x12#\n\rdecayed_count\x18\x01 \x01(\x05R\x0c\x64\x65\x63\x61yedCount\x12\x12\n\x04more\x18\x02 \x01(\x08R\x04more\"\xaf\x01\n\x1a\x43onsolidateMemoriesRequest\x12\x17\n\x07\x64ry_run\x18\x01 \x01(\x08R\x06\x64ryRun\x12&\n\tpage_size\x18\x02 \x01(\x05\x42\t\xbaH\x06\x1a\x04\x18\x32(\x00R\x08pageSize\x12\'\n\npage_token\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x10R\tpageToken\x12\'\n\nrequest_id\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"f\n\x0e\x44uplicateGroup\x12$\n\x0ekept_memory_id\x18\x01 \x01(\tR\x0ckeptMemoryId\x12.\n\x13\x61rchived_memory_ids\x18\x02 \x03(\tR\x11\x61rchivedMemoryIds\"~\n\x1b\x43onsolidateMemoriesResponse\x12\x37\n\x06groups\x18\x01 \x03(\x0b\x32\x1f.skein.memory.v1.DuplicateGroupR\x06groups\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"u\n\x14MergeMemoriesRequest\x12\x34\n\nmemory_ids\x18\x01 \x03(\tB\x15\xbaH\x12\x92\x01\x0f\x08\x02\x10\x14\x18\x01\"\x07r\x05\x10\x01\x18\xff\x01R\tmemoryIds\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestIdb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'skein.memory.v1.scores_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_SCORES'].fields_by_name['formula']._loaded_options = None
+  _globals['_SCORES'].fields_by_name['formula']._serialized_options = b'\260\355\030\003'
   _globals['_EXPLAINSCOREREQUEST'].fields_by_name['memory_id']._loaded_options = None
   _globals['_EXPLAINSCOREREQUEST'].fields_by_name['memory_id']._serialized_options = b'\272H\007r\005\020\001\030\377\001'
   _globals['_REINFORCEMEMORYREQUEST'].fields_by_name['memory_id']._loaded_options = None
@@ -59,30 +62,30 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_MERGEMEMORIESREQUEST'].fields_by_name['memory_ids']._serialized_options = b'\272H\022\222\001\017\010\002\020\024\030\001\"\007r\005\020\001\030\377\001'
   _globals['_MERGEMEMORIESREQUEST'].fields_by_name['request_id']._loaded_options = None
   _globals['_MERGEMEMORIESREQUEST'].fields_by_name['request_id']._serialized_options = b'\272H\005r\003\030\377\001'
-  _globals['_SCORES']._serialized_start=111
-  _globals['_SCORES']._serialized_end=235
-  _globals['_SCORECOMPONENT']._serialized_start=237
-  _globals['_SCORECOMPONENT']._serialized_end=319
-  _globals['_EXPLAINSCOREREQUEST']._serialized_start=321
-  _globals['_EXPLAINSCOREREQUEST']._serialized_end=440
-  _globals['_EXPLAINSCORERESPONSE']._serialized_start=443
-  _globals['_EXPLAINSCORERESPONSE']._serialized_end=772
-  _globals['_REINFORCEMEMORYREQUEST']._serialized_start=775
-  _globals['_REINFORCEMEMORYREQUEST']._serialized_end=1134
-  _globals['_REINFORCEDMEMORY']._serialized_start=1137
-  _globals['_REINFORCEDMEMORY']._serialized_end=1276
-  _globals['_REINFORCEMEMORYRESPONSE']._serialized_start=1278
-  _globals['_REINFORCEMEMORYRESPONSE']._serialized_end=1396
-  _globals['_DECAYSCORESREQUEST']._serialized_start=1398
-  _globals['_DECAYSCORESREQUEST']._serialized_end=1493
-  _globals['_DECAYSCORESRESPONSE']._serialized_start=1495
-  _globals['_DECAYSCORESRESPONSE']._serialized_end=1573
-  _globals['_CONSOLIDATEMEMORIESREQUEST']._serialized_start=1576
-  _globals['_CONSOLIDATEMEMORIESREQUEST']._serialized_end=1751
-  _globals['_DUPLICATEGROUP']._serialized_start=1753
-  _globals['_DUPLICATEGROUP']._serialized_end=1855
-  _globals['_CONSOLIDATEMEMORIESRESPONSE']._serialized_start=1857
-  _globals['_CONSOLIDATEMEMORIESRESPONSE']._serialized_end=1983
-  _globals['_MERGEMEMORIESREQUEST']._serialized_start=1985
-  _globals['_MERGEMEMORIESREQUEST']._serialized_end=2102
+  _globals['_SCORES']._serialized_start=144
+  _globals['_SCORES']._serialized_end=274
+  _globals['_SCORECOMPONENT']._serialized_start=276
+  _globals['_SCORECOMPONENT']._serialized_end=358
+  _globals['_EXPLAINSCOREREQUEST']._serialized_start=360
+  _globals['_EXPLAINSCOREREQUEST']._serialized_end=479
+  _globals['_EXPLAINSCORERESPONSE']._serialized_start=482
+  _globals['_EXPLAINSCORERESPONSE']._serialized_end=811
+  _globals['_REINFORCEMEMORYREQUEST']._serialized_start=814
+  _globals['_REINFORCEMEMORYREQUEST']._serialized_end=1173
+  _globals['_REINFORCEDMEMORY']._serialized_start=1176
+  _globals['_REINFORCEDMEMORY']._serialized_end=1315
+  _globals['_REINFORCEMEMORYRESPONSE']._serialized_start=1317
+  _globals['_REINFORCEMEMORYRESPONSE']._serialized_end=1435
+  _globals['_DECAYSCORESREQUEST']._serialized_start=1437
+  _globals['_DECAYSCORESREQUEST']._serialized_end=1532
+  _globals['_DECAYSCORESRESPONSE']._serialized_start=1534
+  _globals['_DECAYSCORESRESPONSE']._serialized_end=1612
+  _globals['_CONSOLIDATEMEMORIESREQUEST']._serialized_start=1615
+  _globals['_CONSOLIDATEMEMORIESREQUEST']._serialized_end=1790
+  _globals['_DUPLICATEGROUP']._serialized_start=1792
+  _globals['_DUPLICATEGROUP']._serialized_end=1894
+  _globals['_CONSOLIDATEMEMORIESRESPONSE']._serialized_start=1896
+  _globals['_CONSOLIDATEMEMORIESRESPONSE']._serialized_end=2022
+  _globals['_MERGEMEMORIESREQUEST']._serialized_start=2024
+  _globals['_MERGEMEMORIESREQUEST']._serialized_end=2141
 # @@protoc_insertion_point(module_scope)

@@ -25,9 +25,10 @@ _sym_db = _symbol_database.Default()
 from buf.validate import validate_pb2 as buf_dot_validate_dot_validate__pb2
 from google.protobuf import field_mask_pb2 as google_dot_protobuf_dot_field__mask__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from skein.options.v1 import options_pb2 as skein_dot_options_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eskein/memory/v1/webhooks.proto\x12\x0fskein.memory.v1\x1a\x1b\x62uf/validate/validate.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfa\x05\n\x07Webhook\x12\x1d\n\nwebhook_id\x18\x01 \x01(\tR\twebhookId\x12-\n\x0c\x64isplay_name\x18\x02 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\x0b\x64isplayName\x12\x35\n\x0b\x65vent_types\x18\x03 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x08\x01\x10\x64\x18\x01\"\x06r\x04\x10\x01\x18@R\neventTypes\x12\x1e\n\x05where\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\x80 R\x05where\x12+\n\x0bwebhook_url\x18\x05 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80\x10R\nwebhookUrl\x12\x16\n\x06\x61\x63tive\x18\x06 \x01(\x08R\x06\x61\x63tive\x12\x31\n\x14\x63onsecutive_failures\x18\x07 \x01(\x05R\x13\x63onsecutiveFailures\x12H\n\x12last_delivery_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x10lastDeliveryTime\x12\x1d\n\nlast_error\x18\t \x01(\tR\tlastError\x12=\n\x0c\x64isable_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x0b\x64isableTime\x12\x1a\n\x08revision\x18\x0b \x01(\x03R\x08revision\x12;\n\x0b\x63reate_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0bupdate_time\x18\r \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nupdateTime\x12\x1d\n\ncreated_by\x18\x0e \x01(\tR\tcreatedBy\x12\x1d\n\nupdated_by\x18\x0f \x01(\tR\tupdatedBy\x12\x1b\n\tgrant_ids\x18\x10 \x03(\tR\x08grantIds\x12\x39\n\nretry_time\x18\x11 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\tretryTime\"\xaa\x03\n\x0fWebhookDelivery\x12\x1f\n\x0b\x64\x65livery_id\x18\x01 \x01(\tR\ndeliveryId\x12\x1d\n\nwebhook_id\x18\x02 \x01(\tR\twebhookId\x12\x1b\n\tchange_id\x18\x03 \x01(\tR\x08\x63hangeId\x12\x34\n\x05state\x18\x04 \x01(\x0e\x32\x1e.skein.memory.v1.DeliveryStateR\x05state\x12#\n\rattempt_count\x18\x05 \x01(\x05R\x0c\x61ttemptCount\x12\x46\n\x11next_attempt_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x0fnextAttemptTime\x12\x1d\n\nlast_error\x18\x07 \x01(\tR\tlastError\x12;\n\x0b\x63reate_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0b\x66inish_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nfinishTime\"{\n\x14\x43reateWebhookRequest\x12:\n\x07webhook\x18\x01 \x01(\x0b\x32\x18.skein.memory.v1.WebhookB\x06\xbaH\x03\xc8\x01\x01R\x07webhook\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"h\n\x15\x43reateWebhookResponse\x12\x32\n\x07webhook\x18\x01 \x01(\x0b\x32\x18.skein.memory.v1.WebhookR\x07webhook\x12\x1b\n\x06secret\x18\x02 \x01(\tB\x03\x80\x01\x01R\x06secret\"<\n\x11GetWebhookRequest\x12\'\n\nwebhook_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\twebhookId\"H\n\x12GetWebhookResponse\x12\x32\n\x07webhook\x18\x01 \x01(\x0b\x32\x18.skein.memory.v1.WebhookR\x07webhook\"g\n\x13ListWebhooksRequest\x12\'\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x10R\tpageToken\"t\n\x14ListWebhooksResponse\x12\x34\n\x08webhooks\x18\x01 \x03(\x0b\x32\x18.skein.memory.v1.WebhookR\x08webhooks\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xc0\x01\n\x14UpdateWebhookRequest\x12:\n\x07webhook\x18\x01 \x01(\x0b\x32\x18.skein.memory.v1.WebhookB\x06\xbaH\x03\xd8\x01\x03R\x07webhook\x12\x43\n\x0bupdate_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMaskB\x06\xbaH\x03\xc8\x01\x01R\nupdateMask\x12\'\n\nrequest_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"K\n\x15UpdateWebhookResponse\x12\x32\n\x07webhook\x18\x01 \x01(\x0b\x32\x18.skein.memory.v1.WebhookR\x07webhook\"h\n\x14\x44\x65leteWebhookRequest\x12\'\n\nwebhook_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\twebhookId\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"\x17\n\x15\x44\x65leteWebhookResponse\"n\n\x1aRotateWebhookSecretRequest\x12\'\n\nwebhook_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\twebhookId\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"n\n\x1bRotateWebhookSecretResponse\x12\x32\n\x07webhook\x18\x01 \x01(\x0b\x32\x18.skein.memory.v1.WebhookR\x07webhook\x12\x1b\n\x06secret\x18\x02 \x01(\tB\x03\x80\x01\x01R\x06secret\"=\n\x12TestWebhookRequest\x12\'\n\nwebhook_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\twebhookId\"I\n\x13TestWebhookResponse\x12\x1c\n\tdelivered\x18\x01 \x01(\x08R\tdelivered\x12\x14\n\x05\x65rror\x18\x02 \x01(\tR\x05\x65rror\"\xd9\x01\n\x1cListWebhookDeliveriesRequest\x12\'\n\nwebhook_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\twebhookId\x12>\n\x05state\x18\x02 \x01(\x0e\x32\x1e.skein.memory.v1.DeliveryStateB\x08\xbaH\x05\x82\x01\x02\x10\x01R\x05state\x12\'\n\tpage_size\x18\x03 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x10R\tpageToken\"\x89\x01\n\x1dListWebhookDeliveriesResponse\x12@\n\ndeliveries\x18\x01 \x03(\x0b\x32 .skein.memory.v1.WebhookDeliveryR\ndeliveries\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"q\n\x1bRetryWebhookDeliveryRequest\x12)\n\x0b\x64\x65livery_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\ndeliveryId\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"\\\n\x1cRetryWebhookDeliveryResponse\x12<\n\x08\x64\x65livery\x18\x01 \x01(\x0b\x32 .skein.memory.v1.WebhookDeliveryR\x08\x64\x65livery*\x84\x01\n\rDeliveryState\x12\x1e\n\x1a\x44\x45LIVERY_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x44\x45LIVERY_STATE_PENDING\x10\x01\x12\x1c\n\x18\x44\x45LIVERY_STATE_DELIVERED\x10\x02\x12\x19\n\x15\x44\x45LIVERY_STATE_FAILED\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eskein/memory/v1/webhooks.proto\x12\x0fskein.memory.v1\x1a\x1b\x62uf/validate/validate.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eskein/options/v1/options.proto\"\x9c\x06\n\x07Webhook\x12\x1d\n\nwebhook_id\x18\x01 \x01(\tR\twebhookId\x12\x31\n\x0c\x64isplay_name\x18\x02 \x01(\tB\x0e\xbaH\x07r\x05\x10\x01\x18\xff\x01\xb0\xed\x18\x02R\x0b\x64isplayName\x12\x39\n\x0b\x65vent_types\x18\x03 \x03(\tB\x18\xbaH\x11\x92\x01\x0e\x08\x01\x10\x64\x18\x01\"\x06r\x04\x10\x01\x18@\xb0\xed\x18\x03R\neventTypes\x12\"\n\x05where\x18\x04 \x01(\tB\x0c\xbaH\x05r\x03\x18\x80 \xb0\xed\x18\x03R\x05where\x12/\n\x0bwebhook_url\x18\x05 \x01(\tB\x0e\xbaH\x07r\x05\x10\x01\x18\x80\x10\xb0\xed\x18\x03R\nwebhookUrl\x12\x16\n\x06\x61\x63tive\x18\x06 \x01(\x08R\x06\x61\x63tive\x12\x31\n\x14\x63onsecutive_failures\x18\x07 \x01(\x05R\x13\x63onsecutiveFailures\x12H\n\x12last_delivery_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x10lastDeliveryTime\x12#\n\nlast_error\x18\t \x01(\tB\x04\xb0\xed\x18\x03R\tlastError\x12=\n\x0c\x64isable_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x0b\x64isableTime\x12\x1a\n\x08revision\x18\x0b \x01(\x03R\x08revision\x12;\n\x0b\x63reate_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0bupdate_time\x18\r \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nupdateTime\x12#\n\ncreated_by\x18\x0e \x01(\tB\x04\xb0\xed\x18\x03R\tcreatedBy\x12#\n\nupdated_by\x18\x0f \x01(\tB\x04\xb0\xed\x18\x03R\tupdatedBy\x12\x1b\n\tgrant_ids\x18\x10 \x03(\tR\x08grantIds\x12\x39\n\nretry_time\x18\x11 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\tretryTime\"\xaa\x03\n\x0fWebhookDelivery\x12\x1f\n\x0b\x64\x65livery_id\x18\x01 \x01(\tR\ndeliveryId\x12\x1d\n\nwebhook_id\x18\x02 \x01(\tR\twebhookId\x12\x1b\n\tchange_id\x18\x03 \x01(\tR\x08\x63hangeId\x12\x34\n\x05state\x18\x04 \x01(\x0e\x32\x1e.skein.memory.v1.DeliveryStateR\x05state\x12#\n\rattempt_count\x18\x05 \x01(\x05R\x0c\x61ttemptCount\x12\x46\n\x11next_attempt_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x0fnextAttemptTime\x12\x1d\n\nlast_error\x18\x07 \x01(\tR\tlastError\x12;\n\x0b\x63reate_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0b\x66inish_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nfinishTime\"{\n\x14\x43reateWebhookRequest\x12:\n\x07webhook\x18\x01 \x01(\x0b\x32\x18.skein.memory.v1.WebhookB\x06\xbaH\x03\xc8\x01\x01R\x07webhook\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"h\n\x15\x43reateWebhookResponse\x12\x32\n\x07webhook\x18\x01 \x01(\x0b\x32\x18.skein.memory.v1.WebhookR\x07webhook\x12\x1b\n\x06secret\x18\x02 \x01(\tB\x03\x80\x01\x01R\x06secret\"<\n\x11GetWebhookRequest\x12\'\n\nwebhook_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\twebhookId\"H\n\x12GetWebhookResponse\x12\x32\n\x07webhook\x18\x01 \x01(\x0b\x32\x18.skein.memory.v1.WebhookR\x07webhook\"g\n\x13ListWebhooksRequest\x12\'\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x10R\tpageToken\"t\n\x14ListWebhooksResponse\x12\x34\n\x08webhooks\x18\x01 \x03(\x0b\x32\x18.skein.memory.v1.WebhookR\x08webhooks\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xc0\x01\n\x14UpdateWebhookRequest\x12:\n\x07webhook\x18\x01 \x01(\x0b\x32\x18.skein.memory.v1.WebhookB\x06\xbaH\x03\xd8\x01\x03R\x07webhook\x12\x43\n\x0bupdate_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMaskB\x06\xbaH\x03\xc8\x01\x01R\nupdateMask\x12\'\n\nrequest_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"K\n\x15UpdateWebhookResponse\x12\x32\n\x07webhook\x18\x01 \x01(\x0b\x32\x18.skein.memory.v1.WebhookR\x07webhook\"h\n\x14\x44\x65leteWebhookRequest\x12\'\n\nwebhook_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\twebhookId\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"\x17\n\x15\x44\x65leteWebhookResponse\"n\n\x1aRotateWebhookSecretRequest\x12\'\n\nwebhook_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\twebhookId\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"n\n\x1bRotateWebhookSecretResponse\x12\x32\n\x07webhook\x18\x01 \x01(\x0b\x32\x18.skein.memory.v1.WebhookR\x07webhook\x12\x1b\n\x06secret\x18\x02 \x01(\tB\x03\x80\x01\x01R\x06secret\"=\n\x12TestWebhookRequest\x12\'\n\nwebhook_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\twebhookId\"I\n\x13TestWebhookResponse\x12\x1c\n\tdelivered\x18\x01 \x01(\x08R\tdelivered\x12\x14\n\x05\x65rror\x18\x02 \x01(\tR\x05\x65rror\"\xd9\x01\n\x1cListWebhookDeliveriesRequest\x12\'\n\nwebhook_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\twebhookId\x12>\n\x05state\x18\x02 \x01(\x0e\x32\x1e.skein.memory.v1.DeliveryStateB\x08\xbaH\x05\x82\x01\x02\x10\x01R\x05state\x12\'\n\tpage_size\x18\x03 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x10R\tpageToken\"\x89\x01\n\x1dListWebhookDeliveriesResponse\x12@\n\ndeliveries\x18\x01 \x03(\x0b\x32 .skein.memory.v1.WebhookDeliveryR\ndeliveries\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"q\n\x1bRetryWebhookDeliveryRequest\x12)\n\x0b\x64\x65livery_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\ndeliveryId\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"\\\n\x1cRetryWebhookDeliveryResponse\x12<\n\x08\x64\x65livery\x18\x01 \x01(\x0b\x32 .skein.memory.v1.WebhookDeliveryR\x08\x64\x65livery*\x84\x01\n\rDeliveryState\x12\x1e\n\x1a\x44\x45LIVERY_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x44\x45LIVERY_STATE_PENDING\x10\x01\x12\x1c\n\x18\x44\x45LIVERY_STATE_DELIVERED\x10\x02\x12\x19\n\x15\x44\x45LIVERY_STATE_FAILED\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,13 +36,19 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'skein.memory.v1.webhooks_pb
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_WEBHOOK'].fields_by_name['display_name']._loaded_options = None
-  _globals['_WEBHOOK'].fields_by_name['display_name']._serialized_options = b'\272H\007r\005\020\001\030\377\001'
+  _globals['_WEBHOOK'].fields_by_name['display_name']._serialized_options = b'\272H\007r\005\020\001\030\377\001\260\355\030\002'
   _globals['_WEBHOOK'].fields_by_name['event_types']._loaded_options = None
-  _globals['_WEBHOOK'].fields_by_name['event_types']._serialized_options = b'\272H\021\222\001\016\010\001\020d\030\001\"\006r\004\020\001\030@'
+  _globals['_WEBHOOK'].fields_by_name['event_types']._serialized_options = b'\272H\021\222\001\016\010\001\020d\030\001\"\006r\004\020\001\030@\260\355\030\003'
   _globals['_WEBHOOK'].fields_by_name['where']._loaded_options = None
-  _globals['_WEBHOOK'].fields_by_name['where']._serialized_options = b'\272H\005r\003\030\200 '
+  _globals['_WEBHOOK'].fields_by_name['where']._serialized_options = b'\272H\005r\003\030\200 \260\355\030\003'
   _globals['_WEBHOOK'].fields_by_name['webhook_url']._loaded_options = None
-  _globals['_WEBHOOK'].fields_by_name['webhook_url']._serialized_options = b'\272H\007r\005\020\001\030\200\020'
+  _globals['_WEBHOOK'].fields_by_name['webhook_url']._serialized_options = b'\272H\007r\005\020\001\030\200\020\260\355\030\003'
+  _globals['_WEBHOOK'].fields_by_name['last_error']._loaded_options = None
+  _globals['_WEBHOOK'].fields_by_name['last_error']._serialized_options = b'\260\355\030\003'
+  _globals['_WEBHOOK'].fields_by_name['created_by']._loaded_options = None
+  _globals['_WEBHOOK'].fields_by_name['created_by']._serialized_options = b'\260\355\030\003'
+  _globals['_WEBHOOK'].fields_by_name['updated_by']._loaded_options = None
+  _globals['_WEBHOOK'].fields_by_name['updated_by']._serialized_options = b'\260\355\030\003'
   _globals['_CREATEWEBHOOKREQUEST'].fields_by_name['webhook']._loaded_options = None
   _globals['_CREATEWEBHOOKREQUEST'].fields_by_name['webhook']._serialized_options = b'\272H\003\310\001\001'
   _globals['_CREATEWEBHOOKREQUEST'].fields_by_name['request_id']._loaded_options = None
@@ -84,46 +91,46 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RETRYWEBHOOKDELIVERYREQUEST'].fields_by_name['delivery_id']._serialized_options = b'\272H\005r\003\260\001\001'
   _globals['_RETRYWEBHOOKDELIVERYREQUEST'].fields_by_name['request_id']._loaded_options = None
   _globals['_RETRYWEBHOOKDELIVERYREQUEST'].fields_by_name['request_id']._serialized_options = b'\272H\005r\003\030\377\001'
-  _globals['_DELIVERYSTATE']._serialized_start=3266
-  _globals['_DELIVERYSTATE']._serialized_end=3398
-  _globals['_WEBHOOK']._serialized_start=148
-  _globals['_WEBHOOK']._serialized_end=910
-  _globals['_WEBHOOKDELIVERY']._serialized_start=913
-  _globals['_WEBHOOKDELIVERY']._serialized_end=1339
-  _globals['_CREATEWEBHOOKREQUEST']._serialized_start=1341
-  _globals['_CREATEWEBHOOKREQUEST']._serialized_end=1464
-  _globals['_CREATEWEBHOOKRESPONSE']._serialized_start=1466
-  _globals['_CREATEWEBHOOKRESPONSE']._serialized_end=1570
-  _globals['_GETWEBHOOKREQUEST']._serialized_start=1572
-  _globals['_GETWEBHOOKREQUEST']._serialized_end=1632
-  _globals['_GETWEBHOOKRESPONSE']._serialized_start=1634
-  _globals['_GETWEBHOOKRESPONSE']._serialized_end=1706
-  _globals['_LISTWEBHOOKSREQUEST']._serialized_start=1708
-  _globals['_LISTWEBHOOKSREQUEST']._serialized_end=1811
-  _globals['_LISTWEBHOOKSRESPONSE']._serialized_start=1813
-  _globals['_LISTWEBHOOKSRESPONSE']._serialized_end=1929
-  _globals['_UPDATEWEBHOOKREQUEST']._serialized_start=1932
-  _globals['_UPDATEWEBHOOKREQUEST']._serialized_end=2124
-  _globals['_UPDATEWEBHOOKRESPONSE']._serialized_start=2126
-  _globals['_UPDATEWEBHOOKRESPONSE']._serialized_end=2201
-  _globals['_DELETEWEBHOOKREQUEST']._serialized_start=2203
-  _globals['_DELETEWEBHOOKREQUEST']._serialized_end=2307
-  _globals['_DELETEWEBHOOKRESPONSE']._serialized_start=2309
-  _globals['_DELETEWEBHOOKRESPONSE']._serialized_end=2332
-  _globals['_ROTATEWEBHOOKSECRETREQUEST']._serialized_start=2334
-  _globals['_ROTATEWEBHOOKSECRETREQUEST']._serialized_end=2444
-  _globals['_ROTATEWEBHOOKSECRETRESPONSE']._serialized_start=2446
-  _globals['_ROTATEWEBHOOKSECRETRESPONSE']._serialized_end=2556
-  _globals['_TESTWEBHOOKREQUEST']._serialized_start=2558
-  _globals['_TESTWEBHOOKREQUEST']._serialized_end=2619
-  _globals['_TESTWEBHOOKRESPONSE']._serialized_start=2621
-  _globals['_TESTWEBHOOKRESPONSE']._serialized_end=2694
-  _globals['_LISTWEBHOOKDELIVERIESREQUEST']._serialized_start=2697
-  _globals['_LISTWEBHOOKDELIVERIESREQUEST']._serialized_end=2914
-  _globals['_LISTWEBHOOKDELIVERIESRESPONSE']._serialized_start=2917
-  _globals['_LISTWEBHOOKDELIVERIESRESPONSE']._serialized_end=3054
-  _globals['_RETRYWEBHOOKDELIVERYREQUEST']._serialized_start=3056
-  _globals['_RETRYWEBHOOKDELIVERYREQUEST']._serialized_end=3169
-  _globals['_RETRYWEBHOOKDELIVERYRESPONSE']._serialized_start=3171
-  _globals['_RETRYWEBHOOKDELIVERYRESPONSE']._serialized_end=3263
+  _globals['_DELIVERYSTATE']._serialized_start=3332
+  _globals['_DELIVERYSTATE']._serialized_end=3464
+  _globals['_WEBHOOK']._serialized_start=180
+  _globals['_WEBHOOK']._serialized_end=976
+  _globals['_WEBHOOKDELIVERY']._serialized_start=979
+  _globals['_WEBHOOKDELIVERY']._serialized_end=1405
+  _globals['_CREATEWEBHOOKREQUEST']._serialized_start=1407
+  _globals['_CREATEWEBHOOKREQUEST']._serialized_end=1530
+  _globals['_CREATEWEBHOOKRESPONSE']._serialized_start=1532
+  _globals['_CREATEWEBHOOKRESPONSE']._serialized_end=1636
+  _globals['_GETWEBHOOKREQUEST']._serialized_start=1638
+  _globals['_GETWEBHOOKREQUEST']._serialized_end=1698
+  _globals['_GETWEBHOOKRESPONSE']._serialized_start=1700
+  _globals['_GETWEBHOOKRESPONSE']._serialized_end=1772
+  _globals['_LISTWEBHOOKSREQUEST']._serialized_start=1774
+  _globals['_LISTWEBHOOKSREQUEST']._serialized_end=1877
+  _globals['_LISTWEBHOOKSRESPONSE']._serialized_start=1879
+  _globals['_LISTWEBHOOKSRESPONSE']._serialized_end=1995
+  _globals['_UPDATEWEBHOOKREQUEST']._serialized_start=1998
+  _globals['_UPDATEWEBHOOKREQUEST']._serialized_end=2190
+  _globals['_UPDATEWEBHOOKRESPONSE']._serialized_start=2192
+  _globals['_UPDATEWEBHOOKRESPONSE']._serialized_end=2267
+  _globals['_DELETEWEBHOOKREQUEST']._serialized_start=2269
+  _globals['_DELETEWEBHOOKREQUEST']._serialized_end=2373
+  _globals['_DELETEWEBHOOKRESPONSE']._serialized_start=2375
+  _globals['_DELETEWEBHOOKRESPONSE']._serialized_end=2398
+  _globals['_ROTATEWEBHOOKSECRETREQUEST']._serialized_start=2400
+  _globals['_ROTATEWEBHOOKSECRETREQUEST']._serialized_end=2510
+  _globals['_ROTATEWEBHOOKSECRETRESPONSE']._serialized_start=2512
+  _globals['_ROTATEWEBHOOKSECRETRESPONSE']._serialized_end=2622
+  _globals['_TESTWEBHOOKREQUEST']._serialized_start=2624
+  _globals['_TESTWEBHOOKREQUEST']._serialized_end=2685
+  _globals['_TESTWEBHOOKRESPONSE']._serialized_start=2687
+  _globals['_TESTWEBHOOKRESPONSE']._serialized_end=2760
+  _globals['_LISTWEBHOOKDELIVERIESREQUEST']._serialized_start=2763
+  _globals['_LISTWEBHOOKDELIVERIESREQUEST']._serialized_end=2980
+  _globals['_LISTWEBHOOKDELIVERIESRESPONSE']._serialized_start=2983
+  _globals['_LISTWEBHOOKDELIVERIESRESPONSE']._serialized_end=3120
+  _globals['_RETRYWEBHOOKDELIVERYREQUEST']._serialized_start=3122
+  _globals['_RETRYWEBHOOKDELIVERYREQUEST']._serialized_end=3235
+  _globals['_RETRYWEBHOOKDELIVERYRESPONSE']._serialized_start=3237
+  _globals['_RETRYWEBHOOKDELIVERYRESPONSE']._serialized_end=3329
 # @@protoc_insertion_point(module_scope)

@@ -4,6 +4,7 @@ from buf.validate import validate_pb2 as _validate_pb2
 from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from skein.options.v1 import options_pb2 as _options_pb2
 from skein.session.v1 import archives_pb2 as _archives_pb2
 from skein.session.v1 import states_pb2 as _states_pb2
 from google.protobuf.internal import containers as _containers

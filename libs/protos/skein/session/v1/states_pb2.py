@@ -26,9 +26,10 @@ from buf.validate import validate_pb2 as buf_dot_validate_dot_validate__pb2
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from skein.options.v1 import options_pb2 as skein_dot_options_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dskein/session/v1/states.proto\x12\x10skein.session.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd4\x03\n\nAgentState\x12#\n\x08\x61gent_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x07\x61gentId\x12\'\n\nsession_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\tsessionId\x12\x36\n\nstate_data\x18\x03 \x01(\x0b\x32\x17.google.protobuf.StructR\tstateData\x12&\n\x0fstate_data_json\x18g \x01(\tR\rstateDataJson\x12#\n\x08revision\x18\x04 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00R\x08revision\x12;\n\x0b\x65xpire_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nexpireTime\x12;\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0bupdate_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nupdateTime\x12\x1d\n\ncreated_by\x18\x08 \x01(\tR\tcreatedBy\x12\x1d\n\nupdated_by\x18\t \x01(\tR\tupdatedBy\"\xa8\x02\n\x14PutAgentStateRequest\x12:\n\x05state\x18\x01 \x01(\x0b\x32\x1c.skein.session.v1.AgentStateB\x06\xbaH\x03\xc8\x01\x01R\x05state\x12\x39\n\x04mode\x18\x02 \x01(\x0e\x32\x1b.skein.session.v1.StateModeB\x08\xbaH\x05\x82\x01\x02\x10\x01R\x04mode\x12$\n\x0emust_not_exist\x18\x03 \x01(\x08R\x0cmustNotExist\x12+\n\x03ttl\x18\x04 \x01(\x0b\x32\x19.google.protobuf.DurationR\x03ttl\x12\'\n\nrequest_id\x18\x05 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\x12\x1d\n\nkeep_times\x18< \x01(\x08R\tkeepTimes\"K\n\x15PutAgentStateResponse\x12\x32\n\x05state\x18\x01 \x01(\x0b\x32\x1c.skein.session.v1.AgentStateR\x05state\"d\n\x14GetAgentStateRequest\x12#\n\x08\x61gent_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x07\x61gentId\x12\'\n\nsession_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\tsessionId\"K\n\x15GetAgentStateResponse\x12\x32\n\x05state\x18\x01 \x01(\x0b\x32\x1c.skein.session.v1.AgentStateR\x05state\"\xb8\x01\n\x16ListAgentStatesRequest\x12\'\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\x80@R\tpageToken\x12#\n\x08\x61gent_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x07\x61gentId\x12\'\n\nsession_id\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\tsessionId\"w\n\x17ListAgentStatesResponse\x12\x34\n\x06states\x18\x01 \x03(\x0b\x32\x1c.skein.session.v1.AgentStateR\x06states\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb5\x01\n\x17\x44\x65leteAgentStateRequest\x12#\n\x08\x61gent_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x07\x61gentId\x12\'\n\nsession_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\tsessionId\x12#\n\x08revision\x18\x03 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00R\x08revision\x12\'\n\nrequest_id\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"\x1a\n\x18\x44\x65leteAgentStateResponse\"\xe1\x02\n\x0bSessionItem\x12\x1d\n\nsession_id\x18\x01 \x01(\tR\tsessionId\x12\x10\n\x03key\x18\x02 \x01(\tR\x03key\x12,\n\x05value\x18\x03 \x01(\x0b\x32\x16.google.protobuf.ValueR\x05value\x12\x1d\n\nvalue_json\x18g \x01(\tR\tvalueJson\x12;\n\x0b\x65xpire_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nexpireTime\x12;\n\x0b\x63reate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0bupdate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nupdateTime\x12\x1d\n\ncreated_by\x18\x07 \x01(\tR\tcreatedBy\"\xe1\x03\n\x15PutSessionItemRequest\x12)\n\nsession_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\tsessionId\x12\x1c\n\x03key\x18\x02 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\x03key\x12\x34\n\x05value\x18\x03 \x01(\x0b\x32\x16.google.protobuf.ValueB\x06\xbaH\x03\xc8\x01\x01R\x05value\x12\x1d\n\nvalue_json\x18g \x01(\tR\tvalueJson\x12+\n\x03ttl\x18\x04 \x01(\x0b\x32\x19.google.protobuf.DurationR\x03ttl\x12\'\n\nrequest_id\x18\x05 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\x12;\n\x0b\x63reate_time\x18= \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0bupdate_time\x18> \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nupdateTime\x12;\n\x0b\x65xpire_time\x18? \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nexpireTime\x12\x1d\n\nkeep_times\x18< \x01(\x08R\tkeepTimes\"K\n\x16PutSessionItemResponse\x12\x31\n\x04item\x18\x01 \x01(\x0b\x32\x1d.skein.session.v1.SessionItemR\x04item\"`\n\x15GetSessionItemRequest\x12)\n\nsession_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\tsessionId\x12\x1c\n\x03key\x18\x02 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\x03key\"K\n\x16GetSessionItemResponse\x12\x31\n\x04item\x18\x01 \x01(\x0b\x32\x1d.skein.session.v1.SessionItemR\x04item\"\xb8\x01\n\x17ListSessionItemsRequest\x12)\n\nsession_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\tsessionId\x12\'\n\tpage_size\x18\x02 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\x80@R\tpageToken\x12 \n\x06prefix\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x06prefix\"w\n\x18ListSessionItemsResponse\x12\x33\n\x05items\x18\x01 \x03(\x0b\x32\x1d.skein.session.v1.SessionItemR\x05items\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x8c\x01\n\x18\x44\x65leteSessionItemRequest\x12)\n\nsession_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\tsessionId\x12\x1c\n\x03key\x18\x02 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\x03key\x12\'\n\nrequest_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"\x1b\n\x19\x44\x65leteSessionItemResponse\"\xb0\x02\n\x0cPurgeReceipt\x12\x1f\n\x0bsession_ids\x18\x01 \x03(\tR\nsessionIds\x12\x1f\n\x0bmessage_ids\x18\x02 \x03(\tR\nmessageIds\x12\x42\n\x06\x63ounts\x18\x03 \x03(\x0b\x32*.skein.session.v1.PurgeReceipt.CountsEntryR\x06\x63ounts\x12\x12\n\x04more\x18\x04 \x01(\x08R\x04more\x12\x1e\n\ntombstones\x18\x05 \x03(\x0cR\ntombstones\x12+\n\x11subject_tombstone\x18\x06 \x01(\x0cR\x10subjectTombstone\x1a\x39\n\x0b\x43ountsEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\x03R\x05value:\x02\x38\x01\"\xa4\x01\n\x13PurgeSessionRequest\x12)\n\nsession_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\tsessionId\x12\x17\n\x07\x64ry_run\x18\x02 \x01(\x08R\x06\x64ryRun\x12 \n\x05limit\x18\x03 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x05limit\x12\'\n\nrequest_id\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"P\n\x14PurgeSessionResponse\x12\x38\n\x07receipt\x18\x01 \x01(\x0b\x32\x1e.skein.session.v1.PurgeReceiptR\x07receipt\"\x8f\x01\n\x14PurgeMessagesRequest\x12\x35\n\x0bmessage_ids\x18\x01 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x08\x01\x10\xe8\x07\"\x07r\x05\x10\x01\x18\xff\x01R\nmessageIds\x12\x17\n\x07\x64ry_run\x18\x02 \x01(\x08R\x06\x64ryRun\x12\'\n\nrequest_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"Q\n\x15PurgeMessagesResponse\x12\x38\n\x07receipt\x18\x01 \x01(\x0b\x32\x1e.skein.session.v1.PurgeReceiptR\x07receipt\"\xa4\x01\n\x13PurgeSubjectRequest\x12)\n\nsubject_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\tsubjectId\x12\x17\n\x07\x64ry_run\x18\x02 \x01(\x08R\x06\x64ryRun\x12 \n\x05limit\x18\x03 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x05limit\x12\'\n\nrequest_id\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"w\n\x14PurgeSubjectResponse\x12\x38\n\x07receipt\x18\x01 \x01(\x0b\x32\x1e.skein.session.v1.PurgeReceiptR\x07receipt\x12%\n\x0e\x63\x65rtificate_id\x18\x02 \x01(\tR\rcertificateId*U\n\tStateMode\x12\x1a\n\x16STATE_MODE_UNSPECIFIED\x10\x00\x12\x16\n\x12STATE_MODE_REPLACE\x10\x01\x12\x14\n\x10STATE_MODE_MERGE\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dskein/session/v1/states.proto\x12\x10skein.session.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eskein/options/v1/options.proto\"\xe6\x03\n\nAgentState\x12#\n\x08\x61gent_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x07\x61gentId\x12\'\n\nsession_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\tsessionId\x12\x36\n\nstate_data\x18\x03 \x01(\x0b\x32\x17.google.protobuf.StructR\tstateData\x12,\n\x0fstate_data_json\x18g \x01(\tB\x04\xb0\xed\x18\x01R\rstateDataJson\x12#\n\x08revision\x18\x04 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00R\x08revision\x12;\n\x0b\x65xpire_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nexpireTime\x12;\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0bupdate_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nupdateTime\x12#\n\ncreated_by\x18\x08 \x01(\tB\x04\xb0\xed\x18\x03R\tcreatedBy\x12#\n\nupdated_by\x18\t \x01(\tB\x04\xb0\xed\x18\x03R\tupdatedBy\"\xa8\x02\n\x14PutAgentStateRequest\x12:\n\x05state\x18\x01 \x01(\x0b\x32\x1c.skein.session.v1.AgentStateB\x06\xbaH\x03\xc8\x01\x01R\x05state\x12\x39\n\x04mode\x18\x02 \x01(\x0e\x32\x1b.skein.session.v1.StateModeB\x08\xbaH\x05\x82\x01\x02\x10\x01R\x04mode\x12$\n\x0emust_not_exist\x18\x03 \x01(\x08R\x0cmustNotExist\x12+\n\x03ttl\x18\x04 \x01(\x0b\x32\x19.google.protobuf.DurationR\x03ttl\x12\'\n\nrequest_id\x18\x05 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\x12\x1d\n\nkeep_times\x18< \x01(\x08R\tkeepTimes\"K\n\x15PutAgentStateResponse\x12\x32\n\x05state\x18\x01 \x01(\x0b\x32\x1c.skein.session.v1.AgentStateR\x05state\"d\n\x14GetAgentStateRequest\x12#\n\x08\x61gent_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x07\x61gentId\x12\'\n\nsession_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\tsessionId\"K\n\x15GetAgentStateResponse\x12\x32\n\x05state\x18\x01 \x01(\x0b\x32\x1c.skein.session.v1.AgentStateR\x05state\"\xb8\x01\n\x16ListAgentStatesRequest\x12\'\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\x80@R\tpageToken\x12#\n\x08\x61gent_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x07\x61gentId\x12\'\n\nsession_id\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\tsessionId\"w\n\x17ListAgentStatesResponse\x12\x34\n\x06states\x18\x01 \x03(\x0b\x32\x1c.skein.session.v1.AgentStateR\x06states\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb5\x01\n\x17\x44\x65leteAgentStateRequest\x12#\n\x08\x61gent_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x07\x61gentId\x12\'\n\nsession_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\tsessionId\x12#\n\x08revision\x18\x03 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00R\x08revision\x12\'\n\nrequest_id\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"\x1a\n\x18\x44\x65leteAgentStateResponse\"\xe1\x02\n\x0bSessionItem\x12\x1d\n\nsession_id\x18\x01 \x01(\tR\tsessionId\x12\x10\n\x03key\x18\x02 \x01(\tR\x03key\x12,\n\x05value\x18\x03 \x01(\x0b\x32\x16.google.protobuf.ValueR\x05value\x12\x1d\n\nvalue_json\x18g \x01(\tR\tvalueJson\x12;\n\x0b\x65xpire_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nexpireTime\x12;\n\x0b\x63reate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0bupdate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nupdateTime\x12\x1d\n\ncreated_by\x18\x07 \x01(\tR\tcreatedBy\"\xeb\x03\n\x15PutSessionItemRequest\x12)\n\nsession_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\tsessionId\x12 \n\x03key\x18\x02 \x01(\tB\x0e\xbaH\x07r\x05\x10\x01\x18\xff\x01\xb0\xed\x18\x02R\x03key\x12\x34\n\x05value\x18\x03 \x01(\x0b\x32\x16.google.protobuf.ValueB\x06\xbaH\x03\xc8\x01\x01R\x05value\x12#\n\nvalue_json\x18g \x01(\tB\x04\xb0\xed\x18\x01R\tvalueJson\x12+\n\x03ttl\x18\x04 \x01(\x0b\x32\x19.google.protobuf.DurationR\x03ttl\x12\'\n\nrequest_id\x18\x05 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\x12;\n\x0b\x63reate_time\x18= \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0bupdate_time\x18> \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nupdateTime\x12;\n\x0b\x65xpire_time\x18? \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nexpireTime\x12\x1d\n\nkeep_times\x18< \x01(\x08R\tkeepTimes\"K\n\x16PutSessionItemResponse\x12\x31\n\x04item\x18\x01 \x01(\x0b\x32\x1d.skein.session.v1.SessionItemR\x04item\"`\n\x15GetSessionItemRequest\x12)\n\nsession_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\tsessionId\x12\x1c\n\x03key\x18\x02 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\x03key\"K\n\x16GetSessionItemResponse\x12\x31\n\x04item\x18\x01 \x01(\x0b\x32\x1d.skein.session.v1.SessionItemR\x04item\"\xb8\x01\n\x17ListSessionItemsRequest\x12)\n\nsession_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\tsessionId\x12\'\n\tpage_size\x18\x02 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\x80@R\tpageToken\x12 \n\x06prefix\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x06prefix\"w\n\x18ListSessionItemsResponse\x12\x33\n\x05items\x18\x01 \x03(\x0b\x32\x1d.skein.session.v1.SessionItemR\x05items\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x90\x01\n\x18\x44\x65leteSessionItemRequest\x12)\n\nsession_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\tsessionId\x12 \n\x03key\x18\x02 \x01(\tB\x0e\xbaH\x07r\x05\x10\x01\x18\xff\x01\xb0\xed\x18\x02R\x03key\x12\'\n\nrequest_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"\x1b\n\x19\x44\x65leteSessionItemResponse\"\xb0\x02\n\x0cPurgeReceipt\x12\x1f\n\x0bsession_ids\x18\x01 \x03(\tR\nsessionIds\x12\x1f\n\x0bmessage_ids\x18\x02 \x03(\tR\nmessageIds\x12\x42\n\x06\x63ounts\x18\x03 \x03(\x0b\x32*.skein.session.v1.PurgeReceipt.CountsEntryR\x06\x63ounts\x12\x12\n\x04more\x18\x04 \x01(\x08R\x04more\x12\x1e\n\ntombstones\x18\x05 \x03(\x0cR\ntombstones\x12+\n\x11subject_tombstone\x18\x06 \x01(\x0cR\x10subjectTombstone\x1a\x39\n\x0b\x43ountsEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\x03R\x05value:\x02\x38\x01\"\xa4\x01\n\x13PurgeSessionRequest\x12)\n\nsession_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\tsessionId\x12\x17\n\x07\x64ry_run\x18\x02 \x01(\x08R\x06\x64ryRun\x12 \n\x05limit\x18\x03 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x05limit\x12\'\n\nrequest_id\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"P\n\x14PurgeSessionResponse\x12\x38\n\x07receipt\x18\x01 \x01(\x0b\x32\x1e.skein.session.v1.PurgeReceiptR\x07receipt\"\x8f\x01\n\x14PurgeMessagesRequest\x12\x35\n\x0bmessage_ids\x18\x01 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x08\x01\x10\xe8\x07\"\x07r\x05\x10\x01\x18\xff\x01R\nmessageIds\x12\x17\n\x07\x64ry_run\x18\x02 \x01(\x08R\x06\x64ryRun\x12\'\n\nrequest_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"Q\n\x15PurgeMessagesResponse\x12\x38\n\x07receipt\x18\x01 \x01(\x0b\x32\x1e.skein.session.v1.PurgeReceiptR\x07receipt\"\xa4\x01\n\x13PurgeSubjectRequest\x12)\n\nsubject_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\tsubjectId\x12\x17\n\x07\x64ry_run\x18\x02 \x01(\x08R\x06\x64ryRun\x12 \n\x05limit\x18\x03 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x05limit\x12\'\n\nrequest_id\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"w\n\x14PurgeSubjectResponse\x12\x38\n\x07receipt\x18\x01 \x01(\x0b\x32\x1e.skein.session.v1.PurgeReceiptR\x07receipt\x12%\n\x0e\x63\x65rtificate_id\x18\x02 \x01(\tR\rcertificateId*U\n\tStateMode\x12\x1a\n\x16STATE_MODE_UNSPECIFIED\x10\x00\x12\x16\n\x12STATE_MODE_REPLACE\x10\x01\x12\x14\n\x10STATE_MODE_MERGE\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -39,8 +40,14 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_AGENTSTATE'].fields_by_name['agent_id']._serialized_options = b'\272H\005r\003\030\377\001'
   _globals['_AGENTSTATE'].fields_by_name['session_id']._loaded_options = None
   _globals['_AGENTSTATE'].fields_by_name['session_id']._serialized_options = b'\272H\005r\003\030\377\001'
+  _globals['_AGENTSTATE'].fields_by_name['state_data_json']._loaded_options = None
+  _globals['_AGENTSTATE'].fields_by_name['state_data_json']._serialized_options = b'\260\355\030\001'
   _globals['_AGENTSTATE'].fields_by_name['revision']._loaded_options = None
   _globals['_AGENTSTATE'].fields_by_name['revision']._serialized_options = b'\272H\004\"\002(\000'
+  _globals['_AGENTSTATE'].fields_by_name['created_by']._loaded_options = None
+  _globals['_AGENTSTATE'].fields_by_name['created_by']._serialized_options = b'\260\355\030\003'
+  _globals['_AGENTSTATE'].fields_by_name['updated_by']._loaded_options = None
+  _globals['_AGENTSTATE'].fields_by_name['updated_by']._serialized_options = b'\260\355\030\003'
   _globals['_PUTAGENTSTATEREQUEST'].fields_by_name['state']._loaded_options = None
   _globals['_PUTAGENTSTATEREQUEST'].fields_by_name['state']._serialized_options = b'\272H\003\310\001\001'
   _globals['_PUTAGENTSTATEREQUEST'].fields_by_name['mode']._loaded_options = None
@@ -70,9 +77,11 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PUTSESSIONITEMREQUEST'].fields_by_name['session_id']._loaded_options = None
   _globals['_PUTSESSIONITEMREQUEST'].fields_by_name['session_id']._serialized_options = b'\272H\007r\005\020\001\030\377\001'
   _globals['_PUTSESSIONITEMREQUEST'].fields_by_name['key']._loaded_options = None
-  _globals['_PUTSESSIONITEMREQUEST'].fields_by_name['key']._serialized_options = b'\272H\007r\005\020\001\030\377\001'
+  _globals['_PUTSESSIONITEMREQUEST'].fields_by_name['key']._serialized_options = b'\272H\007r\005\020\001\030\377\001\260\355\030\002'
   _globals['_PUTSESSIONITEMREQUEST'].fields_by_name['value']._loaded_options = None
   _globals['_PUTSESSIONITEMREQUEST'].fields_by_name['value']._serialized_options = b'\272H\003\310\001\001'
+  _globals['_PUTSESSIONITEMREQUEST'].fields_by_name['value_json']._loaded_options = None
+  _globals['_PUTSESSIONITEMREQUEST'].fields_by_name['value_json']._serialized_options = b'\260\355\030\001'
   _globals['_PUTSESSIONITEMREQUEST'].fields_by_name['request_id']._loaded_options = None
   _globals['_PUTSESSIONITEMREQUEST'].fields_by_name['request_id']._serialized_options = b'\272H\005r\003\030\377\001'
   _globals['_GETSESSIONITEMREQUEST'].fields_by_name['session_id']._loaded_options = None
@@ -90,7 +99,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DELETESESSIONITEMREQUEST'].fields_by_name['session_id']._loaded_options = None
   _globals['_DELETESESSIONITEMREQUEST'].fields_by_name['session_id']._serialized_options = b'\272H\007r\005\020\001\030\377\001'
   _globals['_DELETESESSIONITEMREQUEST'].fields_by_name['key']._loaded_options = None
-  _globals['_DELETESESSIONITEMREQUEST'].fields_by_name['key']._serialized_options = b'\272H\007r\005\020\001\030\377\001'
+  _globals['_DELETESESSIONITEMREQUEST'].fields_by_name['key']._serialized_options = b'\272H\007r\005\020\001\030\377\001\260\355\030\002'
   _globals['_DELETESESSIONITEMREQUEST'].fields_by_name['request_id']._loaded_options = None
   _globals['_DELETESESSIONITEMREQUEST'].fields_by_name['request_id']._serialized_options = b'\272H\005r\003\030\377\001'
   _globals['_PURGERECEIPT_COUNTSENTRY']._loaded_options = None
@@ -111,58 +120,58 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PURGESUBJECTREQUEST'].fields_by_name['limit']._serialized_options = b'\272H\007\032\005\030\350\007(\000'
   _globals['_PURGESUBJECTREQUEST'].fields_by_name['request_id']._loaded_options = None
   _globals['_PURGESUBJECTREQUEST'].fields_by_name['request_id']._serialized_options = b'\272H\005r\003\030\377\001'
-  _globals['_STATEMODE']._serialized_start=4366
-  _globals['_STATEMODE']._serialized_end=4451
-  _globals['_AGENTSTATE']._serialized_start=176
-  _globals['_AGENTSTATE']._serialized_end=644
-  _globals['_PUTAGENTSTATEREQUEST']._serialized_start=647
-  _globals['_PUTAGENTSTATEREQUEST']._serialized_end=943
-  _globals['_PUTAGENTSTATERESPONSE']._serialized_start=945
-  _globals['_PUTAGENTSTATERESPONSE']._serialized_end=1020
-  _globals['_GETAGENTSTATEREQUEST']._serialized_start=1022
-  _globals['_GETAGENTSTATEREQUEST']._serialized_end=1122
-  _globals['_GETAGENTSTATERESPONSE']._serialized_start=1124
-  _globals['_GETAGENTSTATERESPONSE']._serialized_end=1199
-  _globals['_LISTAGENTSTATESREQUEST']._serialized_start=1202
-  _globals['_LISTAGENTSTATESREQUEST']._serialized_end=1386
-  _globals['_LISTAGENTSTATESRESPONSE']._serialized_start=1388
-  _globals['_LISTAGENTSTATESRESPONSE']._serialized_end=1507
-  _globals['_DELETEAGENTSTATEREQUEST']._serialized_start=1510
-  _globals['_DELETEAGENTSTATEREQUEST']._serialized_end=1691
-  _globals['_DELETEAGENTSTATERESPONSE']._serialized_start=1693
-  _globals['_DELETEAGENTSTATERESPONSE']._serialized_end=1719
-  _globals['_SESSIONITEM']._serialized_start=1722
-  _globals['_SESSIONITEM']._serialized_end=2075
-  _globals['_PUTSESSIONITEMREQUEST']._serialized_start=2078
-  _globals['_PUTSESSIONITEMREQUEST']._serialized_end=2559
-  _globals['_PUTSESSIONITEMRESPONSE']._serialized_start=2561
-  _globals['_PUTSESSIONITEMRESPONSE']._serialized_end=2636
-  _globals['_GETSESSIONITEMREQUEST']._serialized_start=2638
-  _globals['_GETSESSIONITEMREQUEST']._serialized_end=2734
-  _globals['_GETSESSIONITEMRESPONSE']._serialized_start=2736
-  _globals['_GETSESSIONITEMRESPONSE']._serialized_end=2811
-  _globals['_LISTSESSIONITEMSREQUEST']._serialized_start=2814
-  _globals['_LISTSESSIONITEMSREQUEST']._serialized_end=2998
-  _globals['_LISTSESSIONITEMSRESPONSE']._serialized_start=3000
-  _globals['_LISTSESSIONITEMSRESPONSE']._serialized_end=3119
-  _globals['_DELETESESSIONITEMREQUEST']._serialized_start=3122
-  _globals['_DELETESESSIONITEMREQUEST']._serialized_end=3262
-  _globals['_DELETESESSIONITEMRESPONSE']._serialized_start=3264
-  _globals['_DELETESESSIONITEMRESPONSE']._serialized_end=3291
-  _globals['_PURGERECEIPT']._serialized_start=3294
-  _globals['_PURGERECEIPT']._serialized_end=3598
-  _globals['_PURGERECEIPT_COUNTSENTRY']._serialized_start=3541
-  _globals['_PURGERECEIPT_COUNTSENTRY']._serialized_end=3598
-  _globals['_PURGESESSIONREQUEST']._serialized_start=3601
-  _globals['_PURGESESSIONREQUEST']._serialized_end=3765
-  _globals['_PURGESESSIONRESPONSE']._serialized_start=3767
-  _globals['_PURGESESSIONRESPONSE']._serialized_end=3847
-  _globals['_PURGEMESSAGESREQUEST']._serialized_start=3850
-  _globals['_PURGEMESSAGESREQUEST']._serialized_end=3993
-  _globals['_PURGEMESSAGESRESPONSE']._serialized_start=3995
-  _globals['_PURGEMESSAGESRESPONSE']._serialized_end=4076
-  _globals['_PURGESUBJECTREQUEST']._serialized_start=4079
-  _globals['_PURGESUBJECTREQUEST']._serialized_end=4243
-  _globals['_PURGESUBJECTRESPONSE']._serialized_start=4245
-  _globals['_PURGESUBJECTRESPONSE']._serialized_end=4364
+  _globals['_STATEMODE']._serialized_start=4430
+  _globals['_STATEMODE']._serialized_end=4515
+  _globals['_AGENTSTATE']._serialized_start=208
+  _globals['_AGENTSTATE']._serialized_end=694
+  _globals['_PUTAGENTSTATEREQUEST']._serialized_start=697
+  _globals['_PUTAGENTSTATEREQUEST']._serialized_end=993
+  _globals['_PUTAGENTSTATERESPONSE']._serialized_start=995
+  _globals['_PUTAGENTSTATERESPONSE']._serialized_end=1070
+  _globals['_GETAGENTSTATEREQUEST']._serialized_start=1072
+  _globals['_GETAGENTSTATEREQUEST']._serialized_end=1172
+  _globals['_GETAGENTSTATERESPONSE']._serialized_start=1174
+  _globals['_GETAGENTSTATERESPONSE']._serialized_end=1249
+  _globals['_LISTAGENTSTATESREQUEST']._serialized_start=1252
+  _globals['_LISTAGENTSTATESREQUEST']._serialized_end=1436
+  _globals['_LISTAGENTSTATESRESPONSE']._serialized_start=1438
+  _globals['_LISTAGENTSTATESRESPONSE']._serialized_end=1557
+  _globals['_DELETEAGENTSTATEREQUEST']._serialized_start=1560
+  _globals['_DELETEAGENTSTATEREQUEST']._serialized_end=1741
+  _globals['_DELETEAGENTSTATERESPONSE']._serialized_start=1743
+  _globals['_DELETEAGENTSTATERESPONSE']._serialized_end=1769
+  _globals['_SESSIONITEM']._serialized_start=1772
+  _globals['_SESSIONITEM']._serialized_end=2125
+  _globals['_PUTSESSIONITEMREQUEST']._serialized_start=2128
+  _globals['_PUTSESSIONITEMREQUEST']._serialized_end=2619
+  _globals['_PUTSESSIONITEMRESPONSE']._serialized_start=2621
+  _globals['_PUTSESSIONITEMRESPONSE']._serialized_end=2696
+  _globals['_GETSESSIONITEMREQUEST']._serialized_start=2698
+  _globals['_GETSESSIONITEMREQUEST']._serialized_end=2794
+  _globals['_GETSESSIONITEMRESPONSE']._serialized_start=2796
+  _globals['_GETSESSIONITEMRESPONSE']._serialized_end=2871
+  _globals['_LISTSESSIONITEMSREQUEST']._serialized_start=2874
+  _globals['_LISTSESSIONITEMSREQUEST']._serialized_end=3058
+  _globals['_LISTSESSIONITEMSRESPONSE']._serialized_start=3060
+  _globals['_LISTSESSIONITEMSRESPONSE']._serialized_end=3179
+  _globals['_DELETESESSIONITEMREQUEST']._serialized_start=3182
+  _globals['_DELETESESSIONITEMREQUEST']._serialized_end=3326
+  _globals['_DELETESESSIONITEMRESPONSE']._serialized_start=3328
+  _globals['_DELETESESSIONITEMRESPONSE']._serialized_end=3355
+  _globals['_PURGERECEIPT']._serialized_start=3358
+  _globals['_PURGERECEIPT']._serialized_end=3662
+  _globals['_PURGERECEIPT_COUNTSENTRY']._serialized_start=3605
+  _globals['_PURGERECEIPT_COUNTSENTRY']._serialized_end=3662
+  _globals['_PURGESESSIONREQUEST']._serialized_start=3665
+  _globals['_PURGESESSIONREQUEST']._serialized_end=3829
+  _globals['_PURGESESSIONRESPONSE']._serialized_start=3831
+  _globals['_PURGESESSIONRESPONSE']._serialized_end=3911
+  _globals['_PURGEMESSAGESREQUEST']._serialized_start=3914
+  _globals['_PURGEMESSAGESREQUEST']._serialized_end=4057
+  _globals['_PURGEMESSAGESRESPONSE']._serialized_start=4059
+  _globals['_PURGEMESSAGESRESPONSE']._serialized_end=4140
+  _globals['_PURGESUBJECTREQUEST']._serialized_start=4143
+  _globals['_PURGESUBJECTREQUEST']._serialized_end=4307
+  _globals['_PURGESUBJECTRESPONSE']._serialized_start=4309
+  _globals['_PURGESUBJECTRESPONSE']._serialized_end=4428
 # @@protoc_insertion_point(module_scope)

@@ -5,6 +5,7 @@ from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from skein.options.v1 import options_pb2 as _options_pb2
 from skein.tenancy.v1 import jobs_pb2 as _jobs_pb2
 from skein.tenancy.v1 import limits_pb2 as _limits_pb2
 from skein.tenancy.v1 import members_pb2 as _members_pb2

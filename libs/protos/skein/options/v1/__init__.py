@@ -1,0 +1,1 @@
+"""Generated stubs of the proto package skein.options.v1 and below."""

@@ -1,0 +1,78 @@
+from google.protobuf import descriptor_pb2 as _descriptor_pb2
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class ApprovalRule(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    APPROVAL_RULE_UNSPECIFIED: _ClassVar[ApprovalRule]
+    APPROVAL_RULE_WAITS: _ClassVar[ApprovalRule]
+    APPROVAL_RULE_PASSES: _ClassVar[ApprovalRule]
+    APPROVAL_RULE_REFUSED: _ClassVar[ApprovalRule]
+
+class ScreeningRule(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SCREENING_RULE_UNSPECIFIED: _ClassVar[ScreeningRule]
+    SCREENING_RULE_CHAIN: _ClassVar[ScreeningRule]
+    SCREENING_RULE_METHOD: _ClassVar[ScreeningRule]
+    SCREENING_RULE_NONE: _ClassVar[ScreeningRule]
+
+class TextKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TEXT_KIND_UNSPECIFIED: _ClassVar[TextKind]
+    TEXT_KIND_CONTENT: _ClassVar[TextKind]
+    TEXT_KIND_NAME: _ClassVar[TextKind]
+    TEXT_KIND_SETTING: _ClassVar[TextKind]
+APPROVAL_RULE_UNSPECIFIED: ApprovalRule
+APPROVAL_RULE_WAITS: ApprovalRule
+APPROVAL_RULE_PASSES: ApprovalRule
+APPROVAL_RULE_REFUSED: ApprovalRule
+SCREENING_RULE_UNSPECIFIED: ScreeningRule
+SCREENING_RULE_CHAIN: ScreeningRule
+SCREENING_RULE_METHOD: ScreeningRule
+SCREENING_RULE_NONE: ScreeningRule
+TEXT_KIND_UNSPECIFIED: TextKind
+TEXT_KIND_CONTENT: TextKind
+TEXT_KIND_NAME: TextKind
+TEXT_KIND_SETTING: TextKind
+RULE_FIELD_NUMBER: _ClassVar[int]
+rule: _descriptor.FieldDescriptor
+SERVICE_FIELD_NUMBER: _ClassVar[int]
+service: _descriptor.FieldDescriptor
+TEXT_FIELD_NUMBER: _ClassVar[int]
+text: _descriptor.FieldDescriptor
+
+class MethodRule(_message.Message):
+    __slots__ = ("permission", "authenticated", "public", "without_tenant", "only_service", "in_deleted_tenant", "approval", "screening", "unrecorded", "for_all_agents", "agent_field")
+    PERMISSION_FIELD_NUMBER: _ClassVar[int]
+    AUTHENTICATED_FIELD_NUMBER: _ClassVar[int]
+    PUBLIC_FIELD_NUMBER: _ClassVar[int]
+    WITHOUT_TENANT_FIELD_NUMBER: _ClassVar[int]
+    ONLY_SERVICE_FIELD_NUMBER: _ClassVar[int]
+    IN_DELETED_TENANT_FIELD_NUMBER: _ClassVar[int]
+    APPROVAL_FIELD_NUMBER: _ClassVar[int]
+    SCREENING_FIELD_NUMBER: _ClassVar[int]
+    UNRECORDED_FIELD_NUMBER: _ClassVar[int]
+    FOR_ALL_AGENTS_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_FIELD_NUMBER: _ClassVar[int]
+    permission: str
+    authenticated: bool
+    public: bool
+    without_tenant: bool
+    only_service: str
+    in_deleted_tenant: bool
+    approval: ApprovalRule
+    screening: ScreeningRule
+    unrecorded: bool
+    for_all_agents: bool
+    agent_field: str
+    def __init__(self, permission: _Optional[str] = ..., authenticated: _Optional[bool] = ..., public: _Optional[bool] = ..., without_tenant: _Optional[bool] = ..., only_service: _Optional[str] = ..., in_deleted_tenant: _Optional[bool] = ..., approval: _Optional[_Union[ApprovalRule, str]] = ..., screening: _Optional[_Union[ScreeningRule, str]] = ..., unrecorded: _Optional[bool] = ..., for_all_agents: _Optional[bool] = ..., agent_field: _Optional[str] = ...) -> None: ...
+
+class ServiceRule(_message.Message):
+    __slots__ = ("recorded",)
+    RECORDED_FIELD_NUMBER: _ClassVar[int]
+    recorded: bool
+    def __init__(self, recorded: _Optional[bool] = ...) -> None: ...
