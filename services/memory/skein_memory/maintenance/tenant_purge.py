@@ -47,6 +47,7 @@ TENANT_TABLES: Mapping[str, Query] = {
     "memory.sources_history": QUERIES["purge_tenant_sources_history"],
     "memory.trust": QUERIES["purge_tenant_trust"],
     "memory.trust_work": QUERIES["purge_tenant_trust_work"],
+    "memory.archived_sources": QUERIES["purge_tenant_archived_sources"],
     "memory.lineage_purges": QUERIES["purge_tenant_lineage_purges"],
     "memory.tags": QUERIES["purge_tenant_tags"],
     "memory.properties": QUERIES["purge_tenant_properties"],

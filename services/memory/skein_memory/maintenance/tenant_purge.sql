@@ -158,6 +158,12 @@ USING (
 WHERE former.tenant_id = :tenant_id AND former.a_memory_id = picked.a_memory_id
     AND former.b_memory_id = picked.b_memory_id AND former.until_time = picked.until_time;
 
+-- purge_tenant_archived_sources --
+-- Remove some of what archived memories of a deleted tenant were made of.
+DELETE FROM memory.archived_sources
+WHERE tenant_id = :tenant_id AND memory_id = ANY (ARRAY(
+    SELECT memory_id FROM memory.archived_sources WHERE tenant_id = :tenant_id LIMIT :count));
+
 -- purge_tenant_lineage_purges --
 -- Remove some of the memories that purges of people would follow in a deleted tenant.
 DELETE FROM memory.lineage_purges
