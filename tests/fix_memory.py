@@ -69,7 +69,6 @@ class MemoryServer:
             principal="system:worker" if system else "api_key:1",
             tenant_id=self.tenant_id if tenant else None,
             permissions=permissions.SYSTEM_PERMISSIONS if system else permissions.TENANT_PERMISSIONS,
-            agent_id="" if system else "kitchen",
             is_tenant_deleted=closed,
         )
         async with aio.insecure_channel(self.address[0]) as channel:
