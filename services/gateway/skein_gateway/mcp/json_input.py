@@ -1,4 +1,8 @@
-"""Converts tool arguments to the contract's JSON: short enum names, and errors in terms of the arguments."""
+"""Converts tool arguments to the contract's JSON: short enum names, and errors in terms of the arguments.
+
+Clients send lists and objects as JSON text, truth values as words, and "" for what they leave out. Where the field has
+no texts, these can mean nothing else, and are read.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from skein_gateway.connect.json_names import prefix_of
 from skein_gateway.json_schema import constraints
 from skein_kit.errors import FieldInvalid
+from skein_kit.json_values import exact
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -18,6 +23,7 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, EnumDescriptor
 
 _WELL_KNOWN = "google.protobuf."
+_TRUTH_VALUES = {"true": True, "false": False}
 _TIMES: Mapping[str, tuple[Any, str]] = {
     "google.protobuf.Timestamp": (Timestamp, 'a time such as "2030-01-31T12:00:00Z"'),
     "google.protobuf.Duration": (Duration, 'a span of time in seconds such as "3600s"'),
@@ -31,11 +37,12 @@ def short_name(enum: EnumDescriptor, name: str) -> str:
 
 def to_contract_json(field: FieldDescriptor, value: Any, path: str) -> Any:
     """Return the value of a field in the contract's JSON. Raises FieldInvalid, which names `path`."""
-    if value is None:
+    if value is None or is_left_out(field, value):
         return None
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
         return _object(value, path)
     if field.is_repeated:
+        value = _parsed(value)
         if not isinstance(value, list):
             raise _schema_violation(path, "a list")
         return [_value(field, item, f"{path}[{index}]") for index, item in enumerate(value)]
@@ -52,6 +59,8 @@ def _value(field: FieldDescriptor, value: Any, path: str) -> Any:
         return _enum_name(field.enum_type, allowed, value, path)
     if field.type == FieldDescriptor.TYPE_STRING and not isinstance(value, str):
         raise _schema_violation(path, "a text")
+    if field.type == FieldDescriptor.TYPE_BOOL and isinstance(value, str):
+        value = _TRUTH_VALUES.get(value.lower())
     if field.type == FieldDescriptor.TYPE_BOOL and not isinstance(value, bool):
         raise _schema_violation(path, "true or false")
     return value
@@ -95,7 +104,30 @@ def _time(name: str, value: Any, path: str) -> str:
     return value
 
 
+def is_left_out(field: FieldDescriptor, value: Any) -> bool:
+    """Return whether a value is the empty text for a field without texts, which a client sends for none."""
+    return value == "" and isinstance(value, str) and (field.is_repeated or not _may_be_text(field))
+
+
+def _may_be_text(field: FieldDescriptor) -> bool:
+    if field.message_type is not None:
+        return field.message_type.full_name in {"google.protobuf.Value", "google.protobuf.FieldMask"}
+    return field.type in {FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES}
+
+
+def _parsed(value: Any) -> Any:
+    """Return the list or object that a text is the JSON of; other values as they are."""
+    if not isinstance(value, str) or value.lstrip()[:1] not in {"[", "{"}:
+        return value
+    try:
+        parsed = exact.loads_mixed(value)
+    except (ValueError, RecursionError):
+        return value
+    return parsed if isinstance(parsed, list | dict) else value
+
+
 def _object(value: Any, path: str) -> dict[str, Any]:
+    value = _parsed(value)
     if not isinstance(value, dict):
         raise _schema_violation(path, "an object")
     return value

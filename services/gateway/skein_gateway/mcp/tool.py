@@ -16,7 +16,7 @@ from skein_gateway.connect import codec
 from skein_gateway.json_schema import constraints
 from skein_gateway.json_schema.schemas import Schema
 from skein_gateway.mcp import text_output
-from skein_gateway.mcp.json_input import to_contract_json
+from skein_gateway.mcp.json_input import is_left_out, to_contract_json
 from skein_gateway.mcp.schemas import OMITTED_FIELDS, InputSchemas, OutputSchemas, to_json_value
 from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
 from skein_kit.errors import FieldInvalid
@@ -151,6 +151,7 @@ class Tool:
     def request(self, arguments: Mapping[str, Any]) -> Message:
         """Return the request for arguments. Raises FieldInvalid, which names arguments, not fields."""
         by_argument = {argument.name: argument for argument in self.arguments}
+        arguments = {name: value for name, value in arguments.items() if not self._is_left_out(name, value)}
         takes = f"is not an argument of {self.name}, which takes {', '.join(by_argument) or 'none'}"
         violations = [(name[:_MAX_NAME], takes) for name in arguments if name not in by_argument][:1]
         violations += [(name, "is required") for name in self._required if arguments.get(name) is None]
@@ -181,6 +182,10 @@ class Tool:
             raise FieldInvalid(
                 violations=[(self.argument_path(path), _reword(description)) for path, description in error.violations]
             ) from None
+
+    def _is_left_out(self, name: str, value: Any) -> bool:
+        paths = (argument.field_path for argument in self.arguments if argument.name == name)
+        return any(is_left_out(_field_at(self.path, path), value) for path in paths)
 
     def structured_content(self, response: Message) -> dict[str, Any]:
         """Return a response as JSON for the model."""

@@ -22,19 +22,16 @@ MEMORY_FIELDS = (
 )
 _WHERE = (
     'A condition, e.g. type = "fact" AND tags:any("tea", "coffee") AND NOT title:"draft". Operators = != < <= > >= : '
-    "(contains) IN AND OR NOT; fields as in a memory, metadata.x.y, data.x.y. A date is its whole day (UTC)."
+    "(contains) IN AND OR NOT; fields as in a memory, metadata.x.y, data.x.y. Dates are whole days (UTC)."
 )
-_WHERE_OF_ITEMS = (
-    f"{_WHERE} Of messages too: kind (memory, message), role, name (of the speaker), session_id, create_time; a field "
-    "that an item lacks is unset."
-)
+_WHERE_OF_ITEMS = f"{_WHERE} Of messages too: kind (memory, message), role, name (of the speaker)."
 _MODE = (
     "hybrid (the default) searches by meaning and words; keyword finds only what contains a word of the query; "
     "semantic searches by meaning alone."
 )
 _AS_OF = "What was known at this time (RFC 3339)."
 _VALID_AT = "Memories true at this time (RFC 3339)."
-SUBJECT = "The person you ask for: finds what is theirs or about nobody, never another person's."
+SUBJECT = "Only what is this person's or about nobody."
 # The most useful filter conditions; `where` covers all others.
 _FILTER = {
     "types": ("types", "Only memories of any of these types."),
@@ -50,12 +47,12 @@ _MEMORY = {
     "title": "A short name.",
     "tags": "Tags to find it by.",
     "type": "note (the default), fact, user_preference, decision, task, objective, episodic, ... ; lower case.",
-    "key": "For a fact: the name by which it is unique per subject, e.g. user.city.",
+    "key": "For a fact: its unique name per subject, e.g. user.city.",
     "importance": "Importance, 0 to 1.",
     "confidence": "Confidence, 0 to 1.",
     "source": "Source: calendar, https://...",
     "subject_id": "Person whom it is about.",
-    "expire_time": "Time after which no call finds it (RFC 3339, in the future).",
+    "expire_time": "Time after which no call finds it (RFC 3339).",
 }
 
 
@@ -96,7 +93,7 @@ TOOLS = (
         "Recall",
         "gateway.v1.GatewayService/Recall",
         Effect.READS,
-        "Search memories, past conversations and core memory by meaning and words, best first, each with the "
+        "Search memories, past conversations and core memory by meaning and words, best first, with the "
         "components of its score. Use it before you answer a question about earlier statements or decisions.",
         required("query", "query", "A question or a few words."),
         optional("mode", "mode", _MODE),
@@ -116,8 +113,7 @@ TOOLS = (
         "Build context",
         "gateway.v1.GatewayService/BuildContext",
         Effect.READS,
-        "Pack the best items about a question into one text of limited length, with citations. Use it at the start of "
-        "a task instead of several searches.",
+        "Pack the best items about a question into one short text with citations, at the start of a task.",
         required("query", "recall.query", "The question or the task."),
         optional("mode", "recall.mode", _MODE),
         optional("token_budget", "token_budget", "Longest text, in tokens; default 2000."),
@@ -282,8 +278,7 @@ TOOLS = (
             "The turns, oldest first.",
             only=("role", "content", "name", "subject_id", "agent_id", "external_id", "create_time"),
         ),
-        optional("subject_id", "subject_id", "The person whose conversation it is."),
-        optional("agent_id", "agent_id", "The agent whose conversation it is."),
+        optional("subject_id", "subject_id", "Who talks."),
         fixed={"create_session": True},
         render=messages_text,
     ),
