@@ -81,11 +81,13 @@ async def started(service: str, *, is_stream: bool = False) -> None:
         (pb.MethodRule(authenticated=True), {"motto": pb.TEXT_KIND_CONTENT}, "who screens"),
         (pb.MethodRule(public=True), {"motto": pb.TEXT_KIND_CONTENT}, "who screens"),
         (
-            pb.MethodRule(permission="session.write", screening=pb.SCREENING_RULE_CHAIN),
+            pb.MethodRule(permission="tenant.write", screening=pb.SCREENING_RULE_CHAIN),
             {"motto": pb.TEXT_KIND_CONTENT},
             "the content guard",
         ),
         (pb.MethodRule(permission="memory.write"), {}, "the approval gate"),
+        (pb.MethodRule(permission="session.write"), {}, "the approval gate"),
+        (pb.MethodRule(permission="subject.write"), {}, "the approval gate"),
         (pb.MethodRule(permission="memory.write", approval=pb.APPROVAL_RULE_WAITS), {}, "waits for approval"),
         (pb.MethodRule(permission="tenant.write", approval=pb.APPROVAL_RULE_REFUSED), {}, "the approval gate"),
     ],
@@ -119,7 +121,7 @@ async def test_a_stream_that_would_have_to_wait_for_approval_does_not_start() ->
         # A search stores nothing.
         (pb.MethodRule(permission="memory.read"), {"query": pb.TEXT_KIND_UNSPECIFIED}),
         (
-            pb.MethodRule(permission="session.write", screening=pb.SCREENING_RULE_METHOD),
+            pb.MethodRule(permission="tenant.write", screening=pb.SCREENING_RULE_METHOD),
             {"motto": pb.TEXT_KIND_CONTENT},
         ),
     ],

@@ -151,7 +151,7 @@ def test_the_protos_comments_are_the_descriptions() -> None:
     assert memory["description"] == "One thing remembered."
     assert memory["properties"]["subjectId"]["description"] == "The person whom the memory is about."
     assert "at most 3153600000s" in memory["properties"]["ttl"]["description"]
-    assert "- ARM_PROFILE: The profile of the filter's subject" in str(of(gateway_pb2.RecallRequest))
+    assert "- ARM_PROFILE: The profile of the request's subject" in str(of(gateway_pb2.RecallRequest))
     assert "needs at least one message or memory" in of(gateway_pb2.RememberRequest)["description"]
     assert "Must leave room for some words" in str(of(recall_pb2.RegisterEmbeddingModelRequest))
 
