@@ -6,8 +6,8 @@ FILE is a list of LoCoMo samples (.json) or a corpus of `skein bench corpus` (.j
 SKEIN_ENDPOINT, as its operator (SKEIN_OPERATOR_KEY). Each group's questions are asked in the group's own tenant and in
 the tenant of the next group, where nothing answers them: of two files or groups at least. Printed are, for each file,
 the expected calibration error over all hits (ten bins of equal width), the area under the ROC curve of the best
-relevance of answerable and of unanswerable questions, and the coefficients of a logistic regression fitted to all files
-with equal weight.
+relevance of answerable and of unanswerable questions, and what cuts keep of the expected hits and silence of the
+unanswerable questions. Then come the coefficients of `relevance.relevances`, fitted to all files with equal weight.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ _BINS = 10
 _ITERATIONS = 60
 _WIDTH, _HEIGHT, _MARGIN = 420, 320, 44
 _AXIS = "share of expected hits"
+_MIN_BEST = (0.0, 0.02, 0.03, 0.05, 0.08, 0.1, 0.2)
+_MIN_EACH = (0.0, 0.01, 0.015, 0.02)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +65,8 @@ class Answers:
     relevances: NDArray[np.float64]
     # 1 where the hit is expected.
     expected: NDArray[np.float64]
+    # Documents of the tenant, float64 (questions, 1).
+    documents: NDArray[np.float64]
 
 
 def read_groups(path: Path) -> list[Group]:
@@ -97,35 +101,79 @@ async def ask(
     return rows
 
 
-def answers(rows: Sequence[Sequence[tuple[float, float, bool]]]) -> Answers:
-    """Make arrays of hits."""
+def answers(rows: Sequence[Sequence[tuple[float, float, bool]]], documents: Sequence[int]) -> Answers:
+    """Make arrays of the hits of questions, each put to a tenant with a number of documents."""
     table = np.zeros((len(rows), _LIMIT, 3))
     for index, row in enumerate(rows):
         # A question may have no hit at all.
         table[index, : len(row)] = np.array(row).reshape(-1, 3)
-    return Answers(scores=table[:, :, 0], relevances=table[:, :, 1], expected=table[:, :, 2])
+    return Answers(
+        scores=table[:, :, 0],
+        relevances=table[:, :, 1],
+        expected=table[:, :, 2],
+        documents=np.array(documents, dtype=np.float64).reshape(-1, 1),
+    )
 
 
-def features(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return 1 and the three features of `ranking.relevances`: float64 (hits, 4)."""
+def answer_features(part: Answers) -> NDArray[np.float64]:
+    """Return 1 and the two features of the best hit in `relevance.relevances`: float64 (questions, 3)."""
+    best = part.scores[:, :1]
+    chance = np.sqrt(np.log(np.clip(part.documents, 20, 3000)))
+    return np.concatenate([np.ones_like(best), best, chance], axis=1)
+
+
+def hit_features(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return 1 and the three features of each hit in `relevance.relevances`: float64 (hits, 4)."""
     best = np.maximum(scores[:, :1], 1e-9)
     first = np.zeros_like(scores)
     first[:, 0] = scores[:, 0]
     return np.stack([np.ones_like(scores), scores, scores / best, first], axis=-1).reshape(-1, 4)
 
 
-def fit(parts: Sequence[Answers]) -> NDArray[np.float64]:
-    """Fit the coefficients (4,) by Newton's method; each part has the same weight."""
-    rows = np.concatenate([features(part.scores) for part in parts])
-    expected = np.concatenate([part.expected.ravel() for part in parts])
-    weights = np.concatenate([np.full(part.expected.size, 1 / part.expected.size) for part in parts])
-    coefficients = np.zeros(4)
+def fit(parts: Sequence[Answers]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Fit the coefficients (3,) of answers and those (4,) of hits; each part has the same weight.
+
+    Answers with an expected hit weigh as much as those without. Of the former alone the hits count.
+    """
+    has_expected = [part.expected.any(axis=1) for part in parts]
+    of_answers = _logistic(
+        [answer_features(part) for part in parts],
+        [np.asarray(shown, dtype=np.float64) for shown in has_expected],
+        [np.where(shown, 1 / max(shown.sum(), 1), 1 / max((~shown).sum(), 1)) for shown in has_expected],
+    )
+    expected = [part.expected[shown] for part, shown in zip(parts, has_expected, strict=True)]
+    of_hits = _logistic(
+        [hit_features(part.scores[shown]) for part, shown in zip(parts, has_expected, strict=True)],
+        [each.ravel() for each in expected],
+        [np.full(each.size, 1 / max(each.size, 1)) for each in expected],
+    )
+    return of_answers, of_hits
+
+
+def _logistic(
+    features: Sequence[NDArray[np.float64]],
+    labels: Sequence[NDArray[np.float64]],
+    weights: Sequence[NDArray[np.float64]],
+) -> NDArray[np.float64]:
+    """Fit a logistic regression by Newton's method."""
+    rows, expected, weight = np.concatenate(features), np.concatenate(labels), np.concatenate(weights)
+    coefficients = np.zeros(rows.shape[1])
     for _ in range(_ITERATIONS):
         probabilities = 1 / (1 + np.exp(-rows @ coefficients))
-        gradient = rows.T @ (weights * (probabilities - expected)) + 1e-6 * coefficients
-        curvature = (rows * (weights * probabilities * (1 - probabilities))[:, np.newaxis]).T @ rows
-        coefficients -= np.linalg.solve(curvature + 1e-6 * np.eye(4), gradient)
+        gradient = rows.T @ (weight * (probabilities - expected)) + 1e-6 * coefficients
+        curvature = (rows * (weight * probabilities * (1 - probabilities))[:, np.newaxis]).T @ rows
+        coefficients -= np.linalg.solve(curvature + 1e-6 * np.eye(len(coefficients)), gradient)
     return coefficients
+
+
+def cut(own: Answers, other: Answers, *, best: float, each: float) -> tuple[float, float]:
+    """Return the share of the expected hits that two cuts keep, and of the unanswerable questions without any hit."""
+
+    def shown(part: Answers) -> NDArray[np.bool_]:
+        return (part.relevances >= each) & (part.relevances[:, :1] >= best)
+
+    kept = (own.expected * shown(own)).sum() / max(own.expected.sum(), 1)
+    return float(kept), float((~shown(other).any(axis=1)).mean())
 
 
 def bins(part: Answers) -> list[tuple[int, float, float]]:
@@ -190,11 +238,16 @@ async def measure(paths: Sequence[Path]) -> dict[str, tuple[Answers, Answers]]:
         ]
         own: dict[str, list[list[tuple[float, float, bool]]]] = {}
         other: dict[str, list[list[tuple[float, float, bool]]]] = {}
-        for (name, group, api), (_, _, next_api) in pairwise([*stored, stored[0]]):
-            own.setdefault(name, []).extend(await ask(api, group.questions, is_own=True))
-            other.setdefault(name, []).extend(await ask(next_api, group.questions, is_own=False))
+        sizes: dict[str, tuple[list[int], list[int]]] = {}
+        for (name, group, api), (_, next_group, next_api) in pairwise([*stored, stored[0]]):
+            asked = [(own, api, group, 0), (other, next_api, next_group, 1)]
+            for rows, asked_api, asked_group, place in asked:
+                hits = await ask(asked_api, group.questions, is_own=place == 0)
+                rows.setdefault(name, []).extend(hits)
+                count = len(asked_group.items.messages) + len(asked_group.items.memories)
+                sizes.setdefault(name, ([], []))[place].extend([count] * len(hits))
             print(f"{name}, {group.name}: {len(group.questions)} questions", file=sys.stderr)
-    return {name: (answers(own[name]), answers(other[name])) for name in own}
+    return {name: (answers(own[name], sizes[name][0]), answers(other[name], sizes[name][1])) for name in own}
 
 
 def main() -> None:
@@ -215,7 +268,12 @@ def main() -> None:
         print(f"{name}: calibration error {calibration_error(parts[name]):.3f}, AUROC {area_under_roc(own, other):.3f}")
         for count, mean, share in bins(parts[name]):
             print(f"    {count:6} hits of relevance {mean:.3f}: {share:.3f} expected")
-    print("coefficients:", ", ".join(f"{value:.2f}" for value in fit(list(parts.values()))))
+        for best in _MIN_BEST:
+            for each in _MIN_EACH:
+                kept, silenced = cut(own, other, best=best, each=each)
+                print(f"    best {best:<5} each {each:<5}: {kept:.3f} of the expected hits, {silenced:.3f} silenced")
+    for name, coefficients in zip(("answers", "hits"), fit(list(parts.values())), strict=True):
+        print(f"coefficients of {name}:", ", ".join(f"{value:.2f}" for value in coefficients))
     if options.plot is not None:
         options.plot.write_text(svg(parts), "utf-8")
 

@@ -92,6 +92,31 @@ async def test_a_weak_best_hit_means_that_nothing_answers_by_the_policy_alone(te
     assert len(answered.hits) == len(by_request.hits) == len(CONTENTS)
 
 
+async def test_a_question_that_nothing_answers_gets_no_hit_by_default(tenant: Tenant) -> None:
+    await remember(tenant, *CONTENTS)
+
+    response = await recall(tenant, UNRELATED)
+    answered = await recall(tenant)
+
+    assert (list(response.hits), response.nothing_relevant) == ([], True)
+    assert answered.hits[0].memory.content == CONTENTS[0]
+
+
+async def test_one_score_means_less_among_more_documents_and_a_filter_counts_those_that_pass(tenant: Tenant) -> None:
+    (about_marta,) = await remember(tenant, CONTENTS[0], subject_id="marta")
+    before = (await recall(tenant, min_relevance=0)).hits[0]
+    await remember(tenant, *(f"House {number} is painted blue and has a garden." for number in range(40)))
+
+    after = (await recall(tenant, min_relevance=0)).hits[0]
+    query = pb.RecallRequest(query=QUESTION, min_relevance=0, filter=memory_pb2.MemoryFilter(subject_id="marta"))
+    filtered = (await tenant.gateway.Recall(query)).hits[0]
+
+    assert before.item_id == after.item_id == filtered.item_id == about_marta
+    certainties = [(hit.relevance, hit.score) for hit in (after, filtered)]
+    assert certainties[0][0] < certainties[1][0]
+    assert certainties[0][1] == pytest.approx(certainties[1][1])
+
+
 async def test_a_long_text_is_no_question_so_that_its_hits_have_no_relevance(tenant: Tenant) -> None:
     await remember(tenant, *CONTENTS)
 

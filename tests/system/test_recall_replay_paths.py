@@ -107,6 +107,27 @@ async def test_an_answer_of_another_formula_is_shown_and_not_called_the_same(clu
     assert not after.identical
 
 
+async def test_an_answer_of_the_former_formula_is_replayed_by_it(cluster: Cluster, tenant: Tenant) -> None:
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
+    ids = [await tenant.remember(f"The kettle of the mill is kept by {name}.") for name in ("Ines", "Bruno")]
+    for topic in TOPICS[1:]:
+        await tenant.remember(f"The {topic} belongs to the harbour.")
+    asked = ["the violin of the harbour", "who keeps the kettle of the mill?"]
+    unchanged, changed = [await recall_with_receipt(tenant, query) for query in asked]
+    for response in (unchanged, changed):
+        assert (await replay(tenant, response)).identical
+        await _sign_as_formula(cluster, tenant, response.receipt_id, "scores-4")
+
+    replayed, former = [await replay(tenant, response) for response in (unchanged, changed)]
+
+    assert [hit.item_id for hit in changed.hits[:2]] == ids[::-1]
+    assert list(changed.hits[0].older_ids) == ids[:1]
+    assert not replayed.gaps
+    assert not former.gaps
+    assert not any(hit.older_ids for hit in former.response.hits)
+    assert set(ids) <= set(former.differing_ids)
+
+
 async def test_a_replay_says_that_what_stood_beside_the_hits_was_purged(tenant: Tenant) -> None:
     await tenant.set_policy(recall_receipts="all", audit_query_text=True)
     await tenant.remember("The lantern hangs in the cellar.")

@@ -62,7 +62,7 @@ class Policy:
     # Weights of signals that differ from the defaults; JSON text of an object.
     recall_weights: str = "{}"
     # The lowest relevance of a hit, where the request sets none.
-    recall_min_relevance: float = 0.015
+    recall_min_relevance: float = 0.01
     recall_min_best_relevance: float = 0.05
     # Hours after its expire_time at which a memory is purged.
     expiry_grace_hours: int = 24

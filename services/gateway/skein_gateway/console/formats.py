@@ -32,6 +32,7 @@ SIGNALS: Mapping[str, tuple[str, str]] = {
     "date": ("near the date", "the item was created near the date in the query"),
     "words": ("words", "how many of the query's words the block contains"),
     "trust": ("distrust", "what a memory with a trust below 0.5 loses"),
+    "newer": ("newer", "what it gains, or loses to a newer item that says what has changed"),
 }
 # The CSS class number of each signal.
 _COLOURS = {name: number for number, name in enumerate(SIGNALS)}

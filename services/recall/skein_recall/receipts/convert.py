@@ -33,7 +33,9 @@ ID_BYTES = 16
 # The signals in the order of the weights.
 SIGNALS = ("dense", "context", "lexical", "reply", "statement", "length", "time", "date")
 # Signals whose measured values are numbers, each with a list of its own.
-NUMBERS = ("dense", "context", "lexical", "reply", "length", "date", "trust")
+NUMBERS = ("dense", "context", "lexical", "reply", "length", "date", "trust", "newer")
+# Of a hit that lost or gained nothing by them, neither is listed.
+ADJUSTMENTS = ("trust", "newer")
 IS_MESSAGE, HAS_VECTOR, WORDS_SEARCHED, HAS_WORDS, IS_STATEMENT, MENTIONS_TIME = (1 << bit for bit in range(6))
 _DEFAULT_LANGUAGE = "english"
 
@@ -151,7 +153,7 @@ def signal(content: pb.ReceiptContent, name: str, index: int) -> float | None:
 
 def is_formula_known(content: pb.ReceiptContent) -> bool:
     """Return whether this version ranks by the formula of a receipt."""
-    return content.formula.endswith(f"-{ranking.VERSION}")
+    return ranking.version_of(content.formula) in ranking.KNOWN_VERSIONS
 
 
 def pins(
@@ -263,7 +265,7 @@ def summary(signed: SignedReceipt, content: pb.ReceiptContent | None) -> pb.Reca
 
 
 def _hits(content: pb.ReceiptContent) -> list[pb.ReceiptHit]:
-    names: tuple[str, ...] = (*SIGNALS, "trust") if content.weights else NUMBERS
+    names: tuple[str, ...] = (*SIGNALS, *ADJUSTMENTS) if content.weights else NUMBERS
     if not any(flag & MENTIONS_TIME for flag in content.flags):
         # Without one, the receipt does not say whether the query asks for a time.
         names = tuple(name for name in names if name != "time")
@@ -276,7 +278,8 @@ def _hits(content: pb.ReceiptContent) -> list[pb.ReceiptHit]:
             score=content.scores[index],
         )
         for name in names:
-            if (raw := signal(content, name, index)) is not None and (name, raw) != ("trust", _neutral("trust")):
+            raw = signal(content, name, index)
+            if raw is not None and not (name in ADJUSTMENTS and raw == _neutral(name)):
                 hit.signals.add(signal=name, raw=raw)
         hits.append(hit)
     return hits

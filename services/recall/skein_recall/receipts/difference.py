@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from skein_kit.recall_receipts.document import SignedReceipt
 
-_SIGNALS = (*convert.SIGNALS, "trust")
+_SIGNALS = (*convert.SIGNALS, *convert.ADJUSTMENTS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

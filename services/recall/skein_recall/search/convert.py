@@ -252,6 +252,7 @@ def _hit(found: SearchHit) -> pb.Hit:
         has_query_words=ranked.has_words,
         relevance=found.relevance,
         duplicate_ids=map(str, found.duplicate_ids),
+        older_ids=map(str, found.older_ids),
         components=[
             pb.ScoreComponent(signal=signal, raw=raw, value=value, weight=weight, rank=rank)
             for signal, raw, value, weight, rank in ranked.components

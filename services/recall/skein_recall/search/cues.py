@@ -26,6 +26,11 @@ _ASKS_FOR_TIME: Final = re.compile(
     r"\bhow many (?:days|weeks|months|years)\b",
     re.IGNORECASE,
 )
+_ASKS_FOR_FORMER: Final = re.compile(
+    r"\b(?:before|previous|previously|former|formerly|earlier|original|originally|initial|initially|used to|first|old|"
+    r"history)\b",
+    re.IGNORECASE,
+)
 _MONTHS: Final = {
     name.lower(): number
     for names in (calendar.month_name, calendar.month_abbr)
@@ -61,6 +66,8 @@ class QueryCues:
 
     # Items that mention a time are likelier.
     asks_for_time: bool = False
+    # What has changed since is no better answer.
+    asks_for_former: bool = False
     # Dates that the query names.
     dates: tuple[DateRange, ...] = ()
 
@@ -73,6 +80,7 @@ class QueryCues:
         text = text[:_READ_CHARACTERS]
         return cls(
             asks_for_time=_ASKS_FOR_TIME.search(text) is not None,
+            asks_for_former=_ASKS_FOR_FORMER.search(text) is not None,
             dates=tuple(islice(_dates(text, today), _MAX_DATES)),
         )
 

@@ -13,7 +13,8 @@ from skein_kit.errors import FieldInvalid
 from skein_kit.filters.expression import And
 from skein_kit.filters.fields import ITEM_KINDS
 from skein_kit.filters.item_kinds import for_kind
-from skein_recall.search import ranking
+from skein_kit.ids import id_time
+from skein_recall.search import ranking, relevance
 from skein_recall.search.expansion import embedded_text, word_of_stem
 from skein_recall.search.ranking import Candidate, Candidates
 
@@ -264,6 +265,22 @@ class ScoringFormula:
     min_relevance: float = 0.0
     min_best_relevance: float = 0.0
 
+    @property
+    def is_former(self) -> bool:
+        """Whether it is of the version before, for a replay."""
+        return ranking.version_of(self.name) == ranking.FORMER_VERSION
+
+    @property
+    def puts_newer_first(self) -> bool:
+        """Whether hits that say what has changed go before those that they change: where all signals rank."""
+        return self.name.startswith(("scores-", "ranks-")) and not self.is_former
+
+    def relevances(self, scores: Sequence[float], *, documents: int) -> list[float]:
+        """Return the relevance of each hit, best first, by its score and the number of documents that were searched."""
+        if self.is_former:
+            return relevance.former_relevances(scores)
+        return relevance.relevances(scores, documents=documents)
+
     @classmethod
     def of(cls, query: Query, policy: Policy, *, readable_share: float = 1.0) -> Self:
         """Take the caller's weights and fusion, else the tenant's, else the defaults. Raises FieldInvalid.
@@ -320,6 +337,8 @@ class SignalMatches:
     has_more: bool = False
     # The items nearest to the vector, in their order.
     nearest: tuple[UUID, ...] = ()
+    # Documents that were searched; with a filter, at most as many as the vector proposed.
+    documents: int = 0
 
     # Of the words that were searched; None where the vector alone searches.
     query_terms: QueryTerms | None = None
@@ -347,6 +366,8 @@ class SearchHit:
     item: RankedItem
     row: ItemRow
     duplicate_ids: tuple[UUID, ...] = ()
+    # Older hits since which something has changed that this one says.
+    older_ids: tuple[UUID, ...] = ()
     # None where the formula is not calibrated.
     relevance: float | None = None
 
@@ -358,6 +379,18 @@ class SearchHit:
             return None
         names = ("name", "role") if self.item.kind == "message" else ("title", "type", "key", "scope", "agent_id")
         return (self.item.kind, text, self.row["subject_id"], *(self.row[name] for name in names))
+
+    @property
+    def topic(self) -> tuple[object, ...]:
+        """What a hit has in common with one that it changes: speaker or owner, and key."""
+        names = ("name", "role", "agent_id") if self.item.kind == "message" else ("title", "key", "scope", "agent_id")
+        return (self.item.kind, self.row["subject_id"], *(self.row[name] for name in names))
+
+    @property
+    def order_key(self) -> tuple[datetime, UUID]:
+        """When it became true, else when it was written; by id, which begins with that time, where both are equal."""
+        valid_from = self.row["valid_from_time"] if self.item.kind == "memory" else None
+        return valid_from or id_time(self.item.item_id), self.item.item_id
 
     @property
     def demoted(self) -> SearchHit | None:

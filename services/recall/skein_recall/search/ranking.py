@@ -35,7 +35,11 @@ if TYPE_CHECKING:
     _Rows: TypeAlias = NDArray[np.intp]
 
 # Raised with every change of the formulas, so that scores of different versions are not compared.
-VERSION: Final = 4
+VERSION: Final = 5
+# Receipts of the version before are replayed too: its relevances did not depend on the number of documents, and no
+# newer hit took the place of an older one.
+FORMER_VERSION: Final = 4
+KNOWN_VERSIONS: Final = frozenset({FORMER_VERSION, VERSION})
 
 # Weights of the words of the neighbours on each side, the nearest first; the item itself has 1.
 NEIGHBOUR_WEIGHTS: Final = (0.5, 0.25)
@@ -52,17 +56,18 @@ _DISCOUNT_TO_STEMS: Final = 100
 _FULL_LENGTH_STEMS: Final = 15
 # Days from the query's date after which an item counts half.
 _DATE_HALF_LIFE_DAYS: Final = 7
-# Coefficients of `relevances`.
-_RELEVANCE_BASE: Final = -7.24
-_RELEVANCE_OF_SCORE: Final = 5.77
-_RELEVANCE_OF_SHARE: Final = 3.31
-_RELEVANCE_OF_FIRST: Final = 3.78
 # Trust of a memory without rated sources. A lower one lowers the score; a higher one leaves it as it is.
 NEUTRAL_TRUST: Final = 0.5
 # The constant of reciprocal-rank fusion (Cormack et al., "Reciprocal Rank Fusion", 2009).
 _RRF_K: Final = 60
 
 Fusion: TypeAlias = Literal["scores", "rrf"]
+
+
+def version_of(formula: str) -> int:
+    """Return the version in the name of a formula; 0 where it has none."""
+    text = formula.rpartition("-")[2]
+    return int(text) if text.isdecimal() else 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -225,6 +230,13 @@ class RankedItem:
         loss = Component("trust", trust, score - self.score, 1.0, 0)
         return replace(self, score=score, _components=(*self.components, loss), _row=0)
 
+    def move_to(self, score: float) -> RankedItem:
+        """Return the item with the score of another place, which something newer takes or leaves."""
+        if score == self.score:
+            return self
+        gain = Component("newer", score - self.score, score - self.score, 1.0, 0)
+        return replace(self, score=score, _components=(*self.components, gain), _row=0)
+
 
 def rank(  # noqa: PLR0913 - candidates, query and formula, all of it by name.
     candidates: Candidates,
@@ -275,25 +287,6 @@ def rank(  # noqa: PLR0913 - candidates, query and formula, all of it by name.
             strict=True,
         )
     ]
-
-
-def relevances(scores: Sequence[float]) -> list[float]:
-    """Return the probability, 0 to 1, that each hit helps to answer the query, from the scores of all hits, best first.
-
-    A logistic regression on the score, its share of the best one, and the score again for the first hit. It was fitted
-    with the default weights and the embedded model: docs/internals/recall.md has the data and the plot.
-    """
-    if not scores:
-        return []
-    best = scores[0] or 1.0
-    logits = [
-        _RELEVANCE_BASE
-        + _RELEVANCE_OF_SCORE * score
-        + _RELEVANCE_OF_SHARE * score / best
-        + (_RELEVANCE_OF_FIRST * score if index == 0 else 0.0)
-        for index, score in enumerate(scores)
-    ]
-    return [1 / (1 + math.exp(-logit)) for logit in logits]
 
 
 def rank_by_similarity(

@@ -15,7 +15,8 @@ from skein_kit.telemetry.metrics import RECALL_SEARCHES
 from skein_recall.errors import DocumentNotFound, ModelNotFound, ModelUnavailable
 from skein_recall.models.model import Purpose
 from skein_recall.quality.sampler import APPROXIMATE, Sample
-from skein_recall.search import ranking
+from skein_recall.search import changes, ranking
+from skein_recall.search.changes import newer_first
 from skein_recall.search.cues import QueryCues
 from skein_recall.search.expansion import QueryExpansion, Reason, alias_expansions, word_of_stem
 from skein_recall.search.keywords import match_keywords
@@ -265,6 +266,8 @@ class SearchTransaction:
         # The items that have a near term in place of a typo, by the term and the near one.
         self._corrected: Mapping[tuple[str, str], AbstractSet[UUID]] = {}
         self._terms: QueryTerms | None = None
+        # Documents that were searched, as far as they are known.
+        self._documents = 0
         self._vector = vector
         self._search = NearestSearch(tx, model, query, vector, vector_cache, shortlist, at)
         # Set when the term cache searches the words.
@@ -280,6 +283,10 @@ class SearchTransaction:
         self._cues = QueryCues.of(query.text, at)
         # A vector asks for vectors, and an item that is searched for its likes must find its copies.
         self._merges_duplicates = bool(query.text) and not query.show_duplicates and query.excluded_id is None
+        # A query for a time, or for what was before, asks for no change since.
+        self._puts_newer_first = (
+            bool(query.text) and self.formula.puts_newer_first and not (self._cues.dates or self._cues.asks_for_former)
+        )
         # The items that the vector found last, the nearest first.
         self.nearest: tuple[UUID, ...] = ()
         # Items without a vector, if a statement of the search counted them.
@@ -294,7 +301,7 @@ class SearchTransaction:
         is_known = is_known and len(self._query.text) <= _MAX_CALIBRATED_CHARACTERS
         if not (is_known and self.formula.is_calibrated):
             return hits
-        relevances = ranking.relevances([hit.item.score for hit in hits])
+        relevances = self.formula.relevances([hit.item.score for hit in hits], documents=self._documents)
         answers = not hits or hits[0].item.similarity is None or relevances[0] >= self.formula.min_best_relevance
         return [
             hit if hit.item.similarity is None else replace(hit, relevance=relevance)
@@ -328,11 +335,19 @@ class SearchTransaction:
         return self._search.path
 
     async def hits(self) -> tuple[list[SearchHit], bool]:
-        """Return the best items that may be shown, and whether some were not tested against the filter.
+        """Return the best items that may be shown, and whether some were not tested against the filter."""
+        hits, is_truncated = await self._find_hits()
+        if self._puts_newer_first:
+            hits = newer_first(hits, self._query.text)
+        return hits[: self._query.limit], is_truncated
+
+    async def _find_hits(self) -> tuple[list[SearchHit], bool]:
+        """Return the best items that may be shown, beyond the limit where a newer one may take the place of another.
 
         The search goes deeper until there are enough items that may be shown, or no more candidates.
         """
         query = self._query
+        limit = max(query.limit, changes.MAX_HITS) if self._puts_newer_first else query.limit
         depth = query.candidate_count(uses_terms=self._uses_terms)
         is_tested = bool(query.filter.row_tests(query.searched_kinds))
         max_depth = _MAX_FILTERED if is_tested else _MAX_CANDIDATES
@@ -347,15 +362,14 @@ class SearchTransaction:
                 raise
             self.nearest = matches.nearest
             self._corrected = matches.corrected
-            self._terms = matches.query_terms
-            trusted, distrusted = await self._read_hits(self._rank(matches, query.limit + SPARE_HITS), query.filter)
-            if len(trusted) < query.limit and query.limit + SPARE_HITS < len(matches):
-                trusted, distrusted = await self._read_hits(self._rank(matches, len(matches)), query.filter)
+            self._terms, self._documents = matches.query_terms, matches.documents
+            trusted, distrusted = await self._read_hits(self._rank(matches, limit + SPARE_HITS), query.filter, limit)
+            if len(trusted) < limit and limit + SPARE_HITS < len(matches):
+                trusted, distrusted = await self._read_hits(self._rank(matches, len(matches)), query.filter, limit)
+            hits = best_hits(trusted, distrusted, limit)
             # What is distrusted never keeps the search from what is not.
-            if len(trusted) == query.limit or not matches.has_more or depth >= max_depth:
-                hits = best_hits(trusted, distrusted, query.limit)
+            if len(trusted) == limit or not matches.has_more or depth >= max_depth:
                 return hits, is_tested and matches.has_more and depth >= max_depth
-            hits = best_hits(trusted, distrusted, query.limit)
             depth = min(max_depth, depth * _DEPTH_FACTOR)
 
     async def pending_count(self) -> int:
@@ -534,6 +548,7 @@ class SearchTransaction:
             query_terms=terms,
             has_more=self._has_more(nearest, is_cut=is_cut, has_more_terms=len(bm25s) == depth),
             nearest=tuple(nearest),
+            documents=len(item_ids & nearest.keys()) if filter_.all_names else terms.corpus_documents,
         )
 
     async def _similarities(self, items: ItemMeasurements, nearest: Mapping[UUID, float]) -> NDArray[np.float64]:

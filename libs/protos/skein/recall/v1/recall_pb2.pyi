@@ -104,7 +104,7 @@ class ScoreComponent(_message.Message):
     def __init__(self, signal: _Optional[str] = ..., raw: _Optional[float] = ..., value: _Optional[float] = ..., weight: _Optional[float] = ..., rank: _Optional[int] = ...) -> None: ...
 
 class Hit(_message.Message):
-    __slots__ = ("kind", "item_id", "score", "similarity", "components", "memory", "message", "block", "has_query_words", "relevance", "duplicate_ids", "trust")
+    __slots__ = ("kind", "item_id", "score", "similarity", "components", "memory", "message", "block", "has_query_words", "relevance", "duplicate_ids", "older_ids", "trust")
     KIND_FIELD_NUMBER: _ClassVar[int]
     ITEM_ID_FIELD_NUMBER: _ClassVar[int]
     SCORE_FIELD_NUMBER: _ClassVar[int]
@@ -116,6 +116,7 @@ class Hit(_message.Message):
     HAS_QUERY_WORDS_FIELD_NUMBER: _ClassVar[int]
     RELEVANCE_FIELD_NUMBER: _ClassVar[int]
     DUPLICATE_IDS_FIELD_NUMBER: _ClassVar[int]
+    OLDER_IDS_FIELD_NUMBER: _ClassVar[int]
     TRUST_FIELD_NUMBER: _ClassVar[int]
     kind: ItemKind
     item_id: str
@@ -128,8 +129,9 @@ class Hit(_message.Message):
     has_query_words: bool
     relevance: float
     duplicate_ids: _containers.RepeatedScalarFieldContainer[str]
+    older_ids: _containers.RepeatedScalarFieldContainer[str]
     trust: float
-    def __init__(self, kind: _Optional[_Union[ItemKind, str]] = ..., item_id: _Optional[str] = ..., score: _Optional[float] = ..., similarity: _Optional[float] = ..., components: _Optional[_Iterable[_Union[ScoreComponent, _Mapping]]] = ..., memory: _Optional[_Union[_memory_pb2.Memory, _Mapping]] = ..., message: _Optional[_Union[_session_pb2.Message, _Mapping]] = ..., block: _Optional[_Union[_blocks_pb2.Block, _Mapping]] = ..., has_query_words: _Optional[bool] = ..., relevance: _Optional[float] = ..., duplicate_ids: _Optional[_Iterable[str]] = ..., trust: _Optional[float] = ...) -> None: ...
+    def __init__(self, kind: _Optional[_Union[ItemKind, str]] = ..., item_id: _Optional[str] = ..., score: _Optional[float] = ..., similarity: _Optional[float] = ..., components: _Optional[_Iterable[_Union[ScoreComponent, _Mapping]]] = ..., memory: _Optional[_Union[_memory_pb2.Memory, _Mapping]] = ..., message: _Optional[_Union[_session_pb2.Message, _Mapping]] = ..., block: _Optional[_Union[_blocks_pb2.Block, _Mapping]] = ..., has_query_words: _Optional[bool] = ..., relevance: _Optional[float] = ..., duplicate_ids: _Optional[_Iterable[str]] = ..., older_ids: _Optional[_Iterable[str]] = ..., trust: _Optional[float] = ...) -> None: ...
 
 class MessageFilter(_message.Message):
     __slots__ = ("roles", "speakers")
@@ -523,7 +525,7 @@ class ReceiptRequest(_message.Message):
     def __init__(self, request: _Optional[_Union[RecallRequest, _Mapping]] = ..., term_documents: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ReceiptContent(_message.Message):
-    __slots__ = ("principal_kind", "principal_id", "time_microseconds", "duration_microseconds", "snapshot_start", "snapshot_size", "snapshot_gaps", "request_digest", "query_digest", "query_key_check", "model", "formula", "dense_path", "weights", "similarity_floor", "similarity_ceiling", "search_language", "min_relevance", "min_best_relevance", "dense_unavailable", "pending_embedding_count", "corpus_documents", "corpus_length", "entity_ids", "item_ids", "revisions", "flags", "scores", "dense", "context", "lexical", "reply", "length", "date", "trust", "filter_truncated", "nothing_relevant", "calibrated")
+    __slots__ = ("principal_kind", "principal_id", "time_microseconds", "duration_microseconds", "snapshot_start", "snapshot_size", "snapshot_gaps", "request_digest", "query_digest", "query_key_check", "model", "formula", "dense_path", "weights", "similarity_floor", "similarity_ceiling", "search_language", "min_relevance", "min_best_relevance", "dense_unavailable", "pending_embedding_count", "corpus_documents", "corpus_length", "entity_ids", "item_ids", "revisions", "flags", "scores", "dense", "context", "lexical", "reply", "length", "date", "trust", "newer", "filter_truncated", "nothing_relevant", "calibrated")
     PRINCIPAL_KIND_FIELD_NUMBER: _ClassVar[int]
     PRINCIPAL_ID_FIELD_NUMBER: _ClassVar[int]
     TIME_MICROSECONDS_FIELD_NUMBER: _ClassVar[int]
@@ -559,6 +561,7 @@ class ReceiptContent(_message.Message):
     LENGTH_FIELD_NUMBER: _ClassVar[int]
     DATE_FIELD_NUMBER: _ClassVar[int]
     TRUST_FIELD_NUMBER: _ClassVar[int]
+    NEWER_FIELD_NUMBER: _ClassVar[int]
     FILTER_TRUNCATED_FIELD_NUMBER: _ClassVar[int]
     NOTHING_RELEVANT_FIELD_NUMBER: _ClassVar[int]
     CALIBRATED_FIELD_NUMBER: _ClassVar[int]
@@ -597,10 +600,11 @@ class ReceiptContent(_message.Message):
     length: _containers.RepeatedScalarFieldContainer[int]
     date: _containers.RepeatedScalarFieldContainer[float]
     trust: _containers.RepeatedScalarFieldContainer[float]
+    newer: _containers.RepeatedScalarFieldContainer[float]
     filter_truncated: bool
     nothing_relevant: bool
     calibrated: bool
-    def __init__(self, principal_kind: _Optional[str] = ..., principal_id: _Optional[bytes] = ..., time_microseconds: _Optional[int] = ..., duration_microseconds: _Optional[int] = ..., snapshot_start: _Optional[int] = ..., snapshot_size: _Optional[int] = ..., snapshot_gaps: _Optional[_Iterable[int]] = ..., request_digest: _Optional[bytes] = ..., query_digest: _Optional[bytes] = ..., query_key_check: _Optional[bytes] = ..., model: _Optional[str] = ..., formula: _Optional[str] = ..., dense_path: _Optional[str] = ..., weights: _Optional[_Iterable[float]] = ..., similarity_floor: _Optional[float] = ..., similarity_ceiling: _Optional[float] = ..., search_language: _Optional[str] = ..., min_relevance: _Optional[float] = ..., min_best_relevance: _Optional[float] = ..., dense_unavailable: _Optional[bool] = ..., pending_embedding_count: _Optional[int] = ..., corpus_documents: _Optional[int] = ..., corpus_length: _Optional[int] = ..., entity_ids: _Optional[bytes] = ..., item_ids: _Optional[bytes] = ..., revisions: _Optional[_Iterable[int]] = ..., flags: _Optional[bytes] = ..., scores: _Optional[_Iterable[float]] = ..., dense: _Optional[_Iterable[float]] = ..., context: _Optional[_Iterable[float]] = ..., lexical: _Optional[_Iterable[float]] = ..., reply: _Optional[_Iterable[float]] = ..., length: _Optional[_Iterable[int]] = ..., date: _Optional[_Iterable[float]] = ..., trust: _Optional[_Iterable[float]] = ..., filter_truncated: _Optional[bool] = ..., nothing_relevant: _Optional[bool] = ..., calibrated: _Optional[bool] = ...) -> None: ...
+    def __init__(self, principal_kind: _Optional[str] = ..., principal_id: _Optional[bytes] = ..., time_microseconds: _Optional[int] = ..., duration_microseconds: _Optional[int] = ..., snapshot_start: _Optional[int] = ..., snapshot_size: _Optional[int] = ..., snapshot_gaps: _Optional[_Iterable[int]] = ..., request_digest: _Optional[bytes] = ..., query_digest: _Optional[bytes] = ..., query_key_check: _Optional[bytes] = ..., model: _Optional[str] = ..., formula: _Optional[str] = ..., dense_path: _Optional[str] = ..., weights: _Optional[_Iterable[float]] = ..., similarity_floor: _Optional[float] = ..., similarity_ceiling: _Optional[float] = ..., search_language: _Optional[str] = ..., min_relevance: _Optional[float] = ..., min_best_relevance: _Optional[float] = ..., dense_unavailable: _Optional[bool] = ..., pending_embedding_count: _Optional[int] = ..., corpus_documents: _Optional[int] = ..., corpus_length: _Optional[int] = ..., entity_ids: _Optional[bytes] = ..., item_ids: _Optional[bytes] = ..., revisions: _Optional[_Iterable[int]] = ..., flags: _Optional[bytes] = ..., scores: _Optional[_Iterable[float]] = ..., dense: _Optional[_Iterable[float]] = ..., context: _Optional[_Iterable[float]] = ..., lexical: _Optional[_Iterable[float]] = ..., reply: _Optional[_Iterable[float]] = ..., length: _Optional[_Iterable[int]] = ..., date: _Optional[_Iterable[float]] = ..., trust: _Optional[_Iterable[float]] = ..., newer: _Optional[_Iterable[float]] = ..., filter_truncated: _Optional[bool] = ..., nothing_relevant: _Optional[bool] = ..., calibrated: _Optional[bool] = ...) -> None: ...
 
 class QueryExpansion(_message.Message):
     __slots__ = ("written", "read_as", "reason")

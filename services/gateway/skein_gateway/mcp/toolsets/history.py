@@ -22,7 +22,8 @@ _SIGNED_FIELDS = frozenset(
             "flags",
             "scores",
         ),
-        *("dense", "context", "lexical", "reply", "length", "date", "trust", "term_documents", "snapshot_gaps"),
+        *("dense", "context", "lexical", "reply", "length", "date", "trust", "newer", "term_documents"),
+        "snapshot_gaps",
     }
 )
 _WEBHOOK = (
