@@ -313,7 +313,9 @@ def test_the_best_hit_is_preferred_then_who_is_spoken_with_then_how_the_conversa
         ("b3", 0.7, False),
     ]
     assert items[0].text == "Title: one"
-    assert items[1].text == 'name: Anna\ntime zone: Europe/Rome\npreferences: {"diet": ["no milk", 1], "language": "de"}'
+    assert (
+        items[1].text == 'name: Anna\ntime zone: Europe/Rome\npreferences: {"diet": ["no milk", 1], "language": "de"}'
+    )
     assert [item.by for item in items] == ["", "", "user", "user", "human"]
     assert len({item.item_id for item in items_of(pb.RecallResponse(hits=results[1:]), recent)}) == 3
 
