@@ -108,9 +108,9 @@ REST = """
     INSERT INTO session.sessions_history (tenant_id, session_id, is_active, record_time, until_time)
     VALUES ($1, 'x', true, now() - interval '1 hour', now());
     INSERT INTO session.messages_history
-        (tenant_id, message_id, session_id, sequence, role, content, create_time, created_by, is_active, revision,
-         record_time, until_time)
-    VALUES ($1, $2, 'x', 1, 'user', 'x', now(), 'test', true, 1, now() - interval '1 hour', now());
+        (tenant_id, message_id, session_id, sequence, role, content, create_time, created_by, is_active,
+         pending_approval, revision, record_time, until_time)
+    VALUES ($1, $2, 'x', 1, 'user', 'x', now(), 'test', true, false, 1, now() - interval '1 hour', now());
     INSERT INTO session.title_terms_history (tenant_id, term, session_id, record_time, until_time)
     VALUES ($1, 'x', 'x', now() - interval '1 hour', now());
     INSERT INTO tenancy.policies_history (tenant_id, revision, update_time, record_time, until_time)

@@ -44,7 +44,7 @@ def going(**values: Any) -> pb.ArchiveMemoriesRequest:
 
 
 async def recalled(tenant: Tenant, query: str) -> list[str]:
-    answer = await tenant.recall.Recall(recall_pb2.RecallRequest(query=query))
+    answer = await tenant.recall.Recall(recall_pb2.RecallRequest(query=query, min_relevance=0))
     return [hit.item_id for hit in answer.hits]
 
 

@@ -59,7 +59,7 @@ async def test_a_block_is_created_and_carried_by_an_agent(web: BrowserSession, t
     page = await new_block(web, value="<b>You</b> are kind.\r\nAlways.", agent_id="kitchen", limit="40")
 
     compiled = await tenant.blocks.CompileBlocks(blocks_pb2.CompileBlocksRequest(agent_id="kitchen"))
-    assert "<b>You</b> are kind.\nAlways." in compiled.text
+    assert "<b>You</b> are kind.\n| Always." in compiled.text
     assert "The block is created." in page.text
     assert "&lt;b&gt;You&lt;/b&gt; are kind." in page.text
     assert "<bdi>kitchen</bdi>" in page.text

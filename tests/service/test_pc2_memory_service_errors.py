@@ -204,7 +204,7 @@ async def test_an_expired_memory_is_not_found(assistant: Assistant, tenant: Tena
 
     reply = await send_action(assistant, "get_memory", memory_id="mem-gone")
 
-    assert reply == {"status": "error", "message": "No such memory is visible to the caller."}
+    assert reply == {"status": "error", "message": "No such memory is visible to the caller: memory_id mem-gone."}
 
 
 async def test_a_group_is_no_other_memory(assistant: Assistant) -> None:

@@ -113,17 +113,19 @@ async def test_former_profiles_and_policies_go_when_they_ended_before_the_retent
     cluster: Cluster, tenant: Tenant
 ) -> None:
     tables = ("tenancy.subjects_history", "tenancy.policies_history")
+    # First of all: a write reads the policy, which is cached for a second.
+    for number in range(2):
+        policy = subjects_pb2.UpdatePolicyRequest(
+            policy=subjects_pb2.Policy(retention_days=365, decay_days=number + 3),
+            update_mask=FieldMask(paths=["retention_days", "decay_days"]),
+        )
+        await tenant.tenancy.UpdatePolicy(policy)
     subject = subjects_pb2.Subject(subject_id="ann", display_name="Ann Miller")
     await tenant.tenancy.CreateSubject(subjects_pb2.CreateSubjectRequest(subject=subject))
     for number in range(2):
         subject.display_name = f"Ann {number}"
         mask = FieldMask(paths=["display_name"])
         await tenant.tenancy.UpdateSubject(subjects_pb2.UpdateSubjectRequest(subject=subject, update_mask=mask))
-        policy = subjects_pb2.UpdatePolicyRequest(
-            policy=subjects_pb2.Policy(retention_days=365, decay_days=number + 3),
-            update_mask=FieldMask(paths=["retention_days", "decay_days"]),
-        )
-        await tenant.tenancy.UpdatePolicy(policy)
     identity = await system_identity(cluster, str(tenant.tenant_id))
 
     async def expire() -> None:
