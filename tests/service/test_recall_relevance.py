@@ -108,7 +108,8 @@ async def test_one_score_means_less_among_more_documents_and_a_filter_counts_tho
     await remember(tenant, *(f"House {number} is painted blue and has a garden." for number in range(40)))
 
     after = (await recall(tenant, min_relevance=0)).hits[0]
-    query = pb.RecallRequest(query=QUESTION, min_relevance=0, filter=memory_pb2.MemoryFilter(where='subject_id = "marta"'))
+    about_her = memory_pb2.MemoryFilter(where='subject_id = "marta"')
+    query = pb.RecallRequest(query=QUESTION, min_relevance=0, filter=about_her)
     filtered = (await tenant.gateway.Recall(query)).hits[0]
 
     assert before.item_id == after.item_id == filtered.item_id == about_marta
