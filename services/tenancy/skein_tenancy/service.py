@@ -12,6 +12,8 @@ from skein.tenancy.v1 import tenancy_pb2_grpc as rpc
 from skein_kit.approval.gate import ApprovalGate
 from skein_kit.background import background_tasks
 from skein_kit.canary import CanarySettings
+from skein_kit.content_guard.endpoint import DetectorEndpoint
+from skein_kit.content_guard.guard import ContentGuard
 from skein_kit.host.process import Host, Service, ServicerRegistry
 from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.jobs.store import JobStore
@@ -104,7 +106,11 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             rate_limits=RateLimitHandlers(rate_limits, DefaultRateLimits.from_settings(settings)),
             maintenance=MaintenanceHandlers(database, invitations, rate_limits, agents, idempotency),
         )
-        registry.steps = DeclaredSteps(gate=ApprovalGate(database, shared_policy_cache(database)))
+        policies = shared_policy_cache(database)
+        registry.steps = DeclaredSteps(
+            gate=ApprovalGate(database, policies),
+            guard=ContentGuard(database, policies, DetectorEndpoint.of(host.environment, service="tenancy")),
+        )
         registry.add(rpc.add_TenancyServiceServicer_to_server, servicer)
         registry.add(rpc.add_TenancyInternalServiceServicer_to_server, internal_servicer)
         if CanarySettings.read(host.environment).canary_seconds > 0:
