@@ -62,8 +62,8 @@ class Policy:
     # Weights of signals that differ from the defaults; JSON text of an object.
     recall_weights: str = "{}"
     # The lowest relevance of a hit, where the request sets none.
-    recall_min_relevance: float = 0.01
-    recall_min_best_relevance: float = 0.05
+    recall_min_relevance: float = 0.001
+    recall_min_best_relevance: float = 0.005
     # Hours after its expire_time at which a memory is purged.
     expiry_grace_hours: int = 24
     # What happens to secrets, and to personal data, in texts that callers write: "keep", "count", "redact", "seal"
