@@ -106,7 +106,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         )
         waiting = {
             f"/skein.session.v1.SessionService/{name}": handler
-            for name, handler in {**message_handlers.held, **without_texts(servicer)}.items()
+            for name, handler in {**message_handlers.waiting, **without_texts(servicer)}.items()
         }
         async with AccessLog(database, policies, counts_uses=False).open() as access_log, streams.open():
             registry.steps = DeclaredSteps(

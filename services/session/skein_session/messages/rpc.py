@@ -51,7 +51,7 @@ class MessageHandlers:
         self._max_content = max_content_characters
 
     @property
-    def held(self) -> Mapping[str, Handler]:
+    def waiting(self) -> Mapping[str, Handler]:
         """The methods of sources whose messages wait for approval."""
         return {
             "AppendMessages": partial(self._append_messages, must_wait=True),
