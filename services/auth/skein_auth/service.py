@@ -60,7 +60,7 @@ from skein_auth.second_factor.store import TotpStore
 from skein_auth.second_factor.totp import Totp
 from skein_auth.service_accounts.rpc import ServiceAccountHandlers
 from skein_auth.service_accounts.store import ServiceAccountStore
-from skein_auth.servicers import AuthInternalServicer, AuthServicer, OAuthServicer
+from skein_auth.servicers import auth_internal_service, auth_service, oauth_service
 from skein_auth.settings import AuthSettings, SystemKeys, check_oauth_settings
 from skein_auth.signing.access_tokens import AccessTokens
 from skein_auth.signing.keyring import Keyring
@@ -248,7 +248,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
         certificate_handlers = ErasureCertificateHandlers(
             ErasureCertificateStore(database, backup_days=settings.backup_retention_days), keyring
         )
-        auth_servicer = AuthServicer(
+        auth_servicer = auth_service(
             accounts=account_handlers,
             login=LoginHandlers(login),
             auth_sessions=AuthSessionHandlers(auth_sessions, auth_session_store, audit, idempotency),
@@ -263,14 +263,14 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
             second_factor=SecondFactorHandlers(totp),
             certificates=certificate_handlers,
         )
-        internal_servicer = AuthInternalServicer(
+        internal_servicer = auth_internal_service(
             exchange=exchange_handlers,
             accounts=account_handlers,
             maintenance=MaintenanceHandlers(maintenance),
             certificates=certificate_handlers,
             recall_receipts=RecallReceiptHandlers(keyring),
         )
-        oauth_servicer = OAuthServicer(
+        oauth_servicer = oauth_service(
             oauth=OAuthHandlers(
                 tokens=access_tokens,
                 clients=clients,

@@ -1,8 +1,11 @@
-"""The servicers of auth's gRPC services: each names the handlers of its RPCs. A missing one fails the start."""
+"""The methods of each gRPC service of auth, each that of the feature which answers it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+from skein.auth.v1.auth_methods import AuthInternalServiceMethods, AuthServiceMethods
+from skein.auth.v1.oauth_methods import OAuthServiceMethods
 
 if TYPE_CHECKING:
     from skein_auth.accounts.rpc import AccountHandlers
@@ -23,115 +26,117 @@ if TYPE_CHECKING:
     from skein_auth.signing.rpc import SigningKeyHandlers
 
 
-class AuthServicer:
+def auth_service(  # noqa: PLR0913 - one for each feature.
+    *,
+    accounts: AccountHandlers,
+    login: LoginHandlers,
+    auth_sessions: AuthSessionHandlers,
+    audit: AuditHandlers,
+    api_keys: ApiKeyHandlers,
+    signing_keys: SigningKeyHandlers,
+    exchange: ExchangeHandlers,
+    revocation: RevocationHandlers,
+    oauth_clients: OAuthClientHandlers,
+    service_accounts: ServiceAccountHandlers,
+    federation: FederationHandlers,
+    second_factor: SecondFactorHandlers,
+    certificates: ErasureCertificateHandlers,
+) -> AuthServiceMethods:
     """AuthService: accounts, login, keys and clients."""
-
-    def __init__(  # noqa: PLR0913 - one argument for each feature.
-        self,
-        *,
-        accounts: AccountHandlers,
-        login: LoginHandlers,
-        auth_sessions: AuthSessionHandlers,
-        audit: AuditHandlers,
-        api_keys: ApiKeyHandlers,
-        signing_keys: SigningKeyHandlers,
-        exchange: ExchangeHandlers,
-        revocation: RevocationHandlers,
-        oauth_clients: OAuthClientHandlers,
-        service_accounts: ServiceAccountHandlers,
-        federation: FederationHandlers,
-        second_factor: SecondFactorHandlers,
-        certificates: ErasureCertificateHandlers,
-    ) -> None:
-        self.GetMe = accounts.GetMe
-        self.SignUp = accounts.SignUp
-        self.VerifyEmail = accounts.VerifyEmail
-        self.RequestEmailVerification = accounts.RequestEmailVerification
-        self.RequestPasswordReset = accounts.RequestPasswordReset
-        self.ResetPassword = accounts.ResetPassword
-        self.UpdateMe = accounts.UpdateMe
-        self.ChangePassword = accounts.ChangePassword
-        self.DeactivateMe = accounts.DeactivateMe
-        self.DeleteMe = accounts.DeleteMe
-        self.CreateAccount = accounts.CreateAccount
-        self.GetAccount = accounts.GetAccount
-        self.ListAccounts = accounts.ListAccounts
-        self.UpdateAccount = accounts.UpdateAccount
-        self.DeleteAccount = accounts.DeleteAccount
-        self.CreateOneTimeToken = accounts.CreateOneTimeToken
-        self.SignIn = login.SignIn
-        self.RefreshSession = auth_sessions.RefreshSession
-        self.SignOut = auth_sessions.SignOut
-        self.ListAuthSessions = auth_sessions.ListAuthSessions
-        self.RevokeAuthSession = auth_sessions.RevokeAuthSession
-        self.ListAuditEvents = audit.ListAuditEvents
-        self.ListMyAuditEvents = audit.ListMyAuditEvents
-        self.CreateApiKey = api_keys.CreateApiKey
-        self.ListApiKeys = api_keys.ListApiKeys
-        self.RevokeApiKey = api_keys.RevokeApiKey
-        self.AdoptApiKey = api_keys.AdoptApiKey
-        self.RotateApiKey = api_keys.RotateApiKey
-        self.SetLegacyToken = api_keys.SetLegacyToken
-        self.ListSigningKeys = signing_keys.ListSigningKeys
-        self.RotateSigningKey = signing_keys.RotateSigningKey
-        self.Introspect = exchange.Introspect
-        self.RevokeCredentials = revocation.RevokeCredentials
-        self.ImportClient = oauth_clients.ImportClient
-        self.CreateServiceAccount = service_accounts.CreateServiceAccount
-        self.GetServiceAccount = service_accounts.GetServiceAccount
-        self.ListServiceAccounts = service_accounts.ListServiceAccounts
-        self.UpdateServiceAccount = service_accounts.UpdateServiceAccount
-        self.AdoptServiceAccount = service_accounts.AdoptServiceAccount
-        self.DeleteServiceAccount = service_accounts.DeleteServiceAccount
-        self.SignInWithIdentity = federation.SignInWithIdentity
-        self.LinkIdentity = federation.LinkIdentity
-        self.UnlinkIdentity = federation.UnlinkIdentity
-        self.ListIdentities = federation.ListIdentities
-        self.StartTotp = second_factor.StartTotp
-        self.ConfirmTotp = second_factor.ConfirmTotp
-        self.DisableTotp = second_factor.DisableTotp
-        self.GetErasureCertificate = certificates.GetErasureCertificate
-        self.ListErasureCertificates = certificates.ListErasureCertificates
+    return AuthServiceMethods(
+        GetMe=accounts.GetMe,
+        SignUp=accounts.SignUp,
+        VerifyEmail=accounts.VerifyEmail,
+        RequestEmailVerification=accounts.RequestEmailVerification,
+        RequestPasswordReset=accounts.RequestPasswordReset,
+        ResetPassword=accounts.ResetPassword,
+        UpdateMe=accounts.UpdateMe,
+        ChangePassword=accounts.ChangePassword,
+        DeactivateMe=accounts.DeactivateMe,
+        DeleteMe=accounts.DeleteMe,
+        CreateAccount=accounts.CreateAccount,
+        GetAccount=accounts.GetAccount,
+        ListAccounts=accounts.ListAccounts,
+        UpdateAccount=accounts.UpdateAccount,
+        DeleteAccount=accounts.DeleteAccount,
+        CreateOneTimeToken=accounts.CreateOneTimeToken,
+        SignIn=login.SignIn,
+        RefreshSession=auth_sessions.RefreshSession,
+        SignOut=auth_sessions.SignOut,
+        ListAuthSessions=auth_sessions.ListAuthSessions,
+        RevokeAuthSession=auth_sessions.RevokeAuthSession,
+        ListAuditEvents=audit.ListAuditEvents,
+        ListMyAuditEvents=audit.ListMyAuditEvents,
+        CreateApiKey=api_keys.CreateApiKey,
+        ListApiKeys=api_keys.ListApiKeys,
+        RevokeApiKey=api_keys.RevokeApiKey,
+        AdoptApiKey=api_keys.AdoptApiKey,
+        RotateApiKey=api_keys.RotateApiKey,
+        SetLegacyToken=api_keys.SetLegacyToken,
+        ListSigningKeys=signing_keys.ListSigningKeys,
+        RotateSigningKey=signing_keys.RotateSigningKey,
+        Introspect=exchange.Introspect,
+        RevokeCredentials=revocation.RevokeCredentials,
+        ImportClient=oauth_clients.ImportClient,
+        CreateServiceAccount=service_accounts.CreateServiceAccount,
+        GetServiceAccount=service_accounts.GetServiceAccount,
+        ListServiceAccounts=service_accounts.ListServiceAccounts,
+        UpdateServiceAccount=service_accounts.UpdateServiceAccount,
+        AdoptServiceAccount=service_accounts.AdoptServiceAccount,
+        DeleteServiceAccount=service_accounts.DeleteServiceAccount,
+        SignInWithIdentity=federation.SignInWithIdentity,
+        LinkIdentity=federation.LinkIdentity,
+        UnlinkIdentity=federation.UnlinkIdentity,
+        ListIdentities=federation.ListIdentities,
+        StartTotp=second_factor.StartTotp,
+        ConfirmTotp=second_factor.ConfirmTotp,
+        DisableTotp=second_factor.DisableTotp,
+        GetErasureCertificate=certificates.GetErasureCertificate,
+        ListErasureCertificates=certificates.ListErasureCertificates,
+    )
 
 
-class AuthInternalServicer:
+def auth_internal_service(
+    *,
+    exchange: ExchangeHandlers,
+    accounts: AccountHandlers,
+    maintenance: MaintenanceHandlers,
+    certificates: ErasureCertificateHandlers,
+    recall_receipts: RecallReceiptHandlers,
+) -> AuthInternalServiceMethods:
     """AuthInternalService: calls of the other services."""
-
-    def __init__(
-        self,
-        *,
-        exchange: ExchangeHandlers,
-        accounts: AccountHandlers,
-        maintenance: MaintenanceHandlers,
-        certificates: ErasureCertificateHandlers,
-        recall_receipts: RecallReceiptHandlers,
-    ) -> None:
-        self.Exchange = exchange.Exchange
-        self.GetCheckKeys = exchange.GetCheckKeys
-        self.GetAccountState = accounts.GetAccountState
-        self.ListDueTenants = maintenance.ListDueTenants
-        self.DeleteExpired = maintenance.DeleteExpired
-        self.PurgeTenant = maintenance.PurgeTenant
-        self.IssueErasureCertificate = certificates.IssueErasureCertificate
-        self.IssueDeletionCertificate = certificates.IssueDeletionCertificate
-        self.SignRecallReceipts = recall_receipts.SignRecallReceipts
+    return AuthInternalServiceMethods(
+        Exchange=exchange.Exchange,
+        GetCheckKeys=exchange.GetCheckKeys,
+        GetAccountState=accounts.GetAccountState,
+        ListDueTenants=maintenance.ListDueTenants,
+        DeleteExpired=maintenance.DeleteExpired,
+        PurgeTenant=maintenance.PurgeTenant,
+        IssueErasureCertificate=certificates.IssueErasureCertificate,
+        IssueDeletionCertificate=certificates.IssueDeletionCertificate,
+        SignRecallReceipts=recall_receipts.SignRecallReceipts,
+    )
 
 
-class OAuthServicer:
+def oauth_service(
+    *,
+    oauth: OAuthHandlers,
+    clients: OAuthClientHandlers,
+) -> OAuthServiceMethods:
     """OAuthService: the authorization server."""
-
-    def __init__(self, *, oauth: OAuthHandlers, clients: OAuthClientHandlers) -> None:
-        self.GetServerMetadata = oauth.GetServerMetadata
-        self.CreateAuthorization = oauth.CreateAuthorization
-        self.ApproveAuthorization = oauth.ApproveAuthorization
-        self.ExchangeToken = oauth.ExchangeToken
-        self.StartDeviceAuthorization = oauth.StartDeviceAuthorization
-        self.GetDeviceAuthorization = oauth.GetDeviceAuthorization
-        self.ApproveDevice = oauth.ApproveDevice
-        self.RevokeToken = oauth.RevokeToken
-        self.IntrospectToken = oauth.IntrospectToken
-        self.GetUserInfo = oauth.GetUserInfo
-        self.RegisterClient = clients.RegisterClient
-        self.GetClient = clients.GetClient
-        self.UpdateClient = clients.UpdateClient
-        self.DeleteClient = clients.DeleteClient
+    return OAuthServiceMethods(
+        GetServerMetadata=oauth.GetServerMetadata,
+        CreateAuthorization=oauth.CreateAuthorization,
+        ApproveAuthorization=oauth.ApproveAuthorization,
+        ExchangeToken=oauth.ExchangeToken,
+        StartDeviceAuthorization=oauth.StartDeviceAuthorization,
+        GetDeviceAuthorization=oauth.GetDeviceAuthorization,
+        ApproveDevice=oauth.ApproveDevice,
+        RevokeToken=oauth.RevokeToken,
+        IntrospectToken=oauth.IntrospectToken,
+        GetUserInfo=oauth.GetUserInfo,
+        RegisterClient=clients.RegisterClient,
+        GetClient=clients.GetClient,
+        UpdateClient=clients.UpdateClient,
+        DeleteClient=clients.DeleteClient,
+    )

@@ -34,7 +34,7 @@ from skein_gateway.public_methods.forwarder import PUBLIC_METHODS, forwarder, st
 from skein_gateway.rate_limits.limiter import RateLimiter
 from skein_gateway.recall.rpc import RecallHandler
 from skein_gateway.remember.rpc import RememberHandler
-from skein_gateway.servicers import GatewayServicer
+from skein_gateway.servicers import gateway_service
 from skein_gateway.settings import GatewaySettings
 from skein_kit.host.process import Host, Service, ServicerRegistry
 from skein_kit.telemetry import logs
@@ -88,7 +88,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         tenancy,
         arm_seconds=settings.gateway_recall_arm_seconds,
     )
-    servicer = GatewayServicer(
+    servicer = gateway_service(
         remember=RememberHandler(sessions, memories),
         recall=recall,
         context=ContextHandler(

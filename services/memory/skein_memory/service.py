@@ -68,13 +68,13 @@ from skein_memory.overview.rpc import OverviewHandlers
 from skein_memory.overview.store import OverviewStore
 from skein_memory.queries import QUERIES
 from skein_memory.servicers import (
-    BlockService,
-    CurationService,
-    HistoryService,
-    LinkService,
-    MemoryInternalServicer,
-    MemoryService,
-    SnapshotService,
+    block_service,
+    curation_service,
+    history_service,
+    link_service,
+    memory_internal_service,
+    memory_service,
+    snapshot_service,
 )
 from skein_memory.settings import MemorySettings, SecretSettings
 from skein_memory.snapshots.rpc import SnapshotHandlers
@@ -175,7 +175,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         )
         servicers.add(
             rpc.add_MemoryServiceServicer_to_server,
-            MemoryService(
+            memory_service(
                 memories=MemoryHandlers(
                     memories,
                     idempotency,
@@ -201,15 +201,15 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         )
         servicers.add(
             rpc.add_LinkServiceServicer_to_server,
-            LinkService(links=LinkHandlers(links, idempotency), graph=graph_handlers),
+            link_service(links=LinkHandlers(links, idempotency), graph=graph_handlers),
         )
         servicers.add(
             blocks_pb2_grpc.add_BlockServiceServicer_to_server,
-            BlockService(blocks=BlockHandlers(blocks, idempotency), erasure=purge_handlers),
+            block_service(blocks=BlockHandlers(blocks, idempotency), erasure=purge_handlers),
         )
         servicers.add(
             history_pb2_grpc.add_HistoryServiceServicer_to_server,
-            HistoryService(
+            history_service(
                 events=EventHandlers(events, stream=stream),
                 webhooks=webhook_handlers,
                 access_log=AccessLogHandlers(accesses),
@@ -218,7 +218,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         )
         servicers.add(
             curation_pb2_grpc.add_CurationServiceServicer_to_server,
-            CurationService(
+            curation_service(
                 source_trust=SourceTrustHandlers(SourceTrustStore(database), idempotency),
                 conflicts=ConflictHandlers(ConflictStore(database, quotas=quotas, policies=policies), idempotency),
                 aliases=AliasHandlers(AliasStore(database), idempotency),
@@ -236,14 +236,14 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         )
         servicers.add(
             snapshots_pb2_grpc.add_SnapshotServiceServicer_to_server,
-            SnapshotService(
+            snapshot_service(
                 snapshots=SnapshotHandlers(snapshots, idempotency, embeddings=embeddings),
                 transfer=TransferHandlers(transfers, idempotency, embeddings=embeddings),
             ),
         )
         servicers.add(
             rpc.add_MemoryInternalServiceServicer_to_server,
-            MemoryInternalServicer(
+            memory_internal_service(
                 due_tenants=DueTenantHandlers(database, master_key=master_keys.current),
                 maintenance=MaintenanceHandlers(
                     Expiry(

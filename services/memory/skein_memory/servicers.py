@@ -1,8 +1,14 @@
-"""One class for each gRPC service of memory: it names the feature that answers each RPC."""
+"""The methods of each gRPC service of memory, each that of the feature which answers it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+from skein.memory.v1.blocks_methods import BlockServiceMethods
+from skein.memory.v1.curation_methods import CurationServiceMethods
+from skein.memory.v1.history_methods import HistoryServiceMethods
+from skein.memory.v1.memory_methods import LinkServiceMethods, MemoryInternalServiceMethods, MemoryServiceMethods
+from skein.memory.v1.snapshots_methods import SnapshotServiceMethods
 
 if TYPE_CHECKING:
     from skein_memory.access_log.rpc import AccessLogHandlers
@@ -30,187 +36,195 @@ if TYPE_CHECKING:
     from skein_memory.webhooks.rpc import WebhookHandlers
 
 
-class MemoryService:
+def memory_service(
+    *,
+    memories: MemoryHandlers,
+    listing: ListingHandlers,
+    erasure: PurgeHandlers,
+    vault: VaultHandlers,
+    tasks: TaskHandlers,
+    curation: CurationHandlers,
+) -> MemoryServiceMethods:
     """MemoryService: create, read, change and purge memories."""
-
-    def __init__(
-        self,
-        *,
-        memories: MemoryHandlers,
-        listing: ListingHandlers,
-        erasure: PurgeHandlers,
-        vault: VaultHandlers,
-        tasks: TaskHandlers,
-        curation: CurationHandlers,
-    ) -> None:
-        self.CreateMemory = memories.CreateMemory
-        self.BatchCreateMemories = memories.BatchCreateMemories
-        self.GetMemory = listing.GetMemory
-        self.BatchGetMemories = memories.BatchGetMemories
-        self.ListMemories = listing.ListMemories
-        self.UpdateMemory = memories.UpdateMemory
-        self.DeleteMemory = memories.DeleteMemory
-        self.UndeleteMemory = memories.UndeleteMemory
-        self.ListMemoryVersions = listing.ListMemoryVersions
-        self.ExportMemories = erasure.ExportMemories
-        self.PurgeMemories = erasure.PurgeMemories
-        self.DeleteMemories = erasure.DeleteMemories
-        self.ListMemoryTypes = memories.ListMemoryTypes
-        self.RevealSecret = vault.RevealSecret
-        self.RotateTenantKey = vault.RotateTenantKey
-        self.PromoteMemory = tasks.PromoteMemory
-        self.DemoteMemory = tasks.DemoteMemory
-        self.ListTasks = tasks.ListTasks
-        self.UpdateTaskStatus = tasks.UpdateTaskStatus
-        self.CompleteTask = tasks.CompleteTask
-        self.ReopenTask = tasks.ReopenTask
-        self.SetObjective = tasks.SetObjective
-        self.ListObjectives = tasks.ListObjectives
-        self.ListNextActions = tasks.ListNextActions
-        self.ExplainScore = curation.ExplainScore
-        self.ReinforceMemory = curation.ReinforceMemory
-        self.DecayScores = curation.DecayScores
-        self.MergeMemories = curation.MergeMemories
-        self.ConsolidateMemories = curation.ConsolidateMemories
+    return MemoryServiceMethods(
+        CreateMemory=memories.CreateMemory,
+        BatchCreateMemories=memories.BatchCreateMemories,
+        GetMemory=listing.GetMemory,
+        BatchGetMemories=memories.BatchGetMemories,
+        ListMemories=listing.ListMemories,
+        UpdateMemory=memories.UpdateMemory,
+        DeleteMemory=memories.DeleteMemory,
+        UndeleteMemory=memories.UndeleteMemory,
+        ListMemoryVersions=listing.ListMemoryVersions,
+        ExportMemories=erasure.ExportMemories,
+        PurgeMemories=erasure.PurgeMemories,
+        DeleteMemories=erasure.DeleteMemories,
+        ListMemoryTypes=memories.ListMemoryTypes,
+        RevealSecret=vault.RevealSecret,
+        RotateTenantKey=vault.RotateTenantKey,
+        PromoteMemory=tasks.PromoteMemory,
+        DemoteMemory=tasks.DemoteMemory,
+        ListTasks=tasks.ListTasks,
+        UpdateTaskStatus=tasks.UpdateTaskStatus,
+        CompleteTask=tasks.CompleteTask,
+        ReopenTask=tasks.ReopenTask,
+        SetObjective=tasks.SetObjective,
+        ListObjectives=tasks.ListObjectives,
+        ListNextActions=tasks.ListNextActions,
+        ExplainScore=curation.ExplainScore,
+        ReinforceMemory=curation.ReinforceMemory,
+        DecayScores=curation.DecayScores,
+        MergeMemories=curation.MergeMemories,
+        ConsolidateMemories=curation.ConsolidateMemories,
+    )
 
 
-class LinkService:
+def link_service(
+    *,
+    links: LinkHandlers,
+    graph: GraphHandlers,
+) -> LinkServiceMethods:
     """LinkService: links between memories, and the graph that they make."""
+    return LinkServiceMethods(
+        CreateLink=links.CreateLink,
+        BatchCreateLinks=links.BatchCreateLinks,
+        UpsertLink=links.UpsertLink,
+        GetLink=links.GetLink,
+        UpdateLink=links.UpdateLink,
+        DeleteLink=links.DeleteLink,
+        ListLinks=links.ListLinks,
+        TraverseLinks=graph.TraverseLinks,
+        GetSubgraph=graph.GetSubgraph,
+        FindPaths=graph.FindPaths,
+        SpreadActivation=graph.SpreadActivation,
+        SuggestLinks=graph.SuggestLinks,
+    )
 
-    def __init__(self, *, links: LinkHandlers, graph: GraphHandlers) -> None:
-        self.CreateLink = links.CreateLink
-        self.BatchCreateLinks = links.BatchCreateLinks
-        self.UpsertLink = links.UpsertLink
-        self.GetLink = links.GetLink
-        self.UpdateLink = links.UpdateLink
-        self.DeleteLink = links.DeleteLink
-        self.ListLinks = links.ListLinks
-        self.TraverseLinks = graph.TraverseLinks
-        self.GetSubgraph = graph.GetSubgraph
-        self.FindPaths = graph.FindPaths
-        self.SpreadActivation = graph.SpreadActivation
-        self.SuggestLinks = graph.SuggestLinks
 
-
-class BlockService:
+def block_service(
+    *,
+    blocks: BlockHandlers,
+    erasure: PurgeHandlers,
+) -> BlockServiceMethods:
     """BlockService: blocks that agents carry in every prompt."""
+    return BlockServiceMethods(
+        CreateBlock=blocks.CreateBlock,
+        CreateBlockFromTemplate=blocks.CreateBlockFromTemplate,
+        GetBlock=blocks.GetBlock,
+        ListBlocks=blocks.ListBlocks,
+        UpdateBlock=blocks.UpdateBlock,
+        DeleteBlock=blocks.DeleteBlock,
+        UndeleteBlock=blocks.UndeleteBlock,
+        PurgeBlock=erasure.PurgeBlock,
+        AppendToBlock=blocks.AppendToBlock,
+        ReplaceInBlock=blocks.ReplaceInBlock,
+        InsertIntoBlock=blocks.InsertIntoBlock,
+        AttachBlock=blocks.AttachBlock,
+        DetachBlock=blocks.DetachBlock,
+        ListBlockAgents=blocks.ListBlockAgents,
+        ListAgentBlocks=blocks.ListAgentBlocks,
+        CompileBlocks=blocks.CompileBlocks,
+        ListBlockRevisions=blocks.ListBlockRevisions,
+        RevertBlock=blocks.RevertBlock,
+    )
 
-    def __init__(self, *, blocks: BlockHandlers, erasure: PurgeHandlers) -> None:
-        self.CreateBlock = blocks.CreateBlock
-        self.CreateBlockFromTemplate = blocks.CreateBlockFromTemplate
-        self.GetBlock = blocks.GetBlock
-        self.ListBlocks = blocks.ListBlocks
-        self.UpdateBlock = blocks.UpdateBlock
-        self.DeleteBlock = blocks.DeleteBlock
-        self.UndeleteBlock = blocks.UndeleteBlock
-        self.PurgeBlock = erasure.PurgeBlock
-        self.AppendToBlock = blocks.AppendToBlock
-        self.ReplaceInBlock = blocks.ReplaceInBlock
-        self.InsertIntoBlock = blocks.InsertIntoBlock
-        self.AttachBlock = blocks.AttachBlock
-        self.DetachBlock = blocks.DetachBlock
-        self.ListBlockAgents = blocks.ListBlockAgents
-        self.ListAgentBlocks = blocks.ListAgentBlocks
-        self.CompileBlocks = blocks.CompileBlocks
-        self.ListBlockRevisions = blocks.ListBlockRevisions
-        self.RevertBlock = blocks.RevertBlock
 
-
-class CurationService:
+def curation_service(
+    *,
+    source_trust: SourceTrustHandlers,
+    conflicts: ConflictHandlers,
+    aliases: AliasHandlers,
+    overview: OverviewHandlers,
+    lineage: LineageHandlers,
+    approvals: ApprovalHandlers,
+) -> CurationServiceMethods:
     """CurationService: trust in sources, conflicts, aliases, lineages, approvals and overviews."""
-
-    def __init__(
-        self,
-        *,
-        source_trust: SourceTrustHandlers,
-        conflicts: ConflictHandlers,
-        aliases: AliasHandlers,
-        overview: OverviewHandlers,
-        lineage: LineageHandlers,
-        approvals: ApprovalHandlers,
-    ) -> None:
-        self.SetSourceTrust = source_trust.SetSourceTrust
-        self.GetSourceTrust = source_trust.GetSourceTrust
-        self.ListSourceTrust = source_trust.ListSourceTrust
-        self.DeleteSourceTrust = source_trust.DeleteSourceTrust
-        self.ListConflicts = conflicts.ListConflicts
-        self.ResolveConflict = conflicts.ResolveConflict
-        self.ListConflictResolutions = conflicts.ListConflictResolutions
-        self.ResolveEntity = aliases.ResolveEntity
-        self.GetCanonicalMemory = aliases.GetCanonicalMemory
-        self.ListAliases = aliases.ListAliases
-        self.DeleteAlias = aliases.DeleteAlias
-        self.GetLineage = lineage.GetLineage
-        self.ListImpacted = lineage.ListImpacted
-        self.ListPendingMemories = approvals.ListPendingMemories
-        self.ApproveMemory = approvals.ApproveMemory
-        self.RefuseMemory = approvals.RefuseMemory
-        self.GetReviewQueue = overview.GetReviewQueue
-        self.GetTemporalClusters = overview.GetTemporalClusters
-        self.GetStatistics = overview.GetStatistics
+    return CurationServiceMethods(
+        SetSourceTrust=source_trust.SetSourceTrust,
+        GetSourceTrust=source_trust.GetSourceTrust,
+        ListSourceTrust=source_trust.ListSourceTrust,
+        DeleteSourceTrust=source_trust.DeleteSourceTrust,
+        ListConflicts=conflicts.ListConflicts,
+        ResolveConflict=conflicts.ResolveConflict,
+        ListConflictResolutions=conflicts.ListConflictResolutions,
+        ResolveEntity=aliases.ResolveEntity,
+        GetCanonicalMemory=aliases.GetCanonicalMemory,
+        ListAliases=aliases.ListAliases,
+        DeleteAlias=aliases.DeleteAlias,
+        GetLineage=lineage.GetLineage,
+        ListImpacted=lineage.ListImpacted,
+        ListPendingMemories=approvals.ListPendingMemories,
+        ApproveMemory=approvals.ApproveMemory,
+        RefuseMemory=approvals.RefuseMemory,
+        GetReviewQueue=overview.GetReviewQueue,
+        GetTemporalClusters=overview.GetTemporalClusters,
+        GetStatistics=overview.GetStatistics,
+    )
 
 
-class HistoryService:
+def history_service(
+    *,
+    events: EventHandlers,
+    webhooks: WebhookHandlers,
+    access_log: AccessLogHandlers,
+    cold_storage: ArchiveHandlers,
+) -> HistoryServiceMethods:
     """HistoryService: event log, webhooks, access log and cold storage."""
-
-    def __init__(
-        self,
-        *,
-        events: EventHandlers,
-        webhooks: WebhookHandlers,
-        access_log: AccessLogHandlers,
-        cold_storage: ArchiveHandlers,
-    ) -> None:
-        self.ListChanges = events.ListChanges
-        self.StreamChanges = events.StreamChanges
-        self.CreateWebhook = webhooks.CreateWebhook
-        self.GetWebhook = webhooks.GetWebhook
-        self.ListWebhooks = webhooks.ListWebhooks
-        self.UpdateWebhook = webhooks.UpdateWebhook
-        self.DeleteWebhook = webhooks.DeleteWebhook
-        self.RotateWebhookSecret = webhooks.RotateWebhookSecret
-        self.TestWebhook = webhooks.TestWebhook
-        self.ListWebhookDeliveries = webhooks.ListWebhookDeliveries
-        self.RetryWebhookDelivery = webhooks.RetryWebhookDelivery
-        self.ArchiveMemories = cold_storage.ArchiveMemories
-        self.ListArchives = cold_storage.ListArchives
-        self.UnarchiveMemories = cold_storage.UnarchiveMemories
-        self.ListAccessLog = access_log.ListAccessLog
+    return HistoryServiceMethods(
+        ListChanges=events.ListChanges,
+        StreamChanges=events.StreamChanges,
+        CreateWebhook=webhooks.CreateWebhook,
+        GetWebhook=webhooks.GetWebhook,
+        ListWebhooks=webhooks.ListWebhooks,
+        UpdateWebhook=webhooks.UpdateWebhook,
+        DeleteWebhook=webhooks.DeleteWebhook,
+        RotateWebhookSecret=webhooks.RotateWebhookSecret,
+        TestWebhook=webhooks.TestWebhook,
+        ListWebhookDeliveries=webhooks.ListWebhookDeliveries,
+        RetryWebhookDelivery=webhooks.RetryWebhookDelivery,
+        ArchiveMemories=cold_storage.ArchiveMemories,
+        ListArchives=cold_storage.ListArchives,
+        UnarchiveMemories=cold_storage.UnarchiveMemories,
+        ListAccessLog=access_log.ListAccessLog,
+    )
 
 
-class SnapshotService:
+def snapshot_service(
+    *,
+    snapshots: SnapshotHandlers,
+    transfer: TransferHandlers,
+) -> SnapshotServiceMethods:
     """SnapshotService: snapshots, export and import."""
+    return SnapshotServiceMethods(
+        CreateSnapshot=snapshots.CreateSnapshot,
+        GetSnapshot=snapshots.GetSnapshot,
+        ListSnapshots=snapshots.ListSnapshots,
+        DiffSnapshots=snapshots.DiffSnapshots,
+        RestoreSnapshot=snapshots.RestoreSnapshot,
+        DeleteSnapshot=snapshots.DeleteSnapshot,
+        ExportData=transfer.ExportData,
+        ImportData=transfer.ImportData,
+    )
 
-    def __init__(self, *, snapshots: SnapshotHandlers, transfer: TransferHandlers) -> None:
-        self.CreateSnapshot = snapshots.CreateSnapshot
-        self.GetSnapshot = snapshots.GetSnapshot
-        self.ListSnapshots = snapshots.ListSnapshots
-        self.DiffSnapshots = snapshots.DiffSnapshots
-        self.RestoreSnapshot = snapshots.RestoreSnapshot
-        self.DeleteSnapshot = snapshots.DeleteSnapshot
-        self.ExportData = transfer.ExportData
-        self.ImportData = transfer.ImportData
 
-
-class MemoryInternalServicer:
+def memory_internal_service(
+    *,
+    maintenance: MaintenanceHandlers,
+    due_tenants: DueTenantHandlers,
+    webhooks: WebhookHandlers,
+    lineage: LineageHandlers,
+) -> MemoryInternalServiceMethods:
     """MemoryInternalService: periodic work that the worker service requests."""
-
-    def __init__(
-        self,
-        *,
-        maintenance: MaintenanceHandlers,
-        due_tenants: DueTenantHandlers,
-        webhooks: WebhookHandlers,
-        lineage: LineageHandlers,
-    ) -> None:
-        self.EnsurePartitions = maintenance.EnsurePartitions
-        self.ListDueTenants = due_tenants.ListDueTenants
-        self.DeleteExpired = maintenance.DeleteExpired
-        self.DeliverWebhooks = webhooks.DeliverWebhooks
-        self.ContinueSnapshots = maintenance.ContinueSnapshots
-        self.ArchiveIdleMemories = maintenance.ArchiveIdleMemories
-        self.ApplyRetention = maintenance.ApplyRetention
-        self.PurgeTenant = maintenance.PurgeTenant
-        self.RescoreTrust = lineage.RescoreTrust
-        self.DecayMemories = maintenance.DecayMemories
-        self.ReindexMemories = maintenance.ReindexMemories
+    return MemoryInternalServiceMethods(
+        EnsurePartitions=maintenance.EnsurePartitions,
+        ListDueTenants=due_tenants.ListDueTenants,
+        DeleteExpired=maintenance.DeleteExpired,
+        DeliverWebhooks=webhooks.DeliverWebhooks,
+        ContinueSnapshots=maintenance.ContinueSnapshots,
+        ArchiveIdleMemories=maintenance.ArchiveIdleMemories,
+        ApplyRetention=maintenance.ApplyRetention,
+        PurgeTenant=maintenance.PurgeTenant,
+        RescoreTrust=lineage.RescoreTrust,
+        DecayMemories=maintenance.DecayMemories,
+        ReindexMemories=maintenance.ReindexMemories,
+    )

@@ -54,7 +54,7 @@ from skein_recall.search.query_reader import QueryReader
 from skein_recall.search.rpc import SearchHandlers
 from skein_recall.search.searcher import RecallSearcher, SearchCaches
 from skein_recall.search.store import QueryStore
-from skein_recall.servicers import RecallInternalServicer, RecallServicer
+from skein_recall.servicers import recall_internal_service, recall_service
 from skein_recall.settings import RecallSettings
 from skein_recall.term_cache.cache import TermCache
 from skein_recall.term_cache.store import TermCacheStore
@@ -165,7 +165,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             receipts,
             receipt_writer,
         )
-        servicer = RecallServicer(
+        servicer = recall_service(
             search=SearchHandlers(searcher, recent, ReceiptRecorder(database, receipt_writer)),
             receipts=receipt_handlers,
             embed=EmbedHandlers(registry, embedder),
@@ -174,7 +174,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             reindexes=reindex_handlers,
             quality=QualityHandlers(ModelComparer(queries, registry, embedder, recent)),
         )
-        internal_servicer = RecallInternalServicer(
+        internal_servicer = recall_internal_service(
             index=index_handlers,
             reindexes=reindex_handlers,
             maintenance=MaintenanceHandlers(PurgeStore(database, models)),

@@ -1,8 +1,10 @@
-"""One class for each gRPC service of recall: it names the feature that answers each RPC."""
+"""The methods of each gRPC service of recall, each that of the feature which answers it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+from skein.recall.v1.recall_methods import RecallInternalServiceMethods, RecallServiceMethods
 
 if TYPE_CHECKING:
     from skein_recall.index.rpc import IndexHandlers
@@ -15,55 +17,53 @@ if TYPE_CHECKING:
     from skein_recall.search.rpc import SearchHandlers
 
 
-class RecallServicer:
+def recall_service(
+    *,
+    search: SearchHandlers,
+    embed: EmbedHandlers,
+    index: IndexHandlers,
+    models: ModelHandlers,
+    reindexes: ReindexHandlers,
+    quality: QualityHandlers,
+    receipts: ReceiptHandlers,
+) -> RecallServiceMethods:
     """RecallService: search, receipts, vectors of texts and items, and the registry of models."""
-
-    def __init__(
-        self,
-        *,
-        search: SearchHandlers,
-        embed: EmbedHandlers,
-        index: IndexHandlers,
-        models: ModelHandlers,
-        reindexes: ReindexHandlers,
-        quality: QualityHandlers,
-        receipts: ReceiptHandlers,
-    ) -> None:
-        self.Recall = search.Recall
-        self.FindSimilar = search.FindSimilar
-        self.GetRecallReceipt = receipts.GetRecallReceipt
-        self.ListRecallReceipts = receipts.ListRecallReceipts
-        self.ReplayRecall = receipts.ReplayRecall
-        self.DiffRecall = receipts.DiffRecall
-        self.EmbedText = embed.EmbedText
-        self.PutEmbedding = index.PutEmbedding
-        self.BatchGetIndexStates = index.BatchGetIndexStates
-        self.ListEmbeddingModels = models.ListEmbeddingModels
-        self.RegisterEmbeddingModel = models.RegisterEmbeddingModel
-        self.DeleteEmbeddingModel = models.DeleteEmbeddingModel
-        self.StartReindex = reindexes.StartReindex
-        self.GetReindex = reindexes.GetReindex
-        self.ListReindexes = reindexes.ListReindexes
-        self.CancelReindex = reindexes.CancelReindex
-        self.ActivateEmbeddingModel = reindexes.ActivateEmbeddingModel
-        self.CompareEmbeddingModels = quality.CompareEmbeddingModels
+    return RecallServiceMethods(
+        Recall=search.Recall,
+        FindSimilar=search.FindSimilar,
+        GetRecallReceipt=receipts.GetRecallReceipt,
+        ListRecallReceipts=receipts.ListRecallReceipts,
+        ReplayRecall=receipts.ReplayRecall,
+        DiffRecall=receipts.DiffRecall,
+        EmbedText=embed.EmbedText,
+        PutEmbedding=index.PutEmbedding,
+        BatchGetIndexStates=index.BatchGetIndexStates,
+        ListEmbeddingModels=models.ListEmbeddingModels,
+        RegisterEmbeddingModel=models.RegisterEmbeddingModel,
+        DeleteEmbeddingModel=models.DeleteEmbeddingModel,
+        StartReindex=reindexes.StartReindex,
+        GetReindex=reindexes.GetReindex,
+        ListReindexes=reindexes.ListReindexes,
+        CancelReindex=reindexes.CancelReindex,
+        ActivateEmbeddingModel=reindexes.ActivateEmbeddingModel,
+        CompareEmbeddingModels=quality.CompareEmbeddingModels,
+    )
 
 
-class RecallInternalServicer:
+def recall_internal_service(
+    *,
+    index: IndexHandlers,
+    reindexes: ReindexHandlers,
+    maintenance: MaintenanceHandlers,
+    receipts: ReceiptHandlers,
+) -> RecallInternalServiceMethods:
     """RecallInternalService: what memory, session, the gateway and the worker call."""
-
-    def __init__(
-        self,
-        *,
-        index: IndexHandlers,
-        reindexes: ReindexHandlers,
-        maintenance: MaintenanceHandlers,
-        receipts: ReceiptHandlers,
-    ) -> None:
-        self.IndexItems = index.IndexItems
-        self.ListDueTenants = index.ListDueTenants
-        self.IndexBacklog = index.IndexBacklog
-        self.ListDueReindexes = reindexes.ListDueReindexes
-        self.ContinueReindex = reindexes.ContinueReindex
-        self.PurgeTenant = maintenance.PurgeTenant
-        self.RecordContexts = receipts.RecordContexts
+    return RecallInternalServiceMethods(
+        IndexItems=index.IndexItems,
+        ListDueTenants=index.ListDueTenants,
+        IndexBacklog=index.IndexBacklog,
+        ListDueReindexes=reindexes.ListDueReindexes,
+        ContinueReindex=reindexes.ContinueReindex,
+        PurgeTenant=maintenance.PurgeTenant,
+        RecordContexts=receipts.RecordContexts,
+    )

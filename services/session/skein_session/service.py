@@ -38,7 +38,7 @@ from skein_session.messages.store import MessageStore
 from skein_session.messages.stream import StreamHub
 from skein_session.search.rpc import SearchHandlers
 from skein_session.search.store import SearchStore
-from skein_session.servicers import SessionServicer
+from skein_session.servicers import session_service
 from skein_session.sessions.rpc import SessionHandlers
 from skein_session.sessions.store import SessionStore
 from skein_session.sessions.waiting_sources import without_texts
@@ -82,7 +82,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         message_handlers = MessageHandlers(
             messages, idempotency, streams, embeddings, max_content_characters=settings.max_content_characters
         )
-        servicer = SessionServicer(
+        servicer = session_service(
             sessions=SessionHandlers(sessions, idempotency),
             messages=message_handlers,
             transcripts=TranscriptHandlers(TranscriptStore(database, archives)),

@@ -1,8 +1,10 @@
-"""The servicer of SessionService. Each RPC is the method of the feature that handles it."""
+"""The methods of SessionService, each that of the feature which answers it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+from skein.session.v1.session_methods import SessionServiceMethods
 
 if TYPE_CHECKING:
     from skein_session.agent_states.rpc import AgentStateHandlers
@@ -17,53 +19,52 @@ if TYPE_CHECKING:
     from skein_session.transcripts.rpc import TranscriptHandlers
 
 
-class SessionServicer:
+def session_service(  # noqa: PLR0913 - one for each feature.
+    *,
+    sessions: SessionHandlers,
+    messages: MessageHandlers,
+    transcripts: TranscriptHandlers,
+    search: SearchHandlers,
+    summaries: SummaryHandlers,
+    states: AgentStateHandlers,
+    items: ItemHandlers,
+    cold_storage: ColdStorageHandlers,
+    erasure: ErasureHandlers,
+    export: ExportHandlers,
+) -> SessionServiceMethods:
     """SessionService: conversations, the states of agents, and items."""
-
-    def __init__(  # noqa: PLR0913 - one for each feature.
-        self,
-        *,
-        sessions: SessionHandlers,
-        messages: MessageHandlers,
-        transcripts: TranscriptHandlers,
-        search: SearchHandlers,
-        summaries: SummaryHandlers,
-        states: AgentStateHandlers,
-        items: ItemHandlers,
-        cold_storage: ColdStorageHandlers,
-        erasure: ErasureHandlers,
-        export: ExportHandlers,
-    ) -> None:
-        self.CreateSession = sessions.CreateSession
-        self.GetSession = sessions.GetSession
-        self.ListSessions = sessions.ListSessions
-        self.UpdateSession = sessions.UpdateSession
-        self.EndSession = sessions.EndSession
-        self.HideSession = sessions.HideSession
-        self.UnhideSession = sessions.UnhideSession
-        self.DeleteSession = sessions.DeleteSession
-        self.AppendMessages = messages.AppendMessages
-        self.GetMessage = messages.GetMessage
-        self.UpdateMessage = messages.UpdateMessage
-        self.DeleteMessage = messages.DeleteMessage
-        self.StreamMessages = messages.StreamMessages
-        self.ListMessages = transcripts.ListMessages
-        self.ListAgentMessages = transcripts.ListAgentMessages
-        self.GetRecentWindow = transcripts.GetRecentWindow
-        self.SearchMessages = search.SearchMessages
-        self.SummarizeSession = summaries.SummarizeSession
-        self.PutAgentState = states.PutAgentState
-        self.GetAgentState = states.GetAgentState
-        self.ListAgentStates = states.ListAgentStates
-        self.DeleteAgentState = states.DeleteAgentState
-        self.PutSessionItem = items.PutSessionItem
-        self.GetSessionItem = items.GetSessionItem
-        self.ListSessionItems = items.ListSessionItems
-        self.DeleteSessionItem = items.DeleteSessionItem
-        self.ArchiveSession = cold_storage.ArchiveSession
-        self.UnarchiveSession = cold_storage.UnarchiveSession
-        self.ListArchivedSessions = cold_storage.ListArchivedSessions
-        self.PurgeSession = erasure.PurgeSession
-        self.PurgeMessages = erasure.PurgeMessages
-        self.PurgeSubject = erasure.PurgeSubject
-        self.ExportSubject = export.ExportSubject
+    return SessionServiceMethods(
+        CreateSession=sessions.CreateSession,
+        GetSession=sessions.GetSession,
+        ListSessions=sessions.ListSessions,
+        UpdateSession=sessions.UpdateSession,
+        EndSession=sessions.EndSession,
+        HideSession=sessions.HideSession,
+        UnhideSession=sessions.UnhideSession,
+        DeleteSession=sessions.DeleteSession,
+        AppendMessages=messages.AppendMessages,
+        GetMessage=messages.GetMessage,
+        UpdateMessage=messages.UpdateMessage,
+        DeleteMessage=messages.DeleteMessage,
+        StreamMessages=messages.StreamMessages,
+        ListMessages=transcripts.ListMessages,
+        ListAgentMessages=transcripts.ListAgentMessages,
+        GetRecentWindow=transcripts.GetRecentWindow,
+        SearchMessages=search.SearchMessages,
+        SummarizeSession=summaries.SummarizeSession,
+        PutAgentState=states.PutAgentState,
+        GetAgentState=states.GetAgentState,
+        ListAgentStates=states.ListAgentStates,
+        DeleteAgentState=states.DeleteAgentState,
+        PutSessionItem=items.PutSessionItem,
+        GetSessionItem=items.GetSessionItem,
+        ListSessionItems=items.ListSessionItems,
+        DeleteSessionItem=items.DeleteSessionItem,
+        ArchiveSession=cold_storage.ArchiveSession,
+        UnarchiveSession=cold_storage.UnarchiveSession,
+        ListArchivedSessions=cold_storage.ListArchivedSessions,
+        PurgeSession=erasure.PurgeSession,
+        PurgeMessages=erasure.PurgeMessages,
+        PurgeSubject=erasure.PurgeSubject,
+        ExportSubject=export.ExportSubject,
+    )

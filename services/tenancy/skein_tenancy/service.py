@@ -44,7 +44,7 @@ from skein_tenancy.quotas.store import QuotaStore
 from skein_tenancy.rate_limits.model import DefaultRateLimits
 from skein_tenancy.rate_limits.rpc import RateLimitHandlers
 from skein_tenancy.rate_limits.store import RateLimitStore
-from skein_tenancy.servicers import TenancyInternalServicer, TenancyServicer
+from skein_tenancy.servicers import tenancy_internal_service, tenancy_service
 from skein_tenancy.settings import TenancySettings
 from skein_tenancy.subjects.rpc import SubjectHandlers
 from skein_tenancy.subjects.store import SubjectStore
@@ -79,7 +79,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             DeletionStore(database), idempotency, default_grace=timedelta(seconds=settings.delete_grace_seconds)
         )
         quota_handlers = QuotaHandlers(quotas, idempotency)
-        servicer = TenancyServicer(
+        servicer = tenancy_service(
             organizations=OrganizationHandlers(OrganizationStore(database), idempotency),
             tenants=TenantHandlers(
                 TenantStore(database, members, quotas),
@@ -98,7 +98,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             quotas=quota_handlers,
             jobs=JobHandlers(TenantJobStore(database), JobStore(database), idempotency),
         )
-        internal_servicer = TenancyInternalServicer(
+        internal_servicer = tenancy_internal_service(
             deletions=deletion_handlers,
             members=member_handlers,
             invitations=invitation_handlers,

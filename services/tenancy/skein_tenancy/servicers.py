@@ -1,8 +1,10 @@
-"""The servicers of tenancy's gRPC services: each names the handlers of its RPCs. A missing one fails the start."""
+"""The methods of each gRPC service of tenancy, each that of the feature which answers it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+from skein.tenancy.v1.tenancy_methods import TenancyInternalServiceMethods, TenancyServiceMethods
 
 if TYPE_CHECKING:
     from skein_tenancy.agents.rpc import AgentHandlers
@@ -20,103 +22,101 @@ if TYPE_CHECKING:
     from skein_tenancy.tools.rpc import ToolHandlers
 
 
-class TenancyServicer:
+def tenancy_service(  # noqa: PLR0913 - one for each feature.
+    *,
+    organizations: OrganizationHandlers,
+    tenants: TenantHandlers,
+    deletions: DeletionHandlers,
+    members: MemberHandlers,
+    invitations: InvitationHandlers,
+    agents: AgentHandlers,
+    subjects: SubjectHandlers,
+    tools: ToolHandlers,
+    policies: PolicyHandlers,
+    quotas: QuotaHandlers,
+    jobs: JobHandlers,
+) -> TenancyServiceMethods:
     """TenancyService: the directory of tenants, and the people, agents and rules in each."""
-
-    def __init__(  # noqa: PLR0913, PLR0915 - an argument for each feature, a line for each RPC.
-        self,
-        *,
-        organizations: OrganizationHandlers,
-        tenants: TenantHandlers,
-        deletions: DeletionHandlers,
-        members: MemberHandlers,
-        invitations: InvitationHandlers,
-        agents: AgentHandlers,
-        subjects: SubjectHandlers,
-        tools: ToolHandlers,
-        policies: PolicyHandlers,
-        quotas: QuotaHandlers,
-        jobs: JobHandlers,
-    ) -> None:
-        self.CreateOrganization = organizations.CreateOrganization
-        self.GetOrganization = organizations.GetOrganization
-        self.ListOrganizations = organizations.ListOrganizations
-        self.UpdateOrganization = organizations.UpdateOrganization
-        self.DeleteOrganization = deletions.DeleteOrganization
-        self.CreateTenant = tenants.CreateTenant
-        self.GetTenant = tenants.GetTenant
-        self.ListTenants = tenants.ListTenants
-        self.UpdateTenant = tenants.UpdateTenant
-        self.DeleteTenant = deletions.DeleteTenant
-        self.UndeleteTenant = deletions.UndeleteTenant
-        self.GetDeletion = deletions.GetDeletion
-        self.ListDeletions = deletions.ListDeletions
-        self.TransferOwnership = members.TransferOwnership
-        self.AddMember = members.AddMember
-        self.GetMember = members.GetMember
-        self.ListMembers = members.ListMembers
-        self.UpdateMember = members.UpdateMember
-        self.RemoveMember = members.RemoveMember
-        self.LeaveTenant = members.LeaveTenant
-        self.CreateInvitation = invitations.CreateInvitation
-        self.ListInvitations = invitations.ListInvitations
-        self.RevokeInvitation = invitations.RevokeInvitation
-        self.AcceptInvitation = invitations.AcceptInvitation
-        self.CreateSubject = subjects.CreateSubject
-        self.GetSubject = subjects.GetSubject
-        self.ListSubjects = subjects.ListSubjects
-        self.UpdateSubject = subjects.UpdateSubject
-        self.DeleteSubject = subjects.DeleteSubject
-        self.UndeleteSubject = subjects.UndeleteSubject
-        self.PurgeSubject = subjects.PurgeSubject
-        self.CreateTool = tools.CreateTool
-        self.GetTool = tools.GetTool
-        self.ListTools = tools.ListTools
-        self.UpdateTool = tools.UpdateTool
-        self.DeleteTool = tools.DeleteTool
-        self.UndeleteTool = tools.UndeleteTool
-        self.PurgeTool = tools.PurgeTool
-        self.AttachTool = tools.AttachTool
-        self.DetachTool = tools.DetachTool
-        self.GetPolicy = policies.GetPolicy
-        self.UpdatePolicy = policies.UpdatePolicy
-        self.GetQuota = quotas.GetQuota
-        self.UpdateQuota = quotas.UpdateQuota
-        self.GetUsage = quotas.GetUsage
-        self.GetJobs = jobs.GetJobs
-        self.PauseJob = jobs.PauseJob
-        self.ResumeJob = jobs.ResumeJob
-        self.LimitJob = jobs.LimitJob
-        self.AdvanceImport = jobs.AdvanceImport
-        self.CreateAgent = agents.CreateAgent
-        self.GetAgent = agents.GetAgent
-        self.ListAgents = agents.ListAgents
-        self.UpdateAgent = agents.UpdateAgent
-        self.DeleteAgent = agents.DeleteAgent
-        self.UndeleteAgent = agents.UndeleteAgent
-        self.PurgeAgent = agents.PurgeAgent
+    return TenancyServiceMethods(
+        CreateOrganization=organizations.CreateOrganization,
+        GetOrganization=organizations.GetOrganization,
+        ListOrganizations=organizations.ListOrganizations,
+        UpdateOrganization=organizations.UpdateOrganization,
+        DeleteOrganization=deletions.DeleteOrganization,
+        CreateTenant=tenants.CreateTenant,
+        GetTenant=tenants.GetTenant,
+        ListTenants=tenants.ListTenants,
+        UpdateTenant=tenants.UpdateTenant,
+        DeleteTenant=deletions.DeleteTenant,
+        UndeleteTenant=deletions.UndeleteTenant,
+        GetDeletion=deletions.GetDeletion,
+        ListDeletions=deletions.ListDeletions,
+        TransferOwnership=members.TransferOwnership,
+        AddMember=members.AddMember,
+        GetMember=members.GetMember,
+        ListMembers=members.ListMembers,
+        UpdateMember=members.UpdateMember,
+        RemoveMember=members.RemoveMember,
+        LeaveTenant=members.LeaveTenant,
+        CreateInvitation=invitations.CreateInvitation,
+        ListInvitations=invitations.ListInvitations,
+        RevokeInvitation=invitations.RevokeInvitation,
+        AcceptInvitation=invitations.AcceptInvitation,
+        CreateSubject=subjects.CreateSubject,
+        GetSubject=subjects.GetSubject,
+        ListSubjects=subjects.ListSubjects,
+        UpdateSubject=subjects.UpdateSubject,
+        DeleteSubject=subjects.DeleteSubject,
+        UndeleteSubject=subjects.UndeleteSubject,
+        PurgeSubject=subjects.PurgeSubject,
+        CreateTool=tools.CreateTool,
+        GetTool=tools.GetTool,
+        ListTools=tools.ListTools,
+        UpdateTool=tools.UpdateTool,
+        DeleteTool=tools.DeleteTool,
+        UndeleteTool=tools.UndeleteTool,
+        PurgeTool=tools.PurgeTool,
+        AttachTool=tools.AttachTool,
+        DetachTool=tools.DetachTool,
+        GetPolicy=policies.GetPolicy,
+        UpdatePolicy=policies.UpdatePolicy,
+        GetQuota=quotas.GetQuota,
+        UpdateQuota=quotas.UpdateQuota,
+        GetUsage=quotas.GetUsage,
+        GetJobs=jobs.GetJobs,
+        PauseJob=jobs.PauseJob,
+        ResumeJob=jobs.ResumeJob,
+        LimitJob=jobs.LimitJob,
+        AdvanceImport=jobs.AdvanceImport,
+        CreateAgent=agents.CreateAgent,
+        GetAgent=agents.GetAgent,
+        ListAgents=agents.ListAgents,
+        UpdateAgent=agents.UpdateAgent,
+        DeleteAgent=agents.DeleteAgent,
+        UndeleteAgent=agents.UndeleteAgent,
+        PurgeAgent=agents.PurgeAgent,
+    )
 
 
-class TenancyInternalServicer:
+def tenancy_internal_service(
+    *,
+    deletions: DeletionHandlers,
+    members: MemberHandlers,
+    invitations: InvitationHandlers,
+    quotas: QuotaHandlers,
+    rate_limits: RateLimitHandlers,
+    maintenance: MaintenanceHandlers,
+) -> TenancyInternalServiceMethods:
     """TenancyInternalService: calls of the other services."""
-
-    def __init__(
-        self,
-        *,
-        deletions: DeletionHandlers,
-        members: MemberHandlers,
-        invitations: InvitationHandlers,
-        quotas: QuotaHandlers,
-        rate_limits: RateLimitHandlers,
-        maintenance: MaintenanceHandlers,
-    ) -> None:
-        self.GetMembership = members.GetMembership
-        self.AcquireRateLimit = rate_limits.AcquireRateLimit
-        self.CheckInvitation = invitations.CheckInvitation
-        self.RemoveAccount = members.RemoveAccount
-        self.ListDueDeletions = deletions.ListDueDeletions
-        self.RecordDeletion = deletions.RecordDeletion
-        self.PurgeTenant = deletions.PurgeTenant
-        self.CollectUsage = quotas.CollectUsage
-        self.ListDueTenants = maintenance.ListDueTenants
-        self.DeleteExpired = maintenance.DeleteExpired
+    return TenancyInternalServiceMethods(
+        GetMembership=members.GetMembership,
+        AcquireRateLimit=rate_limits.AcquireRateLimit,
+        CheckInvitation=invitations.CheckInvitation,
+        RemoveAccount=members.RemoveAccount,
+        ListDueDeletions=deletions.ListDueDeletions,
+        RecordDeletion=deletions.RecordDeletion,
+        PurgeTenant=deletions.PurgeTenant,
+        CollectUsage=quotas.CollectUsage,
+        ListDueTenants=maintenance.ListDueTenants,
+        DeleteExpired=maintenance.DeleteExpired,
+    )

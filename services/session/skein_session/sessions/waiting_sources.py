@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
+    from skein.session.v1.session_methods import SessionServiceMethods
     from skein_kit.approval.gate import Handler
     from skein_kit.calls.call import Call
-    from skein_session.servicers import SessionServicer
 
 
-def without_texts(servicer: SessionServicer) -> Mapping[str, Handler]:
+def without_texts(servicer: SessionServiceMethods) -> Mapping[str, Handler]:
     """Return the methods that set texts of sessions; they raise ApprovalRequired for a text."""
     return {
         "CreateSession": _guarded(servicer.CreateSession, _names_session),
