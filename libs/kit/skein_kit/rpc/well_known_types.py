@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import inspect
+import operator
 import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -16,9 +20,10 @@ from skein_kit.ids import EPOCH
 from skein_kit.json_values import exact, fields, structs
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection, Mapping
 
     from _typeshed import DataclassInstance
+    from asyncpg import Record
     from google.protobuf.message import Message
 
     Converted = TypeVar("Converted", bound=Message)
@@ -42,24 +47,77 @@ def to_timestamp(value: datetime | None) -> Timestamp | None:
     return Timestamp(seconds=elapsed.days * _DAY_SECONDS + elapsed.seconds, nanos=elapsed.microseconds * 1000)
 
 
-def to_message(kind: type[Converted], row: DataclassInstance, **extra_fields: Any) -> Converted:
-    """Return a message with the fields of the row that have the same names, and with `extra_fields`.
+def to_message(
+    kind: type[Converted], row: DataclassInstance | Record | Mapping[str, Any], **extra_fields: Any
+) -> Converted:
+    """Return a message with the columns of a row, or the fields and properties of a value, that have the same names.
 
-    UUIDs become text and times Timestamps; None stays unset.
+    A field of `extra_fields` is taken from there. UUIDs become text, times Timestamps, JSON text a Struct, ListValue or
+    Value with the exact text beside it, and the name of an enum's value the value ("user" is MESSAGE_ROLE_USER). None
+    stays unset.
     """
-    names = kind.DESCRIPTOR.fields_by_name.keys() - extra_fields.keys()
-    row_fields = {
-        field.name: _to_field(getattr(row, field.name)) for field in dataclasses.fields(row) if field.name in names
-    }
-    return kind(**row_fields, **extra_fields)
+    names, read = _readable(row)
+    values: dict[str, Any] = {}
+    for name, convert in _conversions(kind.DESCRIPTOR, names):
+        if name not in extra_fields and (value := read(row, name)) is not None:
+            values[name] = value if convert is None else convert(value)
+    for name, json_fields in _json_conversions(kind.DESCRIPTOR, names):
+        if name not in extra_fields:
+            values |= json_fields(**{name: read(row, name)})
+    return kind(**values, **extra_fields)
+
+
+def _readable(row: Any) -> tuple[tuple[str, ...], Callable[[Any, str], Any]]:
+    """Return the names of a row or value, and what reads one of them."""
+    if dataclasses.is_dataclass(row):
+        kind: Any = type(row)
+        return _attributes(kind), getattr
+    return tuple(row.keys()), operator.getitem
+
+
+@functools.cache
+def _attributes(kind: Any) -> tuple[str, ...]:
+    properties = inspect.getmembers(kind, lambda member: isinstance(member, property))
+    return (*(field.name for field in dataclasses.fields(kind)), *(name for name, _ in properties))
+
+
+@functools.lru_cache(maxsize=1024)
+def _conversions(kind: Any, names: tuple[str, ...]) -> tuple[tuple[str, Callable[[Any], Any] | None], ...]:
+    """Return what converts the value of each name that is a field without JSON text; None: it stays as it is."""
+    json_names = fields.json_field_names(kind)
+    fields_by_name = {name: kind.fields_by_name[name] for name in names if name in kind.fields_by_name}
+    return tuple((name, _conversion(field)) for name, field in fields_by_name.items() if name not in json_names)
+
+
+@functools.lru_cache(maxsize=1024)
+def _json_conversions(kind: Any, names: tuple[str, ...]) -> tuple[tuple[str, Callable[..., dict[str, Any]]], ...]:
+    json_names = fields.json_field_names(kind)
+    return tuple(
+        (name, _JSON_FIELDS[kind.fields_by_name[name].message_type.name]) for name in names if name in json_names
+    )
+
+
+def _conversion(field: Any) -> Callable[[Any], Any] | None:
+    if field.enum_type is not None and not field.is_repeated:
+        prefix = field.enum_type.values[0].name.removesuffix("UNSPECIFIED")
+        return lambda value: value if isinstance(value, int) else f"{prefix}{value.upper()}"
+    if field.message_type is Timestamp.DESCRIPTOR and not field.is_repeated:
+        return to_timestamp
+    is_text = field.type == FieldDescriptor.TYPE_STRING
+    return _to_field if is_text or field.message_type is not None else None
 
 
 def _to_field(value: object) -> object:
+    if type(value) is str:
+        return value
     if isinstance(value, datetime):
         return to_timestamp(value)
     if isinstance(value, list | tuple):
         return [_to_field(item) for item in value]
     return str(value) if isinstance(value, UUID) else value
+
+
+_JSON_FIELDS = {"Struct": fields.fields, "ListValue": fields.list_fields, "Value": fields.value_fields}
 
 
 def read_time(

@@ -32,7 +32,7 @@ _OPERATOR_FIELDS = ("status", "display_name", "email")
 
 
 def account(value: Account) -> accounts_pb2.Account:
-    return to_message(accounts_pb2.Account, value, status=_STATUSES[value.status])
+    return to_message(accounts_pb2.Account, value)
 
 
 def account_state(value: Account) -> auth_pb2.GetAccountStateResponse:

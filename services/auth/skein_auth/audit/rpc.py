@@ -15,11 +15,6 @@ if TYPE_CHECKING:
     from skein_auth.audit.model import AuditEvent
     from skein_auth.audit.store import AuditStore
 
-_OUTCOMES = {
-    "success": pb.AUDIT_OUTCOME_SUCCESS,
-    "refused": pb.AUDIT_OUTCOME_REFUSED,
-}
-
 
 class AuditHandlers:
     """Audit events of a tenant, and of the calling account."""
@@ -57,4 +52,4 @@ class AuditHandlers:
 
 
 def _audit_event(value: AuditEvent) -> pb.AuditEvent:
-    return to_message(pb.AuditEvent, value, outcome=_OUTCOMES[value.outcome])
+    return to_message(pb.AuditEvent, value)

@@ -10,9 +10,8 @@ from skein.memory.v1 import access_log_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.ids import min_id_at, now
-from skein_kit.json_values.fields import fields
 from skein_kit.rpc.pagination import fit_items, read_id, resolve_page_size, write_token
-from skein_kit.rpc.well_known_types import read_time, to_timestamp
+from skein_kit.rpc.well_known_types import read_time, to_message
 from skein_memory.access_log.store import AccessLogFilter
 
 if TYPE_CHECKING:
@@ -60,22 +59,4 @@ def _access_filter(request: pb.ListAccessLogRequest, tenant_id: UUID) -> AccessL
 
 
 def _entry(row: asyncpg.Record) -> pb.AccessEvent:
-    return pb.AccessEvent(
-        access_event_id=str(row["access_event_id"]),
-        operation=f"{_PREFIX}{row['operation'].upper()}",
-        method=row["method"],
-        principal=row["principal"],
-        memory_id=str(row["memory_id"] or ""),
-        session_id=row["session_id"] or "",
-        agent_id=row["agent_id"] or "",
-        claimed_agent_id=row["claimed_agent_id"] or "",
-        claimed_session_id=row["claimed_session_id"] or "",
-        subject_id=row["subject_id"] or "",
-        item_count=row["item_count"],
-        success=row["success"],
-        error_reason=row["error_reason"] or "",
-        client_address=row["client_address"] or "",
-        call_request_id=row["request_id"],
-        create_time=to_timestamp(row["create_time"]),
-        **fields(request_data=row["request_data"]),
-    )
+    return to_message(pb.AccessEvent, row, call_request_id=row["request_id"])

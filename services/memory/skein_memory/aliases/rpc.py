@@ -11,7 +11,7 @@ from skein_kit.ids import now
 from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc.pagination import read_id, resolve_page_size
 from skein_kit.rpc.row_times import ImportTimes
-from skein_kit.rpc.well_known_types import to_timestamp
+from skein_kit.rpc.well_known_types import to_message
 from skein_memory.aliases.model import DEFAULT_CONFIDENCE, AliasDraft
 from skein_memory.paging import cut_page
 from skein_memory.validation import check_storable
@@ -89,14 +89,4 @@ def _draft(request: pb.ResolveEntityRequest, times: ImportTimes) -> AliasDraft:
 
 
 def _alias(value: Alias) -> pb.Alias:
-    return pb.Alias(
-        alias_memory_id=str(value.alias_memory_id),
-        canonical_memory_id=str(value.canonical_memory_id),
-        confidence=value.confidence,
-        note=value.note or "",
-        revision=value.revision,
-        create_time=to_timestamp(value.create_time),
-        update_time=to_timestamp(value.update_time),
-        created_by=value.created_by,
-        updated_by=value.updated_by,
-    )
+    return to_message(pb.Alias, value)

@@ -12,7 +12,7 @@ from skein_kit.errors import FieldInvalid
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import min_id_at, now
 from skein_kit.rpc.pagination import read_id, resolve_page_size
-from skein_kit.rpc.well_known_types import read_time, to_timestamp
+from skein_kit.rpc.well_known_types import read_time, to_message
 from skein_memory.cold_storage.store import ArchiveSelection
 from skein_memory.errors import ArchiveNotFound
 from skein_memory.memories.model import documents_of
@@ -98,14 +98,4 @@ class ArchiveHandlers:
 
 
 def _archive(row: asyncpg.Record) -> pb.Archive:
-    return pb.Archive(
-        archive_id=str(row["archive_id"]),
-        label=row["label"],
-        memory_count=row["memory_count"],
-        byte_count=row["byte_count"],
-        checksum=row["checksum"].hex(),
-        from_time=to_timestamp(row["from_time"]),
-        to_time=to_timestamp(row["to_time"]),
-        create_time=to_timestamp(row["create_time"]),
-        created_by=row["created_by"],
-    )
+    return to_message(pb.Archive, row, checksum=row["checksum"].hex())

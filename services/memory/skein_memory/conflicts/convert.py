@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import curation_pb2 as pb
-from skein_kit.rpc.well_known_types import to_timestamp
+from skein_kit.rpc.well_known_types import to_message
 from skein_memory.conflicts.model import OPEN, ResolutionDraft, pair_key
 from skein_memory.memories import convert as memories_convert
 from skein_memory.validation import check_storable
@@ -46,21 +46,7 @@ def resolution_draft(request: pb.ResolveConflictRequest, times: ImportTimes) -> 
 
 
 def resolution(value: Resolution) -> pb.ConflictResolution:
-    canonical = value.canonical_memory_id
-    return pb.ConflictResolution(
-        resolution_id=str(value.resolution_id),
-        pair_key=pair_key(value.a_memory_id, value.b_memory_id),
-        a_memory_id=str(value.a_memory_id),
-        b_memory_id=str(value.b_memory_id),
-        status=f"CONFLICT_STATUS_{value.status.upper()}",
-        canonical_memory_id="" if canonical is None else str(canonical),
-        note=value.note or "",
-        revision=value.revision,
-        create_time=to_timestamp(value.create_time),
-        update_time=to_timestamp(value.update_time),
-        created_by=value.created_by,
-        updated_by=value.updated_by,
-    )
+    return to_message(pb.ConflictResolution, value, pair_key=pair_key(value.a_memory_id, value.b_memory_id))
 
 
 def conflict(value: Conflict) -> pb.Conflict:

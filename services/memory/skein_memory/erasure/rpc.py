@@ -14,7 +14,7 @@ from skein_kit.errors import AgentBound, PageTokenInvalid
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now, parse_id
 from skein_kit.rpc.pagination import read_token, resolve_page_size, write_token
-from skein_kit.rpc.well_known_types import to_timestamp
+from skein_kit.rpc.well_known_types import to_message
 from skein_memory.erasure.archive_purge import ArchivePurge, PurgeOptions
 from skein_memory.erasure.store import PurgeResult, Selection
 from skein_memory.idempotent_writes import begin_write, read_response
@@ -291,14 +291,9 @@ def _subject(selection: pb.MemorySelection) -> str:
 def _receipt(receipt: PurgeReceipt | None) -> pb.PurgeReceipt | None:
     if receipt is None:
         return None
-    return pb.PurgeReceipt(
-        receipt_id=str(receipt.receipt_id),
-        purge_time=to_timestamp(receipt.purge_time),
-        memory_ids=[str(id_) for id_ in receipt.memory_ids],
+    return to_message(
+        pb.PurgeReceipt,
+        receipt,
         deleted_counts=receipt.deleted_counts,
-        digest=receipt.digest,
-        dry_run=receipt.dry_run,
-        block_ids=receipt.block_ids,
-        log_position=receipt.log_position,
         tombstones=() if receipt.dry_run else receipt.tombstones,
     )

@@ -9,9 +9,8 @@ from skein.memory.v1 import history_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import PageTokenInvalid
-from skein_kit.json_values.fields import fields
 from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
-from skein_kit.rpc.well_known_types import to_timestamp
+from skein_kit.rpc.well_known_types import to_message
 from skein_memory.errors import PositionInvalid
 from skein_memory.events.model import END, START, EventFilter, Position
 
@@ -76,14 +75,4 @@ def _start_position(request: pb.ListChangesRequest, tenant_id: UUID) -> Position
 
 
 def _change(value: Change) -> pb.Change:
-    return pb.Change(
-        change_id=str(value.position.change_id),
-        position=str(value.position),
-        event_type=value.event_type,
-        entity_type=value.entity_type,
-        entity_id=value.entity_id,
-        summary=value.summary,
-        principal=value.principal,
-        create_time=to_timestamp(value.create_time),
-        **fields(payload=value.payload),
-    )
+    return to_message(pb.Change, value, change_id=str(value.position.change_id), position=str(value.position))

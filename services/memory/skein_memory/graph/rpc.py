@@ -13,6 +13,7 @@ from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.ids import now
 from skein_kit.policies.history import read_as_of_time
+from skein_kit.rpc.well_known_types import to_message
 from skein_memory.graph.model import (
     ACTIVATION_HOPS,
     DEFAULT_HOPS,
@@ -198,13 +199,7 @@ def _prefix(items: Iterable[Item], max_bytes: int) -> list[Item]:
 
 
 def _node(node: Node) -> pb.GraphNode:
-    return pb.GraphNode(
-        memory_id=str(node.memory_id),
-        type=node.type,
-        title=node.title or "",
-        hop=node.hop,
-        via_link_id="" if node.via_link_id is None else str(node.via_link_id),
-    )
+    return to_message(pb.GraphNode, node)
 
 
 def _inferred_link(value: InferredLink) -> pb.InferredLink:
@@ -229,16 +224,12 @@ def _timer(context: Context) -> Callable[[], bool]:
 
 def _suggestion(value: Suggestion) -> pb.LinkSuggestion:
     other = value.memory
-    return pb.LinkSuggestion(
+    return to_message(
+        pb.LinkSuggestion,
+        value,
         memory_id=str(other.memory_id),
         type=other.type,
         title=(other.title or "")[:MAX_TITLE],
         relation=DEFAULT_RELATION,
-        score=value.score,
-        tag_score=value.tag_score,
-        word_score=value.word_score,
-        source_score=value.source_score,
-        time_score=value.time_score,
-        type_score=value.type_score,
         shared_tags=value.shared_tags[:MAX_TAGS],
     )

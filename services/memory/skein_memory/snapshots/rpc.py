@@ -13,11 +13,10 @@ from skein_kit.errors import FieldInvalid
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.identity.permissions import RATE_SOURCES
 from skein_kit.ids import now, parse_id
-from skein_kit.json_values.fields import fields
 from skein_kit.rpc.pagination import read_id, resolve_page_size
-from skein_kit.rpc.well_known_types import to_timestamp
+from skein_kit.rpc.well_known_types import to_message
 from skein_memory.paging import cut_page
-from skein_memory.snapshots.model import READY, Snapshot
+from skein_memory.snapshots.model import Snapshot
 from skein_memory.transfer import convert as transfer_convert
 from skein_memory.transfer.model import KINDS, TransferCursor
 
@@ -140,14 +139,4 @@ class SnapshotHandlers:
 
 
 def _snapshot(value: Snapshot) -> pb.Snapshot:
-    return pb.Snapshot(
-        snapshot_id=str(value.snapshot_id),
-        label=value.label,
-        summary=value.summary or "",
-        state=pb.SNAPSHOT_STATE_READY if value.state == READY else pb.SNAPSHOT_STATE_CREATING,
-        as_of_time=to_timestamp(value.as_of_time),
-        item_counts=json.loads(value.counts),
-        create_time=to_timestamp(value.create_time),
-        created_by=value.created_by,
-        **fields(policy=value.policy),
-    )
+    return to_message(pb.Snapshot, value, item_counts=json.loads(value.counts))

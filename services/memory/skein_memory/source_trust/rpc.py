@@ -10,7 +10,7 @@ from skein_kit.calls.call import caller as caller_of
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import read_token, resolve_page_size
 from skein_kit.rpc.row_times import ImportTimes
-from skein_kit.rpc.well_known_types import to_timestamp
+from skein_kit.rpc.well_known_types import to_message
 from skein_memory.paging import cut_page
 from skein_memory.scoring.model import NEUTRAL_TRUST
 from skein_memory.source_trust.model import TrustDraft, key_of
@@ -74,15 +74,4 @@ def _draft(request: pb.SetSourceTrustRequest, times: ImportTimes) -> TrustDraft:
 
 
 def _source_trust(value: SourceTrust) -> pb.SourceTrust:
-    return pb.SourceTrust(
-        source_trust_id=value.source_trust_id,
-        source_key=value.source_key,
-        source=value.source_key,
-        trust=value.trust,
-        notes=value.notes or "",
-        revision=value.revision,
-        create_time=to_timestamp(value.create_time),
-        update_time=to_timestamp(value.update_time),
-        created_by=value.created_by,
-        updated_by=value.updated_by,
-    )
+    return to_message(pb.SourceTrust, value, source=value.source_key)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import webhooks_pb2 as pb
-from skein_kit.rpc.well_known_types import to_timestamp, updated_fields
+from skein_kit.rpc.well_known_types import to_message, to_timestamp, updated_fields
 from skein_memory.webhooks.model import WebhookDraft
 
 if TYPE_CHECKING:
@@ -70,14 +70,9 @@ def webhook(value: Webhook) -> pb.Webhook:
 
 
 def delivery(row: asyncpg.Record) -> pb.WebhookDelivery:
-    return pb.WebhookDelivery(
-        delivery_id=str(row["delivery_id"]),
-        webhook_id=str(row["webhook_id"]),
-        change_id=str(row["change_id"]),
-        state=f"DELIVERY_STATE_{row['state'].upper()}",
+    return to_message(
+        pb.WebhookDelivery,
+        row,
         attempt_count=row["attempts"],
         next_attempt_time=to_timestamp(row["next_time"]) if row["state"] == "pending" else None,
-        last_error=row["last_error"] or "",
-        create_time=to_timestamp(row["create_time"]),
-        finish_time=to_timestamp(row["finish_time"]),
     )

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from skein.session.v1 import states_pb2 as pb
 from skein_kit.errors import FieldInvalid
-from skein_kit.json_values.fields import fields
-from skein_kit.rpc.well_known_types import json_text, read_time, to_timestamp
+from skein_kit.rpc.well_known_types import json_text, read_time, to_message
 from skein_session.agent_states.model import AgentStatePut
 from skein_session.ttl import read_ttl
 
@@ -26,17 +25,7 @@ _MAX_STATE_TTL = timedelta(days=36_525)
 
 def agent_state(columns: Record | Mapping[str, Any]) -> pb.AgentState:
     """Convert a row of session.agent_states."""
-    return pb.AgentState(
-        agent_id=columns["agent_id"],
-        session_id=columns["session_id"],
-        revision=columns["revision"],
-        expire_time=to_timestamp(columns["expire_time"]),
-        create_time=to_timestamp(columns["create_time"]),
-        update_time=to_timestamp(columns["update_time"]),
-        created_by=columns["created_by"],
-        updated_by=columns["updated_by"],
-        **fields(state_data=columns["state_data"]),
-    )
+    return to_message(pb.AgentState, columns)
 
 
 def agent_state_put(

@@ -10,7 +10,7 @@ from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import read_token, resolve_page_size, write_token
-from skein_kit.rpc.well_known_types import to_timestamp
+from skein_kit.rpc.well_known_types import to_message, to_timestamp
 from skein_session.page_tokens import time_and_id_from_page_token
 
 if TYPE_CHECKING:
@@ -87,13 +87,4 @@ class ColdStorageHandlers:
 
 def _archived_session(record: Record) -> pb.ArchivedSession:
     """Convert a row of the query list_archived_sessions."""
-    return pb.ArchivedSession(
-        session_id=record["session_id"],
-        title=record["title"],
-        message_count=record["message_count"],
-        byte_count=record["byte_count"],
-        checksum=record["checksum"],
-        hide_time=to_timestamp(record["hide_time"]),
-        archive_time=to_timestamp(record["archive_time"]),
-        archived_by=record["archived_by"],
-    )
+    return to_message(pb.ArchivedSession, record)

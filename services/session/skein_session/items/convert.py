@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from skein.session.v1 import states_pb2 as pb
 from skein_kit.errors import FieldInvalid
-from skein_kit.json_values.fields import value_fields
-from skein_kit.rpc.well_known_types import json_text, read_time, to_timestamp
+from skein_kit.rpc.well_known_types import json_text, read_time, to_message
 from skein_session.items.model import DEFAULT_ITEM_TTL, MAX_ITEM_TTL, ItemPut
 from skein_session.ttl import read_ttl
 
@@ -21,15 +20,7 @@ if TYPE_CHECKING:
 
 def session_item(record: Record) -> pb.SessionItem:
     """Convert a row of session.items."""
-    return pb.SessionItem(
-        session_id=record["session_id"],
-        key=record["key"],
-        expire_time=to_timestamp(record["expire_time"]),
-        create_time=to_timestamp(record["create_time"]),
-        update_time=to_timestamp(record["update_time"]),
-        created_by=record["created_by"],
-        **value_fields(value=record["value"]),
-    )
+    return to_message(pb.SessionItem, record)
 
 
 def item_put(request: pb.PutSessionItemRequest, *, at: datetime, times: ImportTimes) -> ItemPut:

@@ -8,8 +8,7 @@ from skein.session.v1 import session_pb2 as pb
 from skein_kit.errors import FieldInvalid
 from skein_kit.filters import json_properties
 from skein_kit.ids import new_id
-from skein_kit.json_values.fields import fields
-from skein_kit.rpc.well_known_types import json_text, read_time, to_timestamp, updated_fields
+from skein_kit.rpc.well_known_types import json_text, read_time, to_message, updated_fields
 from skein_session.sessions.listing import SessionFilter
 from skein_session.sessions.model import DEFAULT_TYPE, MAX_CLOCK_SKEW, SessionChange, SessionDraft
 
@@ -36,26 +35,7 @@ _UPDATABLE = frozenset({"title", "state", "session_type", "subject_id", "agent_i
 
 def session(record: Record) -> pb.Session:
     """Convert a row of session.sessions."""
-    return pb.Session(
-        session_id=record["session_id"],
-        title=record["title"],
-        state=_STATE_BY_NAME[record["state"]],
-        session_type=record["session_type"],
-        subject_id=record["subject_id"],
-        agent_id=record["agent_id"],
-        summary=record["summary"],
-        end_reason=record["end_reason"],
-        message_count=record["message_count"],
-        last_sequence=record["last_sequence"],
-        revision=record["revision"],
-        create_time=to_timestamp(record["create_time"]),
-        update_time=to_timestamp(record["update_time"]),
-        end_time=to_timestamp(record["end_time"]),
-        hide_time=to_timestamp(record["hide_time"]),
-        archive_time=to_timestamp(record["archive_time"]),
-        created_by=record["created_by"],
-        **fields(metadata=record["metadata"]),
-    )
+    return to_message(pb.Session, record)
 
 
 def draft(message: pb.Session, *, at: datetime, agent_id: str = "", times: ImportTimes | None = None) -> SessionDraft:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.tenancy.v1 import tenancy_pb2 as pb
-from skein_kit.json_values.fields import fields
 from skein_kit.rpc import well_known_types
 from skein_tenancy.rows import RowChange, RowDraft
 
@@ -27,8 +26,7 @@ METHODS_WITH_AGENT = [
 
 
 def agent(value: Agent) -> pb.Agent:
-    objects = {name: getattr(value, name) for name in _OBJECTS}
-    return well_known_types.to_message(pb.Agent, value, **fields(**objects))
+    return well_known_types.to_message(pb.Agent, value)
 
 
 def agent_prefix(agent_id: str) -> bytes:

@@ -143,9 +143,4 @@ def _progress(request: members_pb2.RecordDeletionRequest) -> DeletionProgress:
 
 
 def _deletion(value: Deletion) -> members_pb2.Deletion:
-    return to_message(
-        members_pb2.Deletion,
-        value,
-        state=f"DELETION_STATE_{value.state.upper()}",
-        deleted_counts=json.loads(value.deleted_counts),
-    )
+    return to_message(members_pb2.Deletion, value, deleted_counts=json.loads(value.deleted_counts))

@@ -15,7 +15,7 @@ from skein_kit.rpc.well_known_types import to_message
 from skein_tenancy.errors import MemberExists
 from skein_tenancy.invitations.model import DEFAULT_LIFETIME, InvitationDraft, parse_token
 from skein_tenancy.members.convert import member as convert_member
-from skein_tenancy.members.convert import role, role_name
+from skein_tenancy.members.convert import role_name
 from skein_tenancy.members.model import Authority
 
 if TYPE_CHECKING:
@@ -119,4 +119,4 @@ def _draft(request: pb.CreateInvitationRequest, creator: Caller) -> InvitationDr
 
 
 def _invitation(value: Invitation) -> pb.Invitation:
-    return to_message(pb.Invitation, value, role=role(value.role))
+    return to_message(pb.Invitation, value)

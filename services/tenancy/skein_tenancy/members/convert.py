@@ -29,7 +29,7 @@ def role_name(value: pb.Role) -> str:
 
 
 def member(value: Member) -> pb.Member:
-    return to_message(pb.Member, value, role=role(value.role))
+    return to_message(pb.Member, value)
 
 
 def membership(value: Membership | None) -> pb.GetMembershipResponse:

@@ -9,7 +9,6 @@ from skein.tenancy.v1 import tenancy_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.store import IdempotencyKey
-from skein_kit.json_values.fields import fields
 from skein_kit.rpc import pagination
 from skein_kit.rpc.well_known_types import to_message
 from skein_tenancy.directory import convert as directory
@@ -67,4 +66,4 @@ class OrganizationHandlers:
 
 
 def _organization(value: Organization) -> pb.Organization:
-    return to_message(pb.Organization, value, **fields(metadata=value.metadata))
+    return to_message(pb.Organization, value)

@@ -7,7 +7,6 @@ from uuid import UUID
 
 from skein.tenancy.v1 import subjects_pb2 as pb
 from skein_kit.filters.json_properties import parse_matches
-from skein_kit.json_values.fields import fields
 from skein_kit.rpc import well_known_types
 from skein_tenancy.rows import RowChange, RowDraft
 from skein_tenancy.subjects.model import OBJECTS, SubjectFilter, parse_timezone
@@ -28,8 +27,7 @@ METHODS_WITH_SUBJECT = [
 
 
 def subject(value: Subject) -> pb.Subject:
-    objects = fields(profile=value.profile, preferences=value.preferences)
-    return well_known_types.to_message(pb.Subject, value, status=f"{_STATUS_PREFIX}{value.status.upper()}", **objects)
+    return well_known_types.to_message(pb.Subject, value)
 
 
 def subject_prefix(subject_id: str) -> bytes:

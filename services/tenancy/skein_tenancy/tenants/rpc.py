@@ -9,13 +9,11 @@ from skein.tenancy.v1 import tenancy_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.store import IdempotencyKey
-from skein_kit.json_values.fields import fields
 from skein_kit.rpc import pagination
 from skein_kit.rpc.well_known_types import to_message
 from skein_tenancy.callers import require_tenant
 from skein_tenancy.directory import convert as directory
 from skein_tenancy.errors import TenantNotFound
-from skein_tenancy.members.convert import role
 from skein_tenancy.members.model import OWNER, NewMember
 from skein_tenancy.tenants.model import DirectoryScope, TenantDraft
 
@@ -113,7 +111,7 @@ class TenantHandlers:
 
 
 def _tenant(value: Tenant) -> pb.Tenant:
-    return to_message(pb.Tenant, value, role=role(value.role), **fields(metadata=value.metadata))
+    return to_message(pb.Tenant, value)
 
 
 def _draft(request: pb.CreateTenantRequest, caller: Caller, *, accounts_organization: str) -> TenantDraft:

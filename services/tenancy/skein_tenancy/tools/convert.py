@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from skein.tenancy.v1 import subjects_pb2 as pb
 from skein_kit.errors import FieldInvalid
-from skein_kit.json_values.fields import fields
 from skein_kit.rpc import well_known_types
 from skein_tenancy.rows import RowChange, RowDraft
 from skein_tenancy.tools.json_schema import check_json_schema
@@ -24,8 +23,7 @@ _UPDATABLE = (*_TEXTS, *_OBJECTS, "tags")
 
 
 def tool(value: Tool) -> pb.Tool:
-    objects = fields(json_schema=value.json_schema, metadata=value.metadata)
-    return well_known_types.to_message(pb.Tool, value, **objects)
+    return well_known_types.to_message(pb.Tool, value)
 
 
 async def draft(message: pb.Tool) -> RowDraft:
