@@ -1,4 +1,4 @@
-"""Idempotent writes that are rolled back: dry runs, and reads of a saved response."""
+"""Idempotent writes whose dry runs are rolled back."""
 
 from __future__ import annotations
 
@@ -23,16 +23,6 @@ async def begin_write(
             yield write
             if dry_run:
                 raise _Rollback
-
-
-async def read_response(idempotency: IdempotencyStore, tenant_id: UUID, key: IdempotencyKey) -> bytes | None:
-    """Return the saved response of a request, without claiming it; None for a new request."""
-    saved_response: bytes | None = None
-    with suppress(_Rollback):
-        async with idempotency.begin_with_key(tenant_id, key) as write:
-            saved_response = write.saved_response
-            raise _Rollback
-    return saved_response
 
 
 class _Rollback(Exception):

@@ -133,36 +133,43 @@ class IdempotencyStore:
         Raises RequestIdReused. Raises AnsweredBefore for a repeat, which the chain answers as the first request.
         """
         async with self.begin_with_key(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                raise AnsweredBefore(write.saved_response)
             yield write
 
     @asynccontextmanager
     async def begin_with_key(
-        self, tenant_id: UUID, key: IdempotencyKey, options: TxOptions = tx_options.DEFAULT
+        self,
+        tenant_id: UUID,
+        key: IdempotencyKey,
+        options: TxOptions = tx_options.DEFAULT,
+        *,
+        sees_repeats: bool = False,
     ) -> AsyncIterator[IdempotentWrite]:
-        """Begin a write as `begin`; the block itself looks at `saved_response`. Raises RequestIdReused."""
+        """Begin a write as `begin`, for the caller and the request of a key.
+
+        With `sees_repeats` the block runs for a repeat too, and looks at `saved_response` itself.
+        """
         async with self._database.transaction(tenant_id, options) as tx:
-            yield await self.claim(tx, tenant_id, key)
+            yield await self._first(tx, tenant_id, key, sees_repeats=sees_repeats)
 
     @asynccontextmanager
-    async def begin_as_operator(self, key: IdempotencyKey) -> AsyncIterator[IdempotentWrite]:
-        """Begin a write to the directory of all tenants. Its response belongs to no tenant. Raises RequestIdReused.
+    async def begin_as_operator(
+        self, key: IdempotencyKey, *, sees_repeats: bool = False
+    ) -> AsyncIterator[IdempotentWrite]:
+        """Begin a write to the directory of all tenants as `begin_with_key`. Its response belongs to no tenant.
 
         Expired responses of operators are deleted here: the worker deletes those of tenants alone.
         """
         async with self._database.operator_transaction() as tx:
             await self.delete_expired(tx, NO_TENANT, now())
-            yield await self.claim(tx, NO_TENANT, key)
+            yield await self._first(tx, NO_TENANT, key, sees_repeats=sees_repeats)
 
     @asynccontextmanager
-    async def begin_as_account(self, account_id: UUID, key: IdempotencyKey) -> AsyncIterator[IdempotentWrite]:
-        """Begin a write to an account's rows in every tenant. Its response belongs to no tenant.
-
-        Raises RequestIdReused.
-        """
+    async def begin_as_account(
+        self, account_id: UUID, key: IdempotencyKey, *, sees_repeats: bool = False
+    ) -> AsyncIterator[IdempotentWrite]:
+        """Begin a write to an account's rows in every tenant as `begin_with_key`. Its response belongs to no tenant."""
         async with self._database.account_transaction(account_id) as tx:
-            yield await self.claim(tx, NO_TENANT, key)
+            yield await self._first(tx, NO_TENANT, key, sees_repeats=sees_repeats)
 
     async def saved_response(self, tenant_id: UUID, key: IdempotencyKey) -> bytes | None:
         """Return the saved response of a request without claiming it; None for a first request.
@@ -179,6 +186,14 @@ class IdempotencyStore:
         except _RollBackClaim:
             return None
         return response
+
+    async def _first(
+        self, tx: Transaction, tenant_id: UUID, key: IdempotencyKey, *, sees_repeats: bool
+    ) -> IdempotentWrite:
+        write = await self.claim(tx, tenant_id, key)
+        if write.saved_response is not None and not sees_repeats:
+            raise AnsweredBefore(write.saved_response)
+        return write
 
     async def claim(
         self, tx: Transaction, tenant_id: UUID, key: IdempotencyKey, *, response: bytes = b""

@@ -185,7 +185,7 @@ class OneTimeTokens:
             raise MailNotConfigured
         await self.attempts.charge("mail_request", str(account_id))
         account = await self.accounts.get_credentials(account_id)
-        async with self.idempotency.begin_with_key(NO_TENANT, idempotency_key) as write:
+        async with self.idempotency.begin_with_key(NO_TENANT, idempotency_key, sees_repeats=True) as write:
             if write.saved_response is not None:
                 return
             await self.audit.record_in(write.tx, "email_verification_requested", account_id=account_id)

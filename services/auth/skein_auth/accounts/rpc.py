@@ -102,8 +102,6 @@ class AccountHandlers:
         if "email" in change.values and await self._idempotency.saved_response(NO_TENANT, idempotency_key) is None:
             await self._self_service.check_email_change(caller)
         async with self._idempotency.begin_as_account(change.account_id, idempotency_key) as write:
-            if write.saved_response is not None:
-                return accounts_pb2.UpdateMeResponse.FromString(write.saved_response)
             account, new_email = await self._store.update_own(write.tx, change)
             response = await write.save(accounts_pb2.UpdateMeResponse(account=convert.account(account)))
         if new_email:
@@ -136,8 +134,6 @@ class AccountHandlers:
         idempotency_key = IdempotencyKey.of(caller_of(context), request)
         draft = convert.draft(request, at=now())
         async with self._idempotency.begin_with_key(NO_TENANT, idempotency_key) as write:
-            if write.saved_response is not None:
-                return accounts_pb2.CreateAccountResponse.FromString(write.saved_response)
             account = await self._store.create_account(write.tx, draft)
             return await write.save(accounts_pb2.CreateAccountResponse(account=convert.account(account)))
 
@@ -166,8 +162,6 @@ class AccountHandlers:
         change = convert.operator_change(account_id, request.account, request.update_mask)
         idempotency_key = IdempotencyKey.of(caller_of(context), request)
         async with self._idempotency.begin_as_account(account_id, idempotency_key) as write:
-            if write.saved_response is not None:
-                return accounts_pb2.UpdateAccountResponse.FromString(write.saved_response)
             account = await self._store.update_account(write.tx, change)
             return await write.save(accounts_pb2.UpdateAccountResponse(account=convert.account(account)))
 
@@ -185,8 +179,6 @@ class AccountHandlers:
         account_id, purpose = UUID(request.account_id), _PURPOSES[request.purpose]
         lifetime = self._token_lifetimes[purpose]
         async with self._idempotency.begin_with_key(NO_TENANT, idempotency_key) as write:
-            if write.saved_response is not None:
-                return accounts_pb2.CreateOneTimeTokenResponse.FromString(write.saved_response)
             token, expire_time = await self._token_store.create_for_operator(write.tx, account_id, purpose, lifetime)
             response = await write.save(accounts_pb2.CreateOneTimeTokenResponse(expire_time=to_timestamp(expire_time)))
         # After the save: the saved response must not contain the secret.

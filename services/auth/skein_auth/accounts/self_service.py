@@ -117,7 +117,7 @@ class AccountSelfService:
         account_id = caller.require_account()
         credentials = await self._authenticate(caller, old_password, "password_changed")
         password_hash = await self.passwords.hash(password, QueueKey.of_account(account_id))
-        async with self.idempotency.begin_as_account(account_id, idempotency_key) as write:
+        async with self.idempotency.begin_as_account(account_id, idempotency_key, sees_repeats=True) as write:
             if write.saved_response is None:
                 await self.store.change_password(
                     write.tx,
@@ -132,7 +132,9 @@ class AccountSelfService:
         if await self.idempotency.saved_response(NO_TENANT, idempotency_key) is not None:
             return
         credentials = await self._authenticate(caller, password, "account_deactivated")
-        async with self.idempotency.begin_as_account(caller.require_account(), idempotency_key) as write:
+        async with self.idempotency.begin_as_account(
+            caller.require_account(), idempotency_key, sees_repeats=True
+        ) as write:
             if write.saved_response is None:
                 await self.store.deactivate(write.tx, caller.require_account(), revision=credentials.revision)
 
@@ -153,7 +155,7 @@ class AccountSelfService:
         # Tenancy would accept an unknown account.
         await self.store.get_account(account_id)
         await self.tenants.remove_account(account_id)
-        async with self.idempotency.begin_as_account(account_id, idempotency_key) as write:
+        async with self.idempotency.begin_as_account(account_id, idempotency_key, sees_repeats=True) as write:
             if write.saved_response is None:
                 await self.store.delete_account(write.tx, account_id)
 

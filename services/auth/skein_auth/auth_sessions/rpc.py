@@ -70,8 +70,6 @@ class AuthSessionHandlers:
             raise FieldInvalid(violations=[("auth_session_id", "or all_others is needed, and not both")])
         account_id, at, reason = caller.require_account(), now(), "revoked_by_account"
         async with self._idempotency.begin_as_account(account_id, IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.RevokeAuthSessionResponse.FromString(write.saved_response)
             target, count = "", 1
             if request.all_others:
                 count = await revoke_all_sessions(

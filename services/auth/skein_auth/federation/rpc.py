@@ -64,14 +64,14 @@ class FederationHandlers:
             self._login.verified_identity(caller, _proof(request)) as identity,
             self._idempotency.begin_with_key(NO_TENANT, idempotency_key) as write,
         ):
-            if write.saved_response is not None:
-                return pb.LinkIdentityResponse.FromString(write.saved_response)
             linked_identity = await self._store.link(write.tx, caller.require_account(), identity)
             return await write.save(pb.LinkIdentityResponse(identity=_identity(linked_identity)))
 
     async def UnlinkIdentity(self, request: pb.UnlinkIdentityRequest, context: Context) -> pb.UnlinkIdentityResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin_with_key(NO_TENANT, IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin_with_key(
+            NO_TENANT, IdempotencyKey.of(caller, request), sees_repeats=True
+        ) as write:
             if write.saved_response is None:
                 await self._store.unlink(write.tx, caller.require_account(), UUID(request.identity_id))
         return pb.UnlinkIdentityResponse()

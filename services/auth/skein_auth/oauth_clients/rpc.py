@@ -40,8 +40,6 @@ class OAuthClientHandlers:
             secret_expire_time=read_time(request.client, "secret_expire_time"),
         )
         async with self._idempotency.begin_with_key(NO_TENANT, IdempotencyKey.of(caller(context), request)) as write:
-            if write.saved_response is not None:
-                return pb.ImportClientResponse.FromString(write.saved_response)
             client, is_new = await self._store.import_client(write.tx, imported_client)
             if is_new:
                 await self._audit.record_in(write.tx, "client_registered", client_id=client.client_id)

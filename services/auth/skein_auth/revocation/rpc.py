@@ -34,8 +34,6 @@ class RevocationHandlers:
             tenant_id = UUID(request.tenant_id) if kind == "tenant_id" else NO_TENANT
             begin = self._idempotency.begin_with_key(tenant_id, idempotency_key)
         async with begin as write:
-            if write.saved_response is not None:
-                return pb.RevokeCredentialsResponse.FromString(write.saved_response)
             if kind == "account_id":
                 count = await self._store.revoke_account(write.tx, UUID(request.account_id))
             elif kind == "tenant_id":

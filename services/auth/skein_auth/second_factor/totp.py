@@ -69,7 +69,7 @@ class Totp:
             email = await self._authenticate(caller, password)
             secret = Secret.generate()
             encrypted = self.cipher.encrypt(secret.raw, name=_encryption_name(account_id))
-            async with self.idempotency.begin_with_key(NO_TENANT, idempotency_key) as write:
+            async with self.idempotency.begin_with_key(NO_TENANT, idempotency_key, sees_repeats=True) as write:
                 if write.saved_response is not None:
                     return "", ""
                 await self.store.start(write.tx, account_id, encrypted)
@@ -81,7 +81,7 @@ class Totp:
         codes = generate_recovery_codes()
         async with (
             self._limit_and_record(caller, "totp_confirmed"),
-            self.idempotency.begin_with_key(NO_TENANT, idempotency_key) as write,
+            self.idempotency.begin_with_key(NO_TENANT, idempotency_key, sees_repeats=True) as write,
         ):
             if write.saved_response is not None:
                 return ()
@@ -97,7 +97,7 @@ class Totp:
         account_id = caller.require_account()
         async with self._limit_and_record(caller, "totp_disabled"):
             await self._authenticate(caller, password)
-            async with self.idempotency.begin_with_key(NO_TENANT, idempotency_key) as write:
+            async with self.idempotency.begin_with_key(NO_TENANT, idempotency_key, sees_repeats=True) as write:
                 if write.saved_response is not None:
                     return
                 factor = await self.store.lock_second_factor(write.tx, account_id, confirmed=True)

@@ -60,7 +60,7 @@ class SigningKeyHandlers:
         purpose, emergency = _purpose(request.purpose), request.emergency
         # Before the transaction: to generate a key takes a while.
         new = await self._keyring.generate(purpose)
-        async with self._idempotency.begin_with_key(NO_TENANT, idempotency_key) as write:
+        async with self._idempotency.begin_with_key(NO_TENANT, idempotency_key, sees_repeats=True) as write:
             if write.saved_response is not None:
                 response = pb.RotateSigningKeyResponse.FromString(write.saved_response)
             else:

@@ -126,8 +126,6 @@ class PendingWriteHandlers:
         merge_masked(request.update_mask, request.memory, changes)
         await self._guard.apply(await self._guard.rules(tenant_id), changes, path="memory")
         async with self._idempotency.begin_with_key(tenant_id, idempotency_key) as write:
-            if write.saved_response is not None:
-                return memory_pb2.UpdateMemoryResponse.FromString(write.saved_response)
             before = await self._memories.lock_memory(write.tx, tenant_id, request.memory.memory_id)
             before.check_visible(at)
             before.check_revision(request.memory.revision)
@@ -238,8 +236,6 @@ class ApprovalHandlers:
         rules = await self._guard.rules(tenant_id)
         await self._memories.prepare_months([at])
         async with self._idempotency.begin_with_key(tenant_id, idempotency_key) as write:
-            if write.saved_response is not None:
-                return pb.ApproveMemoryResponse.FromString(write.saved_response)
             pending = await self._store.take(
                 write.tx,
                 tenant_id,

@@ -50,7 +50,7 @@ class ArchiveHandlers:
         file = await self._store.write_file(caller.require_tenant(), batch, at) if batch.memory_ids else None
         row: asyncpg.Record | None = None
         async with self._idempotency.begin_with_key(
-            caller.require_tenant(), IdempotencyKey.of(caller, request)
+            caller.require_tenant(), IdempotencyKey.of(caller, request), sees_repeats=True
         ) as write:
             if write.saved_response is not None:
                 response = pb.ArchiveMemoriesResponse.FromString(write.saved_response)

@@ -107,8 +107,6 @@ class CurationHandlers:
         caller, at = caller_of(context), now()
         tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         async with self._idempotency.begin_with_key(tenant_id, idempotency_key) as write:
-            if write.saved_response is not None:
-                return memory_pb2.MergeMemoriesResponse.FromString(write.saved_response)
             result = await self._store.merge(
                 write.tx,
                 tenant_id,

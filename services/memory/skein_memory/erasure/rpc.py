@@ -17,7 +17,7 @@ from skein_kit.rpc.pagination import read_token, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import to_message
 from skein_memory.erasure.archive_purge import ArchivePurge, PurgeOptions
 from skein_memory.erasure.store import PurgeResult, Selection
-from skein_memory.idempotent_writes import begin_write, read_response
+from skein_memory.idempotent_writes import begin_write
 from skein_memory.links import convert as links_convert
 from skein_memory.listing.convert import selection_filter
 from skein_memory.listing.rpc import versions_of
@@ -84,7 +84,7 @@ class PurgeHandlers:
         if caller.agent_id and _subject(request.selection):
             # A person is purged from all agents' memories, or from none.
             raise AgentBound(agent_id=caller.agent_id)
-        saved_response = await read_response(self._idempotency, tenant_id, idempotency_key)
+        saved_response = await self._idempotency.saved_response(tenant_id, idempotency_key)
         if saved_response is not None:
             response = pb.PurgeMemoriesResponse.FromString(saved_response)
             # The first call may have ended before this.
@@ -109,15 +109,12 @@ class PurgeHandlers:
             )
 
         async with begin_write(self._idempotency, tenant_id, idempotency_key, dry_run=request.dry_run) as write:
-            if write.saved_response is not None:
-                response = pb.PurgeMemoriesResponse.FromString(write.saved_response)
-            else:
-                result = await self._store.purge(
-                    write.tx, tenant_id, selection, at=at, by=caller.principal, dry_run=request.dry_run
-                )
-                response = to_response(result)
-                # Callers choose the ids of blocks, which may name a person: the saved response leaves them out.
-                await write.save(to_response(result.without_block_ids()) if selection.subject_id else response)
+            result = await self._store.purge(
+                write.tx, tenant_id, selection, at=at, by=caller.principal, dry_run=request.dry_run
+            )
+            response = to_response(result)
+            # Callers choose the ids of blocks, which may name a person: the saved response leaves them out.
+            await write.save(to_response(result.without_block_ids()) if selection.subject_id else response)
         await self._after_purge(tenant_id, request, response)
         return response
 
@@ -133,7 +130,7 @@ class PurgeHandlers:
     async def DeleteMemories(self, request: pb.DeleteMemoriesRequest, context: Context) -> pb.DeleteMemoriesResponse:
         caller, at = caller_of(context), now()
         tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
-        saved_response = await read_response(self._idempotency, tenant_id, idempotency_key)
+        saved_response = await self._idempotency.saved_response(tenant_id, idempotency_key)
         if saved_response is not None:
             return pb.DeleteMemoriesResponse.FromString(saved_response)
         options = PurgeOptions(at=at, by=caller.principal, dry_run=request.dry_run)
@@ -153,8 +150,6 @@ class PurgeHandlers:
 
         operation = self._store.purge if request.purge else self._store.delete_selected
         async with begin_write(self._idempotency, tenant_id, idempotency_key, dry_run=request.dry_run) as write:
-            if write.saved_response is not None:
-                return pb.DeleteMemoriesResponse.FromString(write.saved_response)
             result = await operation(
                 write.tx, tenant_id, selection, at=at, by=caller.principal, dry_run=request.dry_run
             )
@@ -174,8 +169,6 @@ class PurgeHandlers:
         caller, at = caller_of(context), now()
         tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         async with begin_write(self._idempotency, tenant_id, idempotency_key, dry_run=request.dry_run) as write:
-            if write.saved_response is not None:
-                return blocks_pb2.PurgeBlockResponse.FromString(write.saved_response)
             receipt = await self._store.purge_block(
                 write.tx, tenant_id, request.block_id, at=at, by=caller.principal, dry_run=request.dry_run
             )

@@ -214,8 +214,6 @@ class MemoryHandlers:
         rules = await self._guard.rules(tenant_id)
         await self._store.prepare_months([at])
         async with self._idempotency.begin_with_key(tenant_id, idempotency_key) as write:
-            if write.saved_response is not None:
-                return pb.UpdateMemoryResponse.FromString(write.saved_response)
             before = await self._store.lock_memory(write.tx, tenant_id, request.memory.memory_id)
             before.check_visible(at)
             before.check_revision(request.memory.revision)
@@ -266,8 +264,6 @@ class MemoryHandlers:
         caller, at = caller_of(context), now()
         tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         async with self._idempotency.begin_with_key(tenant_id, idempotency_key) as write:
-            if write.saved_response is not None:
-                return pb.UndeleteMemoryResponse.FromString(write.saved_response)
             before = await self._store.lock_memory(write.tx, tenant_id, request.memory_id)
             if before.is_expired(at):
                 raise MemoryNotFound

@@ -44,14 +44,12 @@ class SnapshotHandlers:
         caller = caller_of(context)
         tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         async with self._idempotency.begin_with_key(tenant_id, idempotency_key) as write:
-            if write.saved_response is not None:
-                return pb.CreateSnapshotResponse.FromString(write.saved_response)
             snapshot = await self._store.create_snapshot(
                 write.tx, tenant_id, request.label, request.summary, at=now(), by=caller.principal
             )
             await write.save(pb.CreateSnapshotResponse(snapshot=_snapshot(snapshot)))
         snapshot = await self._store.copy_items(tenant_id, snapshot)
-        async with self._idempotency.begin_with_key(tenant_id, idempotency_key) as write:
+        async with self._idempotency.begin_with_key(tenant_id, idempotency_key, sees_repeats=True) as write:
             return await write.save(pb.CreateSnapshotResponse(snapshot=_snapshot(snapshot)))
 
     async def GetSnapshot(self, request: pb.GetSnapshotRequest, context: Context) -> pb.GetSnapshotResponse:
@@ -111,8 +109,6 @@ class SnapshotHandlers:
             may_rate=RATE_SOURCES in caller.permissions,
         )
         async with self._idempotency.begin_with_key(tenant_id, idempotency_key) as write:
-            if write.saved_response is not None:
-                return pb.RestoreSnapshotResponse.FromString(write.saved_response)
             importer, next_cursor = await self._store.restore(write.tx, tenant_id, batch, at=at, by=caller.principal)
             response = pb.RestoreSnapshotResponse(
                 counts=transfer_convert.import_counts(importer),
@@ -126,7 +122,7 @@ class SnapshotHandlers:
     async def DeleteSnapshot(self, request: pb.DeleteSnapshotRequest, context: Context) -> pb.DeleteSnapshotResponse:
         caller, snapshot_id = caller_of(context), UUID(request.snapshot_id)
         async with self._idempotency.begin_with_key(
-            caller.require_tenant(), IdempotencyKey.of(caller, request)
+            caller.require_tenant(), IdempotencyKey.of(caller, request), sees_repeats=True
         ) as write:
             if write.saved_response is not None:
                 return pb.DeleteSnapshotResponse()

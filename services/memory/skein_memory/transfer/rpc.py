@@ -93,8 +93,6 @@ class TransferHandlers:
         tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         import_batch = await self._store.prepare_import(lines, at=at, by=caller.principal)
         async with begin_write(self._idempotency, tenant_id, idempotency_key, dry_run=request.dry_run) as write:
-            if write.saved_response is not None:
-                return pb.ImportDataResponse.FromString(write.saved_response)
             importer = await self._store.import_items(
                 write.tx,
                 tenant_id,

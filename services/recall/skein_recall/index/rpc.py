@@ -96,8 +96,6 @@ class IndexHandlers:
         others = [each for each in (models.active, *models.followed_in(tenant_id)) if each.can_embed and each != model]
         key = IdempotencyKey.of(caller, request)
         async with self._idempotency.begin_with_key(tenant_id, key) as write:
-            if write.saved_response is not None:
-                return pb.PutEmbeddingResponse.FromString(write.saved_response)
             item_id = await self._vector_store.put_caller_vectors(write.tx, tenant_id, model, vectors, others)
             response = pb.PutEmbeddingResponse(
                 item_id=str(item_id), model=model.model, vector_count=len(vectors.vectors)

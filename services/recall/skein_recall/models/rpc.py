@@ -78,8 +78,6 @@ class ModelHandlers:
 
     async def _register(self, draft: ModelDraft, key: IdempotencyKey) -> pb.RegisterEmbeddingModelResponse:
         async with self._idempotency.begin_as_operator(key) as write:
-            if write.saved_response is not None:
-                return pb.RegisterEmbeddingModelResponse.FromString(write.saved_response)
             model = await self._store.register_model(write.tx, draft, now())
             return await write.save(pb.RegisterEmbeddingModelResponse(embedding_model=convert.embedding_model(model)))
 
@@ -92,7 +90,7 @@ class ModelHandlers:
         return pb.DeleteEmbeddingModelResponse()
 
     async def _drop(self, name: str, key: IdempotencyKey) -> None:
-        async with self._idempotency.begin_as_operator(key) as write:
+        async with self._idempotency.begin_as_operator(key, sees_repeats=True) as write:
             if write.saved_response is None:
                 await self._store.delete_model(write.tx, name, left_before=now() - self._settle_time)
                 await write.save(pb.DeleteEmbeddingModelResponse())

@@ -68,7 +68,7 @@ class ReindexHandlers:
         scale = await self._probe(model)
         tenant_id = UUID(request.tenant_id) if request.tenant_id else None
         draft = self._draft(model.model, caller.principal, tenant_id=tenant_id, rate=request.texts_per_second)
-        async with self._idempotency.begin_as_operator(IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin_as_operator(IdempotencyKey.of(caller, request), sees_repeats=True) as write:
             if write.saved_response is not None:
                 response = pb.StartReindexResponse.FromString(write.saved_response)
             else:
@@ -95,7 +95,9 @@ class ReindexHandlers:
 
     async def CancelReindex(self, request: pb.CancelReindexRequest, context: Context) -> pb.CancelReindexResponse:
         reindex_id, at = UUID(request.reindex_id), now()
-        async with self._idempotency.begin_as_operator(IdempotencyKey.of(caller_of(context), request)) as write:
+        async with self._idempotency.begin_as_operator(
+            IdempotencyKey.of(caller_of(context), request), sees_repeats=True
+        ) as write:
             if write.saved_response is not None:
                 response = pb.CancelReindexResponse.FromString(write.saved_response)
             else:
@@ -112,7 +114,7 @@ class ReindexHandlers:
     ) -> pb.ActivateEmbeddingModelResponse:
         caller = caller_of(context)
         draft = self._draft(request.model, caller.principal, keep_rate=True)
-        async with self._idempotency.begin_as_operator(IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin_as_operator(IdempotencyKey.of(caller, request), sees_repeats=True) as write:
             if write.saved_response is not None:
                 response = pb.ActivateEmbeddingModelResponse.FromString(write.saved_response)
             else:

@@ -41,8 +41,6 @@ class ColdStorageHandlers:
             self._archives.pending_file(tenant_id, request.session_id, at) as file,
             self._idempotency.begin_with_key(tenant_id, key) as write,
         ):
-            if write.saved_response is not None:
-                return pb.ArchiveSessionResponse.FromString(write.saved_response)
             archive_time = await self._archives.archive_session(
                 write.tx, tenant_id, request.session_id, file, at=at, archived_by=caller.principal
             )
@@ -59,8 +57,6 @@ class ColdStorageHandlers:
         await self._archives.require_session(tenant_id, request.session_id)
         archived_session = await self._archives.read_to_unarchive(tenant_id, request.session_id)
         async with self._idempotency.begin_with_key(tenant_id, key) as write:
-            if write.saved_response is not None:
-                return pb.UnarchiveSessionResponse.FromString(write.saved_response)
             documents = await self._archives.unarchive_session(
                 write.tx, tenant_id, request.session_id, archived_session
             )

@@ -34,7 +34,9 @@ class ErasureHandlers:
     async def PurgeSession(self, request: pb.PurgeSessionRequest, context: Context) -> pb.PurgeSessionResponse:
         caller, at = caller_of(context), now()
         tenant_id, receipt = caller.require_tenant(), Receipt()
-        async with self._idempotency.begin_with_key(tenant_id, IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin_with_key(
+            tenant_id, IdempotencyKey.of(caller, request), sees_repeats=True
+        ) as write:
             if write.saved_response is not None:
                 response = pb.PurgeSessionResponse.FromString(write.saved_response)
             else:
@@ -53,7 +55,7 @@ class ErasureHandlers:
             if not request.dry_run:
                 await self._store.unarchive_messages(tenant_id, request.message_ids, at)
             with suppress(MessagesArchived):
-                async with self._idempotency.begin_with_key(tenant_id, key) as write:
+                async with self._idempotency.begin_with_key(tenant_id, key, sees_repeats=True) as write:
                     if write.saved_response is not None:
                         response = pb.PurgeMessagesResponse.FromString(write.saved_response)
                     else:
@@ -70,7 +72,9 @@ class ErasureHandlers:
         tenant_id, receipt = caller.require_tenant(), Receipt()
         if not request.dry_run:
             await self._store.unarchive_subject(tenant_id, request.subject_id, at)
-        async with self._idempotency.begin_with_key(tenant_id, IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin_with_key(
+            tenant_id, IdempotencyKey.of(caller, request), sees_repeats=True
+        ) as write:
             if write.saved_response is not None:
                 response = pb.PurgeSubjectResponse.FromString(write.saved_response)
             else:

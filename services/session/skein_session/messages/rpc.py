@@ -89,8 +89,6 @@ class MessageHandlers:
             self._store.prepare_append(tenant_id, batch),
             self._idempotency.begin_with_key(tenant_id, key, _PLAN_ONCE) as write,
         ):
-            if write.saved_response is not None:
-                return pb.AppendMessagesResponse.FromString(write.saved_response)
             await self._store.append_messages(write.tx, tenant_id, batch)
             response = pb.AppendMessagesResponse(
                 messages=map(message_rows.message, batch.rows), pending_embedding_count=expected_pending

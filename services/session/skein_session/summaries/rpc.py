@@ -69,8 +69,6 @@ class SummaryHandlers:
                 return response
             with suppress(TranscriptChanged):
                 async with self._idempotency.begin_with_key(tenant_id, key) as write:
-                    if write.saved_response is not None:
-                        return pb.SummarizeSessionResponse.FromString(write.saved_response)
                     row = await self._store.save_summary(
                         write.tx,
                         tenant_id,

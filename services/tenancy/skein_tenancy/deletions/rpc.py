@@ -46,7 +46,7 @@ class DeletionHandlers:
             deletion_request = _deletion_request(request, caller, default_grace=self._default_grace)
         while True:
             # An interrupted request has an empty saved response; its repeat continues with the next batch.
-            async with self._idempotency.begin_as_operator(key) as write:
+            async with self._idempotency.begin_as_operator(key, sees_repeats=True) as write:
                 if write.saved_response:
                     return pb.DeleteOrganizationResponse.FromString(write.saved_response)
                 if not await self._store.lock_organization(write.tx, organization_id):
@@ -68,8 +68,6 @@ class DeletionHandlers:
         DirectoryScope.of(caller, for_write=True).require_visible(tenant_id)
         deletion_request = _deletion_request(request, caller, default_grace=self._default_grace)
         async with self._idempotency.begin_as_operator(IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.DeleteTenantResponse.FromString(write.saved_response)
             deletion = await self._store.delete_tenant(write.tx, tenant_id, deletion_request)
             return await write.save(pb.DeleteTenantResponse(deletion=_deletion(deletion)))
 
@@ -77,8 +75,6 @@ class DeletionHandlers:
         self, request: members_pb2.UndeleteTenantRequest, context: Context
     ) -> members_pb2.UndeleteTenantResponse:
         async with self._idempotency.begin_as_operator(IdempotencyKey.of(caller_of(context), request)) as write:
-            if write.saved_response is not None:
-                return members_pb2.UndeleteTenantResponse.FromString(write.saved_response)
             deletion = await self._store.undelete_tenant(write.tx, UUID(request.tenant_id))
             return await write.save(members_pb2.UndeleteTenantResponse(deletion=_deletion(deletion)))
 

@@ -91,8 +91,6 @@ class InvitationHandlers:
         token = parse_token(request.token)
         try:
             async with self._idempotency.begin_with_key(token.tenant_id, IdempotencyKey.of(caller, request)) as write:
-                if write.saved_response is not None:
-                    return pb.AcceptInvitationResponse.FromString(write.saved_response)
                 member = await self._store.accept_invitation(write.tx, token, caller, address)
                 return await write.save(
                     pb.AcceptInvitationResponse(member=convert_member(member), tenant_id=str(token.tenant_id))

@@ -32,8 +32,6 @@ class OrganizationHandlers:
     ) -> pb.CreateOrganizationResponse:
         draft = directory.draft(request.organization, noun="organization")
         async with self._idempotency.begin_as_operator(IdempotencyKey.of(caller_of(context), request)) as write:
-            if write.saved_response is not None:
-                return pb.CreateOrganizationResponse.FromString(write.saved_response)
             organization = await self._store.create_organization(write.tx, draft)
             return await write.save(pb.CreateOrganizationResponse(organization=_organization(organization)))
 
@@ -59,8 +57,6 @@ class OrganizationHandlers:
             request.organization, request.update_mask, noun="organization", not_found=OrganizationNotFound()
         )
         async with self._idempotency.begin_as_operator(IdempotencyKey.of(caller_of(context), request)) as write:
-            if write.saved_response is not None:
-                return pb.UpdateOrganizationResponse.FromString(write.saved_response)
             organization = await self._store.update_organization(write.tx, change)
             return await write.save(pb.UpdateOrganizationResponse(organization=_organization(organization)))
 

@@ -50,8 +50,6 @@ class QuotaHandlers:
             else self._idempotency.begin_with_key(require_tenant(caller), key)
         )
         async with begin as write:
-            if write.saved_response is not None:
-                return pb.UpdateQuotaResponse.FromString(write.saved_response)
             if organization_id is None:
                 quota = await self._store.update_quota(write.tx, require_tenant(caller), change)
             else:

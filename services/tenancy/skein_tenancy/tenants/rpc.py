@@ -49,8 +49,6 @@ class TenantHandlers:
         draft = _draft(request, caller, accounts_organization=self._accounts_organization)
         owner = await self._owner(draft, caller)
         async with self._idempotency.begin_as_operator(IdempotencyKey.of(caller, request)) as write:
-            if write.saved_response is not None:
-                return pb.CreateTenantResponse.FromString(write.saved_response)
             tenant = await self._store.create_tenant(write.tx, draft, owner, max_owned=self._max_owned)
             response = await write.save(pb.CreateTenantResponse(tenant=_tenant(tenant)))
             if owner is not None:
@@ -97,8 +95,6 @@ class TenantHandlers:
             else self._idempotency.begin_with_key(scope.tenant_id, key)
         )
         async with begin as write:
-            if write.saved_response is not None:
-                return pb.UpdateTenantResponse.FromString(write.saved_response)
             tenant = await self._store.update_tenant(write.tx, change)
             return await write.save(pb.UpdateTenantResponse(tenant=_tenant(tenant)))
 
