@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import registries
 import rpc_pages
-from markdown_text import anchor, code, paragraphs, prose, rpc_anchor, rpc_link, table
+from markdown_text import anchor, code, paragraphs, prose, rpc_link, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -265,6 +265,15 @@ def permissions() -> list[str]:
         ),
         "",
         *(line for each in found for line in permission(each)),
+        "## Approval",
+        "",
+        "What becomes of a write whose source [waits for approval](../guides/approval.md):",
+        "",
+        *table(
+            ("the write", "RPCs"),
+            [(kind, ", ".join(rpc_link(rpc, "rpc/") for rpc in rpcs)) for kind, rpcs in registries.approvals()],
+        ),
+        "",
     ]
 
 
@@ -272,18 +281,11 @@ def permission(each: registries.Permission) -> list[str]:
     """Return the section of one permission: its RPCs."""
     by_service: dict[str, list[str]] = {}
     for rpc in each.rpcs:
-        service, _, method = rpc.partition("/")
-        by_service.setdefault(service, []).append(method)
+        by_service.setdefault(rpc.partition("/")[0], []).append(rpc)
     return [
         f"## {each.name}",
         "",
-        *(
-            f"- {service}: "
-            + ", ".join(
-                f"[{method}](rpc/{service.split('.')[0]}.md#{rpc_anchor(service, method)})" for method in methods
-            )
-            for service, methods in by_service.items()
-        ),
+        *(f"- {service}: " + ", ".join(rpc_link(rpc, "rpc/") for rpc in rpcs) for service, rpcs in by_service.items()),
         "",
     ]
 

@@ -22,6 +22,7 @@ from google.protobuf import descriptor_pool
 from prometheus_client import REGISTRY
 
 from skein.errors.v1 import errors_pb2
+from skein.options.v1 import options_pb2
 from skein_auth.audit import recorder as audit
 from skein_cluster import registry
 from skein_cluster.cli.exit_codes import EXIT_CODE_MEANINGS as EXIT_CODES
@@ -29,8 +30,10 @@ from skein_cluster.config import catalog
 from skein_cluster.main import skein
 from skein_gateway.json_schema import constraints
 from skein_gateway.mcp.toolsets import TOOLSETS
+from skein_kit.approval.gate import is_gated
 from skein_kit.errors import RpcError
 from skein_kit.identity import permissions as access
+from skein_kit.rpc.declarations import method_rule
 from skein_kit.settings import Settings
 
 if TYPE_CHECKING:
@@ -266,6 +269,24 @@ def rule_of(path: str) -> str:
     if rule.permission is None:
         return "any credential"
     return f"`{rule.permission}`" + (f", the service {rule.service} alone" if rule.service else "")
+
+
+def approvals() -> list[tuple[str, list[str]]]:
+    """Return what becomes of writes whose source waits for approval, and the RPCs of each kind."""
+    kinds = {
+        "waits, or is refused as far as it cannot wait": [
+            path for path in access.ACCESS_RULES if method_rule(path).approval == options_pb2.APPROVAL_RULE_WAITS
+        ],
+        "is refused": [
+            path
+            for path in access.ACCESS_RULES
+            if is_gated(method_rule(path)) and method_rule(path).approval != options_pb2.APPROVAL_RULE_WAITS
+        ],
+        "is done": [
+            path for path in access.ACCESS_RULES if method_rule(path).approval == options_pb2.APPROVAL_RULE_PASSES
+        ],
+    }
+    return [(kind, [_short(path) for path in paths]) for kind, paths in kinds.items()]
 
 
 def commands() -> Iterator[Command]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from skein_kit.identity.permissions import ACCESS_RULES
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -13,8 +15,13 @@ class Entry(NamedTuple):
 
     path: str
     title: str
-    # The permission that the page needs; empty for none.
-    permission: str
+    # The RPC that the page needs, below /skein; empty for none.
+    rpc: str
+
+    @property
+    def permission(self) -> str:
+        """Return the permission that the contract asks of callers of the RPC; empty for none."""
+        return (ACCESS_RULES[f"/skein.{self.rpc}"].permission or "") if self.rpc else ""
 
 
 # A page that is not listed here belongs to the entry that it passes to `page` as `at`.
@@ -24,26 +31,26 @@ GROUPS: Sequence[tuple[str, Sequence[Entry]]] = (
         (
             Entry("", "Overview", ""),
             Entry("start", "First steps", ""),
-            Entry("search", "Search", "recall.read"),
-            Entry("receipts", "Receipts", "recall.read"),
-            Entry("memories", "Memories", "memory.read"),
-            Entry("blocks", "Blocks", "memory.read"),
-            Entry("sessions", "Sessions", "session.read"),
-            Entry("conflicts", "Conflicts", "memory.read"),
-            Entry("approvals", "Approvals", "memory.approve"),
-            Entry("changes", "Changes", "memory.read"),
+            Entry("search", "Search", "gateway.v1.GatewayService/Recall"),
+            Entry("receipts", "Receipts", "recall.v1.RecallService/ListRecallReceipts"),
+            Entry("memories", "Memories", "memory.v1.MemoryService/ListMemories"),
+            Entry("blocks", "Blocks", "memory.v1.BlockService/ListBlocks"),
+            Entry("sessions", "Sessions", "session.v1.SessionService/ListSessions"),
+            Entry("conflicts", "Conflicts", "memory.v1.CurationService/ListConflicts"),
+            Entry("approvals", "Approvals", "memory.v1.CurationService/ListPendingMemories"),
+            Entry("changes", "Changes", "memory.v1.HistoryService/ListChanges"),
         ),
     ),
     (
         "Tenant",
         (
-            Entry("webhooks", "Webhooks", "memory.read"),
-            Entry("members", "Members", "members.read"),
-            Entry("usage", "Usage", "tenant.read"),
-            Entry("policy", "Policy", "tenant.read"),
-            Entry("jobs", "Jobs", "tenant.read"),
-            Entry("keys", "API keys", "keys.read"),
-            Entry("certificates", "Certificates", "audit.read"),
+            Entry("webhooks", "Webhooks", "memory.v1.HistoryService/ListWebhooks"),
+            Entry("members", "Members", "tenancy.v1.TenancyService/ListMembers"),
+            Entry("usage", "Usage", "tenancy.v1.TenancyService/GetUsage"),
+            Entry("policy", "Policy", "tenancy.v1.TenancyService/GetPolicy"),
+            Entry("jobs", "Jobs", "tenancy.v1.TenancyService/GetJobs"),
+            Entry("keys", "API keys", "auth.v1.AuthService/ListApiKeys"),
+            Entry("certificates", "Certificates", "auth.v1.AuthService/ListErasureCertificates"),
         ),
     ),
 )
