@@ -63,13 +63,14 @@ class MemoryServer:
 
     @asynccontextmanager
     async def channel(
-        self, *, system: bool = False, tenant: bool = True, closed: bool = False
+        self, *, system: bool = False, tenant: bool = True, closed: bool = False, agent_id: str = ""
     ) -> AsyncIterator[aio.Channel]:
         who = Caller(
             principal="system:worker" if system else "api_key:1",
             tenant_id=self.tenant_id if tenant else None,
             permissions=permissions.SYSTEM_PERMISSIONS if system else permissions.TENANT_PERMISSIONS,
             is_tenant_deleted=closed,
+            agent_id=agent_id,
         )
         async with aio.insecure_channel(self.address[0]) as channel:
             yield cast(

@@ -88,11 +88,11 @@ async def test_answers_with_filters_replay(tenant: Tenant) -> None:
             case 0:
                 await tenant.update_memory(memory_id, tags=["gone"], importance=0.9)
             case 1:
-                await tenant.update_memory(memory_id, subject_id="p2", content="The kettle, sold.")
+                await tenant.update_memory(memory_id, tags=["sold"], content="The kettle, sold.")
             case 2:
                 await tenant.delete_memory(memory_id)
             case _:
-                await tenant.update_memory(memory_id, metadata={"floor": 4}, scope=memory_pb2.SCOPE_GLOBAL)
+                await tenant.update_memory(memory_id, metadata={"floor": 4}, importance=0.1)
     for topic in TOPICS:
         await tenant.remember(f"The {topic} and the kettle.", tags=["even"], subject_id="p1", importance=0.5)
 

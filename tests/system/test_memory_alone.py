@@ -82,7 +82,7 @@ async def test_every_write_keeps_the_index_as_the_memory_is(memory_server: Memor
         changed = pb.Memory(memory_id="x", **fields)
         await memory.UpdateMemory(pb.UpdateMemoryRequest(memory=changed, update_mask={"paths": paths}))
 
-    async with memory_server.serving(), memory_server.channel() as channel:
+    async with memory_server.serving(), memory_server.channel(agent_id="kitchen") as channel:
         memory = rpc.MemoryServiceStub(channel)
         await memory.CreateMemory(request("the lighthouse", title="On cliffs", external_id="x", source="a"))
         # The agent's id is a name, so it stands over the text.
@@ -120,7 +120,7 @@ async def test_the_operator_sets_the_longest_content(memory_server: MemoryServer
         with refused(grpc.StatusCode.INVALID_ARGUMENT, "CONTENT_TOO_LONG"):
             await memory.CreateMemory(request("123456"))
 
-    assert created.memory.agent_id == "kitchen"
+    assert created.memory.content == "12345"
 
 
 async def test_the_months_ahead_are_made_once(memory_server: MemoryServer) -> None:
@@ -365,7 +365,7 @@ async def test_what_waits_for_approval_expires_by_the_policy_with_an_event(memor
     due_request = pb.ListDueTenantsRequest(work=pb.DUE_WORK_EXPIRY)
     async with (
         memory_server.serving(),
-        memory_server.channel() as channel,
+        memory_server.channel(agent_id="kitchen") as channel,
         memory_server.channel(system=True) as system,
         memory_server.channel(system=True, tenant=False) as worker,
     ):
