@@ -49,6 +49,8 @@ _PENDING_PAUSE_SECONDS = 0.25
 _NAME_CHARACTERS = 100
 # Concurrent questions when times do not matter.
 _AT_ONCE = 4
+# Components of a score that have no weight which a caller sets.
+_ADJUSTMENTS = frozenset({"trust", "newer"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -220,7 +222,7 @@ async def ask_questions(
             for response in responses
             for hit in response.hits
             for part in hit.components
-            if part.weight and part.value
+            if part.signal not in _ADJUSTMENTS and part.weight and part.value
         ),
         model=next((response.model for response in responses if response.model), ""),
         degraded=sum(any(arm.state != gateway_pb2.ARM_STATE_OK for arm in response.arms) for response in responses),
