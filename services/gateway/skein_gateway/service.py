@@ -33,10 +33,13 @@ from skein_gateway.oauth.routes import oauth_routes
 from skein_gateway.public_methods.forwarder import PUBLIC_METHODS, forwarder, stream_forwarder
 from skein_gateway.rate_limits.limiter import RateLimiter
 from skein_gateway.recall.rpc import RecallHandler
+from skein_gateway.refusals.sender import RefusalSender, count_lost
 from skein_gateway.remember.rpc import RememberHandler
 from skein_gateway.servicers import gateway_service
 from skein_gateway.settings import GatewaySettings
+from skein_kit.access_log.refusals import RefusalRecorder
 from skein_kit.host.process import Host, Service, ServicerRegistry
+from skein_kit.rpc.declared_steps import DeclaredSteps
 from skein_kit.telemetry import logs
 from skein_kit.tls.server_tls import ServerTls
 
@@ -76,6 +79,9 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         credentials=None if tls is None else tls.credentials(),
     )
     servicers.ready_checks.append(host.verifier.ready)
+    sender = RefusalSender(memory_pb2_grpc.MemoryInternalServiceStub(host.channel("memory")))
+    refusals = RefusalRecorder(sender.send, count_lost=count_lost)
+    servicers.steps = DeclaredSteps(refusals=refusals)
     sessions = session_pb2_grpc.SessionServiceStub(host.channel("session"))
     memories = memory_pb2_grpc.MemoryServiceStub(host.channel("memory"))
     tenancy = tenancy_pb2_grpc.TenancyServiceStub(host.channel("tenancy"))
@@ -137,6 +143,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     async with (
         limiter,
         recorder.open(),
+        refusals.open(),
         running_manager(mcp),
         serve_http_api(host, settings.http_port, servicers, config),
     ):

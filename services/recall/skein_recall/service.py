@@ -181,7 +181,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             receipts=receipt_handlers,
         )
         gate = ApprovalGate(database, shared_policy_cache(database))
-        servicers.steps = DeclaredSteps(access_log=access_log, gate=gate)
+        servicers.steps = DeclaredSteps(access_log=access_log, refusals=access_log.refusals, gate=gate)
         servicers.add(rpc.add_RecallServiceServicer_to_server, servicer)
         servicers.add(rpc.add_RecallInternalServiceServicer_to_server, internal_servicer)
         erasures = ErasureWatcher(

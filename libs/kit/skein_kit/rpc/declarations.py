@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 # The type of an extension in the generated stubs is not that which its use needs.
 _RULE, _SERVICE, _TEXT = cast("tuple[Any, Any, Any]", (pb.rule, pb.service, pb.text))
 _PACKAGES = ("auth", "tenancy", "session", "memory", "recall", "gateway")
+# The paths of the gateway's own methods, whose calls other services record.
+GATEWAY = "/skein.gateway."
 # Endings of the names of ids, which need no mark.
 _ID_ENDINGS = ("_id", "_ids", "_token")
 _IDS = frozenset({"id", "ids", "token"})
@@ -72,6 +74,11 @@ def text_kind(field: FieldDescriptor) -> pb.TextKind:
     kind: pb.TextKind = field.GetOptions().Extensions[_TEXT]
     is_id = field.name in _IDS or field.name.endswith(_ID_ENDINGS)
     return pb.TEXT_KIND_NAME if kind == pb.TEXT_KIND_UNSPECIFIED and is_id else kind
+
+
+def request_class(path: str) -> type[Message]:
+    """Return the type of a method's request."""
+    return message_factory.GetMessageClass(_method(path).input_type)
 
 
 def response_class(path: str) -> type[Message]:
