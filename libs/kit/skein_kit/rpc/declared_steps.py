@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from skein.options.v1 import options_pb2 as pb
 from skein_kit.approval.gate import is_gated
 from skein_kit.idempotency.store import AnsweredBefore
-from skein_kit.rpc.declarations import GATEWAY, is_recorded, method_rule, response_class, screening
+from skein_kit.rpc.declarations import GATEWAY, audit_rule, is_recorded, method_rule, response_class, screening
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -47,6 +47,7 @@ class DeclaredSteps:
         Raises LookupError for a declaration that is missing, and for a step that the service lacks.
         """
         rule = method_rule(path)
+        audit_rule(path)
         if is_gated(rule):
             waiting = self.waiting.get(path)
             if (rule.approval == pb.APPROVAL_RULE_WAITS) != (waiting is not None):

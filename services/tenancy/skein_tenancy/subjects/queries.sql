@@ -133,3 +133,9 @@ VALUES (:tenant_id, :path, :value, :subject_id);
 -- Delete the properties of a subject.
 DELETE FROM tenancy.subject_properties
 WHERE tenant_id = :tenant_id AND subject_id = :subject_id;
+
+-- clear_subject_events --
+-- Remove a purged subject's id from the audit events that are about it.
+UPDATE auth.audit_events
+SET target = ''
+WHERE tenant_id = :tenant_id AND target = :target AND target LIKE 'subject:%';
