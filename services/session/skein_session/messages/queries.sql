@@ -1,6 +1,6 @@
 -- advance_session --
 -- Assign the next sequence numbers of a session and lock its row, which orders concurrent appends without gaps. No row
--- comes back when the session is missing, closed or idle.
+-- comes back when the session is missing, closed or idle. An import goes on though its session was idle before.
 UPDATE session.sessions
 SET last_sequence = last_sequence + :count::bigint,
     message_count = message_count + :count::bigint,
@@ -9,9 +9,10 @@ SET last_sequence = last_sequence + :count::bigint,
         THEN last_sequence + :count::bigint ELSE inherited_sequence END,
     title = coalesce(title, :title),
     update_time = greatest(update_time, :update_time),
-    active_time = greatest(active_time, :at)
-WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active AND state NOT IN ('ended', 'hidden')
-    AND (:idle_cutoff::timestamptz IS NULL OR state <> 'active' OR active_time > :idle_cutoff)
+    active_time = greatest(active_time, :active_time)
+WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active
+    AND (state NOT IN ('ended', 'hidden') OR (:is_import::boolean AND state = 'ended' AND end_reason = 'idle'))
+    AND (:idle_cutoff::timestamptz IS NULL OR :is_import OR state <> 'active' OR active_time > :idle_cutoff)
 RETURNING last_sequence, agent_id, subject_id, title;
 
 -- insert_messages --

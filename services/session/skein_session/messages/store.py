@@ -241,9 +241,10 @@ class MessageStore:
             "session_id": batch.session_id,
             "count": len(batch.rows),
             "title": batch.title,
-            "at": batch.append_time,
+            "active_time": batch.active_time,
             "update_time": batch.update_time,
             "idle_cutoff": idle_cutoff,
+            "is_import": batch.is_import,
         }
         session = await tx.row(_QUERIES["advance_session"], **advance_values)
         if session is None and batch.create_session:
@@ -258,7 +259,7 @@ class MessageStore:
                 subject_id=batch.subject_id,
                 create_time=batch.create_time,
                 update_time=batch.update_time,
-                at=batch.append_time,
+                active_time=batch.active_time,
                 created_by=batch.created_by,
             )
             session = await tx.row(_QUERIES["advance_session"], **advance_values)
