@@ -20,6 +20,7 @@ from skein_gateway.context.replay import ContextReplayHandler
 from skein_gateway.context.rpc import ContextHandler
 from skein_gateway.forget.certified_purges import CertifiedPurges
 from skein_gateway.forget.rpc import ForgetHandler
+from skein_gateway.forget.session_purge import SessionPurge
 from skein_gateway.http_api.cors import origins_of
 from skein_gateway.http_api.server import HttpConfig, call_of_request, serve_http_api
 from skein_gateway.identity.credential_cache import IdentityCache
@@ -117,7 +118,8 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             servicers.add_raw_stream(path, stream_forwarder(host, method))
         else:
             forwarders[path] = forwarder(host, method)
-    for path, handler in (forwarders | CertifiedPurges(identities).handlers(forwarders)).items():
+    purges = CertifiedPurges(identities).handlers(forwarders) | SessionPurge(memories).handlers(forwarders)
+    for path, handler in (forwarders | purges).items():
         servicers.add_raw(path, handler)
     metadata = ServerMetadata(oauth_pb2_grpc.OAuthServiceStub(host.channel("auth")))
     origins = origins_of(settings.cors_origins)

@@ -97,6 +97,29 @@ SET is_active = false
 WHERE tenant_id = :tenant_id AND message_id = :message_id AND is_active
 RETURNING sequence;
 
+-- find_deleted_message --
+-- Find a deleted message.
+SELECT message_id, session_id
+FROM session.messages
+WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]) AND NOT is_active
+LIMIT 1;
+
+-- undelete_message --
+-- Bring a deleted message back; no row comes back when it is not deleted.
+UPDATE session.messages
+SET is_active = true
+WHERE tenant_id = :tenant_id AND message_id = :message_id AND NOT is_active
+RETURNING message_id, session_id, sequence, external_id, role, content, name, subject_id, agent_id, parts, tool_calls,
+    tool_call_id, tool_returns, model, step_id, group_id, sender_id, offline_thread_id, metadata, create_time,
+    created_by, revision, update_time, updated_by, pending_approval;
+
+-- increment_message_count --
+-- Add an undeleted message to a session's count and lock the session.
+UPDATE session.sessions
+SET message_count = message_count + 1
+WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active
+RETURNING archive_time;
+
 -- delete_message_order --
 -- Delete the position of a deleted message, so that lists do not scan it; the message keeps its sequence number.
 DELETE FROM session.message_order
