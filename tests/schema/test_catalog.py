@@ -356,9 +356,8 @@ COLUMN_CROSSINGS = {
     *(("skein_recall", "memory.erasures", column, "SELECT") for column in ("tenant_id", "erase_time")),
     # Recorded searches may name an erased person by the display name.
     *(
-        ("skein_memory", f"tenancy.{table}", column, "SELECT")
-        for table in ("subjects", "subjects_history")
-        for column in ("tenant_id", "subject_id", "display_name")
+        ("skein_memory", "tenancy.subjects", column, "SELECT")
+        for column in ("tenant_id", "subject_id", "display_name", "former_names")
     ),
     # Tenancy marks the usage that it collected.
     *(("skein_tenancy", f"{schema}.usage", "is_collected", "UPDATE") for schema in ("auth", "memory", "session")),
