@@ -238,6 +238,7 @@ def _fill_content() -> None:
     _sessions("ListMessages", "session_id", "message_id", build=lambda t, _w: {"session_id": t["session_id"]})
     _sessions("SearchMessages", "message_id", build=lambda _t, _w: {"query": "kettle"})
     _sessions("DeleteMessage", "message_id")
+    _sessions("UndeleteMessage", "message_id")
     _memory_rpcs("CreateMemory", build=lambda _t, w: {"memory": memory_pb2.Memory(content=w.text())})
     _memory_rpcs("BatchCreateMemories", build=lambda _t, w: {"memories": [memory_pb2.Memory(content=w.text())]})
     _memory_rpcs("GetMemory", "memory_id")

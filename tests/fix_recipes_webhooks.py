@@ -20,6 +20,13 @@ _internal = service("skein.memory.v1.MemoryInternalService", memory_pb2)
 NOWHERE = "https://127.0.0.1/hook"
 
 
+def _refused_call(_things: dict[str, Any], _world: World) -> dict[str, Any]:
+    path = "/skein.memory.v1.MemoryService/ListMemories"
+    call = access_log_pb2.RefusedCall(path=path, error_code="PERMISSION_DENIED", call_count=1)
+    call.create_time.GetCurrentTime()
+    return {"calls": [call]}
+
+
 def new_webhook(world: World, **values: Any) -> webhooks_pb2.Webhook:
     return webhooks_pb2.Webhook(display_name=world.text(), event_types=["*"], webhook_url=NOWHERE, **values)
 
@@ -67,4 +74,5 @@ _webhooks("TestWebhook", "webhook_id")
 _webhooks("ListWebhookDeliveries", "webhook_id")
 _webhooks("RetryWebhookDelivery", "delivery_id")
 _access_log("ListAccessLog")
+service("skein.memory.v1.MemoryInternalService", access_log_pb2)("RecordRefusedCalls", build=_refused_call)
 _internal("DeliverWebhooks")

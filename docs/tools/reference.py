@@ -295,8 +295,9 @@ def audit_events() -> list[str]:
     return [
         "# Audit events",
         "",
-        "The auth service records who did what to which credential, from which address, and how it ended.",
-        "Events of a tenant's applications, keys and service accounts are read with `ListAuditEvents` (`audit.read`).",
+        "The audit log records who did what to which credential, agent, tool, subject, member, policy or tenant, from",
+        "which address, and how it ended. Every RPC that writes leaves an event here, or a row in the access log.",
+        "Events of a tenant are read with `ListAuditEvents` (`audit.read`).",
         "People read their own events with `ListMyAuditEvents`. No event holds a secret or content.",
         "",
         *table(("event", "recorded when"), [(code(name), prose(text)) for name, text in registries.audit_events()]),

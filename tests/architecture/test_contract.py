@@ -95,6 +95,8 @@ REPEATABLE = {
     "TestWebhook",
     "CollectUsage",
     "AcquireRateLimit",
+    # A repeat counts the calls again.
+    "RecordRefusedCalls",
     "CheckInvitation",
     "RemoveAccount",
     "RecordDeletion",

@@ -245,6 +245,8 @@ CROSSINGS = {
     *(("skein_recall", "memory.access_counts", privilege) for privilege in ("SELECT", "INSERT", "UPDATE")),
     # The services that do a tenant's background work read its pause and its limits; tenancy records who set them.
     *((role, "tenancy.jobs", "SELECT") for role in ("skein_memory", "skein_recall", "skein_session")),
+    # Who changed what is recorded in the transaction of the change.
+    ("skein_recall", "auth.audit_events", "INSERT"),
     ("skein_tenancy", "auth.audit_events", "INSERT"),
     ("skein_tenancy", "auth.usage", "SELECT"),
     # What a grant made asks whether the grant has ended.
@@ -264,6 +266,9 @@ COLUMN_CROSSINGS = {
     # A replay of an answer tells archived items from purged ones.
     *(("skein_recall", "memory.archived_memories", column, "SELECT") for column in ("tenant_id", "memory_id")),
     *(("skein_recall", "session.archived_messages", column, "SELECT") for column in ("tenant_id", "message_id")),
+    # The purge of a person clears the audit events that are about the person.
+    *(("skein_tenancy", "auth.audit_events", column, "SELECT") for column in ("tenant_id", "target")),
+    ("skein_tenancy", "auth.audit_events", "target", "UPDATE"),
     # A purge of messages marks them as erased sources.
     *((role, "memory.sources_history", "erased_trust", "UPDATE") for role in ("skein_memory", "skein_session")),
     ("skein_session", "memory.sources", "erased_trust", "UPDATE"),
@@ -351,9 +356,8 @@ COLUMN_CROSSINGS = {
     *(("skein_recall", "memory.erasures", column, "SELECT") for column in ("tenant_id", "erase_time")),
     # Recorded searches may name an erased person by the display name.
     *(
-        ("skein_memory", f"tenancy.{table}", column, "SELECT")
-        for table in ("subjects", "subjects_history")
-        for column in ("tenant_id", "subject_id", "display_name")
+        ("skein_memory", "tenancy.subjects", column, "SELECT")
+        for column in ("tenant_id", "subject_id", "display_name", "former_names")
     ),
     # Tenancy marks the usage that it collected.
     *(("skein_tenancy", f"{schema}.usage", "is_collected", "UPDATE") for schema in ("auth", "memory", "session")),

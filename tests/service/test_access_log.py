@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
+from fix_access_log import logged_accesses
 from fix_cluster import Cluster, Tenant, refused
 from fix_memory import MemoryServer
 from google.protobuf import json_format
@@ -22,20 +23,9 @@ from skein.session.v1 import session_pb2
 from skein_kit.access_log.writer import DROPPED
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Sequence
 
 SECRET = "the dentist is on Tuesday"
-
-
-async def logged_accesses(
-    tenant: Tenant, enough: Callable[[Sequence[pb.AccessEvent]], bool], **fields: Any
-) -> list[pb.AccessEvent]:
-    """Read the log until it has what the test waits for; the test's own time limit ends the wait."""
-    while True:
-        answer = await tenant.history.ListAccessLog(pb.ListAccessLogRequest(page_size=1000, **fields))
-        if enough(answer.access_events):
-            return list(answer.access_events)
-        await asyncio.sleep(0.05)
 
 
 async def remember(tenant: Tenant, **values: Any) -> str:
@@ -342,3 +332,20 @@ async def _first(stream: Any) -> AsyncIterator[None]:
         yield
     finally:
         stream.cancel()
+
+
+async def test_a_purge_and_a_deletion_by_a_filter_name_their_memories(tenant: Tenant) -> None:
+    purged = {await remember(tenant, agent_id="purge") for _ in range(3)}
+    deleted = {await remember(tenant, agent_id="delete") for _ in range(2)}
+    purge, delete = (
+        memory_pb2.MemorySelection(filter=memory_pb2.MemoryFilter(agent_id=tag)) for tag in ("purge", "delete")
+    )
+
+    await tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=purge))
+    await tenant.memory.DeleteMemories(memory_pb2.DeleteMemoriesRequest(selection=delete))
+
+    entries = await logged_accesses(tenant, lambda found: len(found) >= 5, operation=pb.ACCESS_OPERATION_DELETE)
+    assert {(entry.method, entry.memory_id, entry.item_count) for entry in entries} == {
+        *(("PurgeMemories", memory_id, 3) for memory_id in purged),
+        *(("DeleteMemories", memory_id, 2) for memory_id in deleted),
+    }

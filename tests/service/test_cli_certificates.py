@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from fix_cluster import test_environment
 from fix_command import skein
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import blocks_pb2, memory_pb2
 from skein.session.v1 import session_pb2, states_pb2
+from skein.tenancy.v1 import subjects_pb2
 from skein_cluster.cli.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -117,6 +119,32 @@ async def test_a_purge_of_one_service_is_proved_although_the_person_is_known_els
 
     assert of_memories.code == ExitCode.OK, of_memories.out + of_memories.err
     assert of_sessions.code == ExitCode.OK, of_sessions.out + of_sessions.err
+
+
+async def test_a_proof_takes_new_rows_with_old_times_for_new(
+    tenant: Tenant, environment: dict[str, str], tmp_path: Path
+) -> None:
+    await a_memory(tenant, "ann")
+    file, keys = await saved(tenant, environment, tmp_path)
+    old = Timestamp(seconds=1_400_000_000)
+    times: dict[str, Any] = {"create_time": old, "update_time": old}
+    memory = memory_pb2.Memory(content="of 2014", subject_id="ann", **times)
+    await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory, keep_times=True))
+    block = blocks_pb2.Block(block_id="old", label="human", subject_id="ann", **times)
+    await tenant.blocks.CreateBlock(blocks_pb2.CreateBlockRequest(block=block, keep_times=True))
+    session = session_pb2.Session(session_id="old", subject_id="ann", **times)
+    await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=session, keep_times=True))
+    said = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="said in 2014", subject_id="ann", **times)
+    request = session_pb2.AppendMessagesRequest(session_id="old", messages=[said], keep_times=True)
+    message_id = (await tenant.sessions.AppendMessages(request)).messages[0].message_id
+    changed = session_pb2.Message(message_id=message_id, content="changed since")
+    await tenant.sessions.UpdateMessage(session_pb2.UpdateMessageRequest(message=changed))
+    subject = subjects_pb2.Subject(subject_id="ann", **times)
+    await tenant.tenancy.CreateSubject(subjects_pb2.CreateSubjectRequest(subject=subject, keep_times=True))
+
+    proved = await skein("certificates", "prove", file, "--keys", keys, environment=environment)
+
+    assert proved.code == ExitCode.OK, proved.err
 
 
 async def test_a_proof_finds_what_came_back(

@@ -62,6 +62,18 @@ async def test_trust_is_neutral_unless_said(tenant: Tenant) -> None:
     assert (await trust(tenant, "a", trust=0.0)).trust == 0.0
 
 
+async def test_trust_without_notes_keeps_them_and_empty_notes_remove_them(tenant: Tenant) -> None:
+    await trust(tenant, "a", trust=0.9, notes="well kept")
+
+    kept, noted, removed = [
+        await trust(tenant, "a", **values) for values in ({"trust": 0.8}, {"notes": "seen"}, {"notes": ""})
+    ]
+
+    assert [(each.trust, each.notes) for each in (kept, noted, removed)] == [
+        (0.8, "well kept"), (0.8, "seen"), (0.8, "")
+    ]  # fmt: skip
+
+
 async def test_trust_moves_the_scores_of_its_source_and_of_no_other(tenant: Tenant) -> None:
     request = memory_pb2.BatchCreateMemoriesRequest(
         memories=[memory_pb2.Memory(content=name, source=name) for name in ("News", "gossip")]

@@ -229,6 +229,26 @@ async def test_recorded_words_go_where_they_found_or_name_the_person_and_stay_el
     assert await queries(tenant) == ["weather", "annotations of millers", *[None] * 5]
 
 
+async def test_a_name_that_the_history_keeps_no_more_goes_from_recorded_words(
+    tenant: Tenant, connection: Connection
+) -> None:
+    subject = subjects_pb2.Subject(subject_id="u-17", display_name="Ann Miller")
+    await tenant.tenancy.CreateSubject(subjects_pb2.CreateSubjectRequest(subject=subject))
+    for name in ("Ann Baker", "Ann Cook"):
+        subject.display_name = name
+        renaming = subjects_pb2.UpdateSubjectRequest(subject=subject, update_mask=FieldMask(paths=["display_name"]))
+        await tenant.tenancy.UpdateSubject(renaming)
+    # As the retention does, and as on Citus, which keeps no former rows.
+    await connection.execute("DELETE FROM tenancy.subjects_history WHERE tenant_id = $1", tenant.tenant_id)
+    await keep_words(tenant)
+    for query in ("Ann Miller?", "ann baker", "Ann Cook", "weather"):
+        await tenant.recall.Recall(recall_pb2.RecallRequest(query=query, mode=recall_pb2.SEARCH_MODE_KEYWORD))
+
+    await forget(tenant, "u-17")
+
+    assert await queries(tenant) == ["weather", None, None, None]
+
+
 @pytest.mark.system
 async def test_the_key_of_the_hashes_of_searches_is_secret_and_goes_with_a_person(
     tenant: Tenant, connection: Connection

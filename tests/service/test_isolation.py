@@ -51,6 +51,7 @@ from skein_kit.identity.permissions import (
     ROLE_PERMISSIONS,
     SYSTEM,
 )
+from skein_kit.rpc.declarations import audit_rule
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -238,18 +239,43 @@ async def test_the_layer_that_shall_be_off_is_off_and_the_others_are_on(
 
 @pytest.mark.timeout(300)
 @over("path", PATHS, at_once=4)
-async def test_the_tenants_own_caller_gets_in(
-    cluster: Cluster, channels: Channels, read_from: World, path: str
+async def test_the_tenants_own_caller_gets_in_and_leaves_the_declared_audit_event(
+    cluster: Cluster,
+    channels: Channels,
+    read_from: World,
+    catalog_of: asyncpg.Connection[asyncpg.Record],
+    audit_lock: asyncio.Lock,
+    path: str,
 ) -> None:
     # A call that changes a tenant's things has a tenant of its own.
     is_read = READS.match(path.rpartition("/")[2]) is not None and not _closes(path)
     world = read_from if is_read else await World.new(cluster)
     request = await request_for(path, world)
     credential, metadata = await credential_for(path, world)
+    metadata |= {"skein_request_id": str(uuid.uuid4())}
 
     code, reason, _ = await outcome(call(channels.of(path), path, request, credential, **metadata))
 
     assert reason == RECIPES[path].own, (code, reason)
+    rule = audit_rule(path)
+    if rule is None or reason or path.rpartition("/")[2] in WITHOUT_CHANGE:
+        return
+    async with audit_lock:
+        events = await catalog_of.fetch(
+            "SELECT event, principal FROM auth.audit_events WHERE request_id = $1", metadata["skein_request_id"]
+        )
+    assert rule.event in {event["event"] for event in events}
+    assert ACCESS_RULES[path].is_public or all(event["principal"] for event in events)
+
+
+# Their requests change nothing here: the job has no pause and no limits, and the token is unknown.
+WITHOUT_CHANGE = {"ResumeJob", "LimitJob", "RevokeToken"}
+
+
+@pytest.fixture(scope="session")
+def audit_lock() -> asyncio.Lock:
+    """Make the rows of a connection one after another."""
+    return asyncio.Lock()
 
 
 @pytest.fixture

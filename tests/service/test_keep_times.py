@@ -8,12 +8,13 @@ from typing import Any
 import grpc
 import pytest
 from fix_cluster import Cluster, Tenant, refused
+from fix_world import system_identity
 from google.protobuf.struct_pb2 import Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.auth.v1 import accounts_pb2, auth_pb2
-from skein.memory.v1 import blocks_pb2, curation_pb2, memory_pb2
-from skein.session.v1 import session_pb2, states_pb2
+from skein.memory.v1 import blocks_pb2, curation_pb2, memory_pb2, scores_pb2
+from skein.session.v1 import session_pb2, session_pb2_grpc, states_pb2
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
 
 
@@ -203,3 +204,49 @@ async def test_a_time_that_lies_ahead_is_the_time_of_the_call(tenant: Tenant) ->
     made = await tenant.tenancy.CreateSubject(subjects_pb2.CreateSubjectRequest(subject=subject, keep_times=True))
 
     assert made.subject.update_time.ToDatetime(tzinfo=UTC) <= datetime.now(UTC)
+
+
+async def test_a_memory_that_was_not_used_elsewhere_either_decays_at_once(tenant: Tenant) -> None:
+    memories = [
+        memory_pb2.Memory(content=f"tea {name}", external_id=name, importance=0.8, **times)
+        for name, times in (("imported", TIMES), ("new", {}))
+    ]
+    await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories, keep_times=True))
+
+    decayed = await tenant.memory.DecayScores(scores_pb2.DecayScoresRequest())
+
+    assert decayed.decayed_count == 1
+    assert (await tenant.get_memory("imported")).importance < 0.8
+    assert (await tenant.get_memory("new")).importance == pytest.approx(0.8)
+
+
+async def test_a_session_that_nobody_used_elsewhere_is_idle_at_once_and_an_import_continues_it(
+    cluster: Cluster, tenant: Tenant
+) -> None:
+    await tenant.set_policy(session_idle_minutes=60)
+    for name, times in (("imported", TIMES), ("new", {})):
+        session = session_pb2.Session(session_id=name, **times)
+        await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=session, keep_times=True))
+    message = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="hello", **TIMES)
+    imported = session_pb2.AppendMessagesRequest(session_id="imported", messages=[message], keep_times=True)
+    await tenant.sessions.AppendMessages(imported)
+    identity = await system_identity(cluster, str(tenant.tenant_id))
+    async with cluster.direct("session") as channel:
+        await session_pb2_grpc.SessionInternalServiceStub(channel).EndIdleSessions(
+            session_pb2.EndIdleSessionsRequest(), metadata=(("authorization", f"Bearer {identity}"),)
+        )
+
+    await tenant.sessions.AppendMessages(imported)
+
+    states = {}
+    for name in ("imported", "new"):
+        read = await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id=name))
+        states[name] = (read.session.state, read.session.end_reason, read.session.message_count)
+    assert states == {
+        "imported": (session_pb2.SESSION_STATE_ENDED, "idle", 2),
+        "new": (session_pb2.SESSION_STATE_ACTIVE, "", 0),
+    }
+    with refused(grpc.StatusCode.FAILED_PRECONDITION, "SESSION_ENDED"):
+        await tenant.sessions.AppendMessages(
+            session_pb2.AppendMessagesRequest(session_id="imported", messages=[message])
+        )

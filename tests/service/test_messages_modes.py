@@ -108,13 +108,28 @@ async def test_a_deleted_message_is_found_in_no_mode(tenant: Tenant) -> None:
     assert await search_contents(tenant, "kettle", mode=HYBRID) in ([], ["a blue cup"])
 
 
-async def test_the_limit_of_a_literal_search_keeps_the_newest(tenant: Tenant) -> None:
+async def test_a_literal_search_pages_to_the_oldest_message_in_the_order_of_sequences(tenant: Tenant) -> None:
     await append(tenant, *(f"apple number {number}" for number in range(15)))
+    for session_id in ("", "s"):
+        pages, token = [], ""
+        while True:
+            page = await ask(tenant, "apple", mode=LITERAL, limit=4, session_id=session_id, page_token=token)
+            pages.append([hit.message.sequence for hit in page.hits])
+            token = page.next_page_token
+            assert page.truncated == bool(token)
+            if not token:
+                break
 
-    response = await ask(tenant, "apple", mode=LITERAL, limit=3)
+        assert pages == [[15, 14, 13, 12], [11, 10, 9, 8], [7, 6, 5, 4], [3, 2, 1]]
 
-    assert [hit.message.sequence for hit in response.hits] == [15, 14, 13]
-    assert not response.truncated
+
+async def test_a_page_of_another_literal_search_is_refused(tenant: Tenant) -> None:
+    await append(tenant, "apple one", "apple two")
+    token = (await ask(tenant, "apple", mode=LITERAL, limit=1)).next_page_token
+
+    for query, mode in (("pear", LITERAL), ("apple", pb.SEARCH_MODE_KEYWORD)):
+        with refused(grpc.StatusCode.INVALID_ARGUMENT, "PAGE_TOKEN_INVALID"):
+            await ask(tenant, query, mode=mode, limit=1, page_token=token)
 
 
 async def fill_up(cluster: Cluster, tenant: Tenant, session_id: str) -> None:
@@ -152,7 +167,7 @@ async def test_a_search_as_written_is_bounded_and_says_how_far_it_came(cluster: 
     further = by_part
     steps = 0
     while further.truncated and steps < 5:
-        further = await ask(tenant, "kett", mode=LITERAL, end_time=further.horizon_time)
+        further = await ask(tenant, "kett", mode=LITERAL, page_token=further.next_page_token)
         steps += 1
 
     # "red" is a whole word in it, so what holds it is looked into however old it is.
@@ -171,8 +186,8 @@ async def test_the_beginning_of_a_long_session_is_found_as_it_is_written(cluster
 
     answers = [await ask(tenant, "kett", mode=LITERAL, session_id="s")]
     while answers[-1].truncated and len(answers) < 5:
-        further = answers[-1].horizon_time
-        answers.append(await ask(tenant, "kett", mode=LITERAL, session_id="s", end_time=further))
+        further = answers[-1].next_page_token
+        answers.append(await ask(tenant, "kett", mode=LITERAL, session_id="s", page_token=further))
     at_once = await ask(tenant, "kett", mode=LITERAL, session_id="s", end_time=began + timedelta(days=1))
 
     assert (len(answers[0].hits), answers[0].truncated) == (0, True)

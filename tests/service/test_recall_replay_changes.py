@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import uuid
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -316,3 +317,25 @@ async def test_a_difference_does_not_compare_what_was_erased(tenant: Tenant) -> 
     assert not before.unknown_inputs
     assert list(after.unknown_inputs) == ["query", "request"]
     assert not {"query", "request"} & set(after.changed_inputs)
+
+
+async def test_a_text_that_was_changed_past_skein_is_named(cluster: Cluster, tenant: Tenant) -> None:
+    await keep_receipts(tenant)
+    ids = [await tenant.remember(f"The {topic} belongs to the mill.") for topic in TOPICS[:3]]
+    await append(tenant, "The mill grinds.")
+    response = await recall_with_receipt(tenant, "mill")
+    async with cluster.superuser() as connection:
+        # As an operator could, or a thief: no revision says so.
+        await connection.execute("SET session_replication_role = replica")
+        await connection.execute(
+            "UPDATE memory.memories SET content = 'The mill burns.' WHERE tenant_id = $1 AND memory_id = $2",
+            tenant.tenant_id,
+            uuid.UUID(ids[1]),
+        )
+
+    replayed = await replay(tenant, response.receipt_id)
+
+    assert not replayed.identical
+    assert [(gap.reason, list(gap.item_ids)) for gap in replayed.gaps] == [
+        (pb.REPLAY_GAP_REASON_TEXTS_ALTERED, [ids[1]])
+    ]

@@ -15,6 +15,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.struct_pb2 import Value
 from grpc import aio
 
+from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein.session.v1 import states_pb2 as pb
 from skein.tenancy.v1 import limits_pb2
@@ -138,14 +139,30 @@ async def test_a_purged_session_leaves_its_marker_in_no_table(
     assert {"session.sessions", "session.agent_states", "session.items", "session.requests"} < set(tables)
     assert {"recall.postings", "session.message_external_ids", "session.session_properties"} < set(tables)
     assert any(table.startswith("session.messages_") for table in tables)
-    assert await holding(connection, marker) == []
+    # The agent's state outlives the conversation.
+    assert await holding(connection, marker) == ["session.agent_states"]
     assert list(receipt.session_ids) == [name]
     assert len(receipt.message_ids) == receipt.counts["session.messages"] == 2
-    assert receipt.counts["session.agent_states"] == receipt.counts["session.sessions"] == 1
+    assert (receipt.counts.get("session.agent_states", 0), receipt.counts["session.sessions"]) == (0, 1)
     assert receipt.counts.get("session.items", 0) == (0 if deleted_before else 1)
     assert not receipt.more
     assert len(await sequences(tenant, f"{name} neighbour")) == 2
-    assert await usage(connection, tenant) == {"sessions": 1, "messages": 2, "agent_states": 1, "session_items": 1}
+    assert await usage(connection, tenant) == {"sessions": 1, "messages": 2, "agent_states": 2, "session_items": 1}
+
+
+async def test_the_states_of_a_purged_session_become_those_outside_of_sessions(tenant: Tenant) -> None:
+    names = [await session(tenant) for _ in range(2)]
+    for number, name in enumerate(names):
+        state = pb.AgentState(agent_id="agent", session_id=name, state_data=data(number=number))
+        await tenant.sessions.PutAgentState(pb.PutAgentStateRequest(state=state))
+
+    expected = [dict((await purge(tenant, name, dry_run=True)).counts) for name in names[:1]]
+    first, second = [await purge(tenant, name) for name in names]
+
+    listed = (await tenant.sessions.ListAgentStates(pb.ListAgentStatesRequest())).states
+    assert expected == [{"session.sessions": 1}]
+    assert [(state.session_id, dict(state.state_data)) for state in listed] == [("", {"number": 0})]
+    assert [receipt.counts.get("session.agent_states", 0) for receipt in (first, second)] == [0, 1]
 
 
 def only_names(receipt: pb.PurgeReceipt) -> bool:
@@ -195,7 +212,7 @@ async def test_a_dry_run_counts_and_removes_nothing(tenant: Tenant) -> None:
     of_messages = await purge_messages(tenant, elsewhere, "unknown", dry_run=True)
 
     whole = {"session.sessions": 1, "session.messages": 2, "session.agent_states": 1, "session.items": 1}
-    assert dict(of_session.counts) == whole
+    assert dict(of_session.counts) == {table: count for table, count in whole.items() if "state" not in table}
     assert dict(of_subject.counts) == {**whole, "session.messages": 3}
     assert list(of_messages.message_ids) == [elsewhere]
     assert len(await sequences(tenant, name)) == 2
@@ -490,3 +507,36 @@ async def test_a_purge_makes_room_in_the_quota(cluster: Cluster, tenant: Tenant)
     await purge(tenant, first)
 
     assert await session(tenant)
+
+
+async def test_a_purged_session_takes_the_memories_of_its_conversation_and_leaves_what_was_learned(
+    tenant: Tenant,
+) -> None:
+    name = await session(tenant)
+    other = await session(tenant)
+    memories: dict[str, dict[str, Any]] = {
+        "its scope": {"session_id": name, "scope": memory_pb2.SCOPE_SESSION},
+        "its entries": {"session_id": name, "type": "conversation"},
+        "learned": {"session_id": name},
+        "another": {"session_id": other, "type": "conversation"},
+    }
+    made = {
+        key: (
+            await tenant.memory.CreateMemory(
+                memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content=f"of {key}", **fields))
+            )
+        ).memory.memory_id
+        for key, fields in memories.items()
+    }
+    request = pb.PurgeSessionRequest(session_id=name, request_id="r1")
+
+    trial = await tenant.sessions.PurgeSession(pb.PurgeSessionRequest(session_id=name, dry_run=True))
+    purged = await tenant.sessions.PurgeSession(request)
+    again = await tenant.sessions.PurgeSession(request)
+
+    taken = {made["its scope"], made["its entries"]}
+    assert set(trial.memory_ids) == set(purged.memory_ids) == set(again.memory_ids) == taken
+    listed = await tenant.memory.BatchGetMemories(memory_pb2.BatchGetMemoriesRequest(memory_ids=made.values()))
+    assert {memory.memory_id for memory in listed.memories} == set(made.values()) - taken
+    with refused(*NO_SESSION):
+        await purge(tenant, name)

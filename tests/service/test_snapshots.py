@@ -8,7 +8,9 @@ import grpc
 import pytest
 from fix_cluster import Cluster, Tenant, refused
 from fix_world import system_identity
+from google.protobuf.field_mask_pb2 import FieldMask
 
+from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import blocks_pb2, curation_pb2, memory_pb2, memory_pb2_grpc, snapshots_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_memory.snapshots import store as snapshot_store
@@ -308,3 +310,78 @@ async def test_a_place_that_is_none_is_refused(tenant: Tenant, token: str) -> No
             await call
     with refused(grpc.StatusCode.NOT_FOUND, "SNAPSHOT_NOT_FOUND"):
         await tenant.snapshots.GetSnapshot(pb.GetSnapshotRequest(snapshot_id=str(uuid.uuid4())))
+
+
+@pytest.mark.system
+async def test_a_repeated_restore_that_replaces_makes_no_link_anew(tenant: Tenant) -> None:
+    a, b = await remember(tenant, "a", "b")
+    linked = await link(tenant, a, b)
+    made = await snapshot(tenant)
+    await tenant.links.DeleteLink(memory_pb2.DeleteLinkRequest(link_id=linked))
+    await restore(tenant, made, replace=True)
+    once = await links_of(tenant, a)
+
+    again = await restore(tenant, made, replace=True)
+
+    assert await links_of(tenant, a) == once
+    assert {name: count for name, count in again.items() if not name.endswith("unchanged")} == {}
+
+
+async def test_a_restore_that_replaces_takes_a_link_whose_relation_changed(tenant: Tenant) -> None:
+    a, b = await remember(tenant, "a", "b")
+    link_id = await link(tenant, a, b)
+    made = await snapshot(tenant)
+    changed = memory_pb2.Link(link_id=link_id, relation="contradicts")
+    await tenant.links.UpdateLink(memory_pb2.UpdateLinkRequest(link=changed, update_mask=FieldMask(paths=["relation"])))
+
+    await restore(tenant, made, replace=True)
+
+    assert [relation for _, relation in await links_of(tenant, a)] == ["related"]
+
+
+async def links_of(tenant: Tenant, memory_id: str) -> list[tuple[str, str]]:
+    listed = await tenant.links.ListLinks(memory_pb2.ListLinksRequest(memory_id=memory_id))
+    return [(each.link_id, each.relation) for each in listed.links]
+
+
+@pytest.mark.system
+async def test_what_is_purged_is_not_counted_in_snapshots(tenant: Tenant) -> None:
+    ids = await everything(tenant)
+    made = await snapshot(tenant)
+    selection = memory_pb2.MemorySelection(memory_ids=[ids["b"]])
+    await tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=selection))
+    await tenant.blocks.DeleteBlock(blocks_pb2.DeleteBlockRequest(block_id="block"))
+    await tenant.blocks.PurgeBlock(blocks_pb2.PurgeBlockRequest(block_id="block"))
+
+    kept = (await tenant.snapshots.GetSnapshot(pb.GetSnapshotRequest(snapshot_id=made.snapshot_id))).snapshot
+
+    assert dict(kept.item_counts) == {"memory": 2, "source_trust": 1, "alias": 1}
+
+
+async def trust_of(tenant: Tenant, memory_id: str) -> float:
+    memories = [memory_id]
+    lineage = await tenant.curation.GetLineage(curation_pb2.GetLineageRequest(memory_ids=memories))
+    return lineage.nodes[0].trust
+
+
+async def test_a_restored_text_has_the_trust_of_its_writer(cluster: Cluster, tenant: Tenant) -> None:
+    key = await tenant.auth.CreateApiKey(
+        auth_pb2.CreateApiKeyRequest(display_name="w", permissions=["memory.read", "memory.write"])
+    )
+    writer, name = cluster.with_key(key.secret), f"api_key:{key.api_key.api_key_id}"
+    await tenant.curation.SetSourceTrust(curation_pb2.SetSourceTrustRequest(source=name, trust=0.1))
+    (created, changed) = await remember(tenant, "created", "changed")
+    memory = memory_pb2.Memory(content="by the writer", external_id="written")
+    written = (await writer.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory.memory_id
+    revised = memory_pb2.Memory(memory_id=changed, content="changed by the writer")
+    mask = FieldMask(paths=["content"])
+    await writer.memory.UpdateMemory(memory_pb2.UpdateMemoryRequest(memory=revised, update_mask=mask))
+    made = await snapshot(tenant)
+    before = {id_: await trust_of(tenant, id_) for id_ in (created, changed, written)}
+    for id_ in before:
+        await tenant.update_memory(id_, content=f"other words for {id_}")
+
+    await restore(tenant, made)
+
+    assert {id_: await trust_of(tenant, id_) for id_ in before} == before
+    assert [before[written], before[changed]] == pytest.approx([0.1, 0.1])

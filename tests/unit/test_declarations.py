@@ -78,6 +78,14 @@ async def started(service: str, *, is_stream: bool = False) -> None:
         (pb.MethodRule(approval=pb.APPROVAL_RULE_PASSES), {}, "who may call it"),
         (WRITE, {"motto": pb.TEXT_KIND_UNSPECIFIED}, "PlantRequest.motto"),
         (WRITE, {"motto": pb.TEXT_KIND_CONTENT}, "who screens"),
+        (WRITE, {"request_id": pb.TEXT_KIND_NAME}, "declares no audit_event"),
+        (
+            pb.MethodRule(
+                permission="memory.write", approval=pb.APPROVAL_RULE_PASSES, audit_event="x", audit_target="motto"
+            ),
+            {"request_id": pb.TEXT_KIND_NAME},
+            "audit target motto",
+        ),
         (pb.MethodRule(authenticated=True), {"motto": pb.TEXT_KIND_CONTENT}, "who screens"),
         (pb.MethodRule(public=True), {"motto": pb.TEXT_KIND_CONTENT}, "who screens"),
         (

@@ -156,7 +156,7 @@ def test_a_call_that_touches_many_names_the_first_and_counts_all() -> None:
 
 
 def test_a_refusal_has_its_reason_and_one_row_though_it_touched_nothing() -> None:
-    access = recorded(pb.GetMemoryRequest(memory_id="nobody's"), error_reason="MEMORY_NOT_FOUND")
+    access = recorded(pb.GetMemoryRequest(memory_id="nobody's"), error=("NOT_FOUND", "MEMORY_NOT_FOUND"))
 
     assert (access.success, access.error_reason, access.memory_ids, access.row_count) == (
         False,

@@ -20,6 +20,7 @@ from skein_gateway.context.replay import ContextReplayHandler
 from skein_gateway.context.rpc import ContextHandler
 from skein_gateway.forget.certified_purges import CertifiedPurges
 from skein_gateway.forget.rpc import ForgetHandler
+from skein_gateway.forget.session_purge import SessionPurge
 from skein_gateway.http_api.cors import origins_of
 from skein_gateway.http_api.server import HttpConfig, call_of_request, serve_http_api
 from skein_gateway.identity.credential_cache import IdentityCache
@@ -33,10 +34,13 @@ from skein_gateway.oauth.routes import oauth_routes
 from skein_gateway.public_methods.forwarder import PUBLIC_METHODS, forwarder, stream_forwarder
 from skein_gateway.rate_limits.limiter import RateLimiter
 from skein_gateway.recall.rpc import RecallHandler
+from skein_gateway.refusals.sender import RefusalSender, count_lost
 from skein_gateway.remember.rpc import RememberHandler
 from skein_gateway.servicers import gateway_service
 from skein_gateway.settings import GatewaySettings
+from skein_kit.access_log.refusals import RefusalRecorder
 from skein_kit.host.process import Host, Service, ServicerRegistry
+from skein_kit.rpc.declared_steps import DeclaredSteps
 from skein_kit.telemetry import logs
 from skein_kit.tls.server_tls import ServerTls
 
@@ -76,6 +80,9 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         credentials=None if tls is None else tls.credentials(),
     )
     servicers.ready_checks.append(host.verifier.ready)
+    sender = RefusalSender(memory_pb2_grpc.MemoryInternalServiceStub(host.channel("memory")))
+    refusals = RefusalRecorder(sender.send, count_lost=count_lost)
+    servicers.steps = DeclaredSteps(refusals=refusals)
     sessions = session_pb2_grpc.SessionServiceStub(host.channel("session"))
     memories = memory_pb2_grpc.MemoryServiceStub(host.channel("memory"))
     tenancy = tenancy_pb2_grpc.TenancyServiceStub(host.channel("tenancy"))
@@ -111,7 +118,8 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             servicers.add_raw_stream(path, stream_forwarder(host, method))
         else:
             forwarders[path] = forwarder(host, method)
-    for path, handler in (forwarders | CertifiedPurges(identities).handlers(forwarders)).items():
+    purges = CertifiedPurges(identities).handlers(forwarders) | SessionPurge(memories).handlers(forwarders)
+    for path, handler in (forwarders | purges).items():
         servicers.add_raw(path, handler)
     metadata = ServerMetadata(oauth_pb2_grpc.OAuthServiceStub(host.channel("auth")))
     origins = origins_of(settings.cors_origins)
@@ -137,6 +145,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     async with (
         limiter,
         recorder.open(),
+        refusals.open(),
         running_manager(mcp),
         serve_http_api(host, settings.http_port, servicers, config),
     ):

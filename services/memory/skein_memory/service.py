@@ -152,8 +152,9 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         )
         accesses, jobs = AccessLogStore(database), JobStore(database)
 
-        lineage_handlers, graph_handlers = (
+        lineage_handlers, access_log_handlers, graph_handlers = (
             LineageHandlers(LineageStore(database), TrustRescorer(database)),
+            AccessLogHandlers(accesses, access_log),
             GraphHandlers(GraphStore(database, policies=policies), lists=lists),
         )
         purge_handlers = PurgeHandlers(
@@ -167,6 +168,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         webhook_handlers = WebhookHandlers(webhooks, idempotency, deliveries=deliveries, sender=sender)
         servicers.steps = DeclaredSteps(
             access_log=access_log,
+            refusals=access_log.refusals,
             gate=ApprovalGate(database, policies),
             guard=guard,
             waiting=PendingWriteHandlers(
@@ -212,7 +214,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             history_service(
                 events=EventHandlers(events, stream=stream),
                 webhooks=webhook_handlers,
-                access_log=AccessLogHandlers(accesses),
+                access_log=access_log_handlers,
                 cold_storage=ArchiveHandlers(archives, idempotency, embeddings=embeddings),
             ),
         )
@@ -268,6 +270,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
                 ),
                 webhooks=webhook_handlers,
                 lineage=lineage_handlers,
+                access_log=access_log_handlers,
             ),
         )
         async with stream.open(), sender.open(), background_tasks(erasures=erasure_completer.run):

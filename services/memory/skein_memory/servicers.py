@@ -213,8 +213,9 @@ def memory_internal_service(
     due_tenants: DueTenantHandlers,
     webhooks: WebhookHandlers,
     lineage: LineageHandlers,
+    access_log: AccessLogHandlers,
 ) -> MemoryInternalServiceMethods:
-    """MemoryInternalService: periodic work that the worker service requests."""
+    """MemoryInternalService: periodic work that the worker service requests, and calls that the gateway refused."""
     return MemoryInternalServiceMethods(
         EnsurePartitions=maintenance.EnsurePartitions,
         ListDueTenants=due_tenants.ListDueTenants,
@@ -227,4 +228,5 @@ def memory_internal_service(
         RescoreTrust=lineage.RescoreTrust,
         DecayMemories=maintenance.DecayMemories,
         ReindexMemories=maintenance.ReindexMemories,
+        RecordRefusedCalls=access_log.RecordRefusedCalls,
     )

@@ -48,6 +48,9 @@ class Pc2Settings(Settings):
     # Unset: the ports of the protocol. 0: free ports. Otherwise the first of a row of ports, in the order of the
     # protocol's table. SKEIN_PC2_PORT_5570 and the like set single ports.
     base_port: int | None = None
+    # 1: a gateway in another process learns the address of each assistant, for its access log. It must trust pc2's
+    # address (SKEIN_TRUSTED_PROXIES).
+    forward_addresses: bool = False
     # Messages of one port that are processed at the same time.
     at_once: int = 64
     # Most messages in the queue of one port; further ones are refused at once.

@@ -10,6 +10,7 @@ from skein.recall.v1 import recall_pb2_grpc as rpc
 from skein_kit.access_log.writer import AccessLog, AccessLogKeys
 from skein_kit.admission.adaptive_limit import DELAYS
 from skein_kit.approval.gate import ApprovalGate
+from skein_kit.audit_log.writer import AuditLog
 from skein_kit.background import background_tasks
 from skein_kit.host.process import Host, Service, ServicerRegistry
 from skein_kit.idempotency.store import IdempotencyStore
@@ -104,7 +105,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     ):
         # Before the first call, which would wait for it.
         default_embedder = await local_embedders.get(EMBEDDED_MODEL)
-        idempotency, jobs = IdempotencyStore(database, "recall"), JobStore(database)
+        idempotency, jobs = IdempotencyStore(database, "recall", AuditLog()), JobStore(database)
         models, queries = ModelStore(database), QueryStore(database)
         documents, vectors, reindexes = IndexStore(database), VectorStore(database), ReindexStore(database)
         registry = ModelRegistry(models.list_models, models.active_as_of, seconds=settings.models_seconds)
@@ -181,7 +182,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             receipts=receipt_handlers,
         )
         gate = ApprovalGate(database, shared_policy_cache(database))
-        servicers.steps = DeclaredSteps(access_log=access_log, gate=gate)
+        servicers.steps = DeclaredSteps(access_log=access_log, refusals=access_log.refusals, gate=gate)
         servicers.add(rpc.add_RecallServiceServicer_to_server, servicer)
         servicers.add(rpc.add_RecallInternalServiceServicer_to_server, internal_servicer)
         erasures = ErasureWatcher(

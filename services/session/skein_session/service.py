@@ -111,6 +111,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         async with AccessLog(database, policies, counts_uses=False).open() as access_log, streams.open():
             registry.steps = DeclaredSteps(
                 access_log=access_log,
+                refusals=access_log.refusals,
                 gate=ApprovalGate(database, policies),
                 guard=ContentGuard(database, policies, detector),
                 waiting=waiting,

@@ -46,6 +46,7 @@ def session_service(  # noqa: PLR0913 - one for each feature.
         GetMessage=messages.GetMessage,
         UpdateMessage=messages.UpdateMessage,
         DeleteMessage=messages.DeleteMessage,
+        UndeleteMessage=messages.UndeleteMessage,
         StreamMessages=messages.StreamMessages,
         ListMessages=transcripts.ListMessages,
         ListAgentMessages=transcripts.ListAgentMessages,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from skein.auth.v1 import auth_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc as rpc
 from skein_kit.approval.gate import ApprovalGate
+from skein_kit.audit_log.writer import AuditLog
 from skein_kit.background import background_tasks
 from skein_kit.canary import CanarySettings
 from skein_kit.content_guard.endpoint import DetectorEndpoint
@@ -67,7 +68,8 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     accounts = AccountClient(auth_pb2_grpc.AuthInternalServiceStub(host.channel("auth")))
     registry = ServicerRegistry()
     async with host.database("tenancy", registry) as database, AsyncExitStack() as stack:
-        idempotency, quota_counter = IdempotencyStore(database, "tenancy"), QuotaCounter("tenancy")
+        audit, quota_counter = AuditLog(), QuotaCounter("tenancy")
+        idempotency = IdempotencyStore(database, "tenancy", audit)
         agents, members = AgentStore(database, quota_counter), MemberStore(database, quota_counter)
         invitations, quotas = InvitationStore(database, members), QuotaStore(database)
         rate_limits = RateLimitStore(database)
@@ -96,7 +98,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             tools=ToolHandlers(ToolStore(database, quota_counter), idempotency),
             policies=PolicyHandlers(PolicyStore(database), idempotency),
             quotas=quota_handlers,
-            jobs=JobHandlers(TenantJobStore(database), JobStore(database), idempotency),
+            jobs=JobHandlers(TenantJobStore(database, audit), JobStore(database), idempotency),
         )
         internal_servicer = tenancy_internal_service(
             deletions=deletion_handlers,

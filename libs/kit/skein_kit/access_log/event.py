@@ -52,6 +52,8 @@ _QUERY_FIELDS = frozenset({"query"})
 # Calls that purge a person or a session: their event must not keep the name.
 _PURGES = frozenset({"PurgeSubject", "PurgeSession", "PurgeMemories", "DeleteMemories"})
 _CONTEXT = frozenset({"session_id", "subject_id"})
+# Fields of responses with the memories that a call deleted or purged.
+_CHANGED_IDS = frozenset({"memory_ids", "archived_memory_ids"})
 # Responses whose memories count as used: memories that are read by id, and recalled ones.
 _USES = frozenset({"GetMemoryResponse", "BatchGetMemoriesResponse", "RecallResponse", "FindSimilarResponse"})
 
@@ -80,10 +82,13 @@ class AccessEvent:
     request_data: str | None
     # None: the call has not ended.
     success: bool | None
+    error_code: str | None
     error_reason: str | None
     client_address: str | None
     request_id: str
     create_time: datetime
+    # The calls that the event stands for.
+    call_count: int = 1
     # The memories that the response returned for use, with repeats.
     used_memory_ids: tuple[str, ...] = ()
 
@@ -124,22 +129,22 @@ def method_operation(method: str) -> str:
 def access_event(
     call: Call,
     tenant_id: UUID,
-    request: Message,
+    request: Message | None,
     response: Message | None,
     *,
     at: datetime,
-    error_reason: str | None = None,
+    error: tuple[str, str] | None = None,
     with_query: bool = False,
     query_key: bytes = b"",
 ) -> AccessEvent:
-    """Return the event of a call. Without a response and an `error_reason` the call has not ended.
+    """Return the event of a call. Without a response and an `error`, a code and a reason, the call has not ended.
 
-    `at` is the time of its begin. `query_key` is the tenant's secret for the hash of a query; without it the event
-    keeps only the length. `with_query` keeps the words.
+    Without a request the event names nothing. `at` is the time of its begin. `query_key` is the tenant's secret for the
+    hash of a query; without it the event keeps only the length. `with_query` keeps the words.
     """
     caller = call.caller
     reader = _RequestReader(query_key=query_key, with_query=with_query)
-    request_data = reader.read_request(request)
+    request_data = {} if request is None else reader.read_request(request)
     response_ids = () if response is None else tuple(_ids(_response_ids(response)))
     memory_ids = tuple(dict.fromkeys((*_ids(reader.names), *response_ids)))
     method = call.path.rpartition("/")[2]
@@ -158,8 +163,9 @@ def access_event(
         item_count=len(memory_ids),
         # Postgres cannot store NUL: the whole batch would be lost.
         request_data=_JSON.encode(request_data).replace("\\u0000", "\\ufffd"),
-        success=None if response is None and error_reason is None else error_reason is None,
-        error_reason=error_reason,
+        success=None if response is None and error is None else error is None,
+        error_code=None if error is None else error[0],
+        error_reason=None if error is None else error[1],
         client_address=call.client_address or None,
         request_id=call.request_id,
         create_time=at,
@@ -253,16 +259,42 @@ def _request_ids_reader(descriptor: FieldDescriptor) -> Callable[[Any], Iterable
         return lambda value: (value,)
     if descriptor.name.endswith("memory_ids"):
         return lambda values: values
-    if descriptor.name in {"memory", "link"}:
-        return lambda value: [text for inner, text in value.ListFields() if inner.name.endswith("memory_id")]
-    return None
+    if descriptor.message_type is None or not _names_memories(descriptor.message_type):
+        return None
+    return _inner_request_ids if descriptor.is_repeated else lambda value: _inner_request_ids([value])
 
 
-def _response_ids_reader(descriptor: FieldDescriptor) -> Callable[[Any], Iterable[str]] | None:
+def _inner_request_ids(messages: Iterable[Message]) -> Iterator[str]:
+    """Yield the memory ids that messages inside a request name."""
+    for message in messages:
+        for descriptor, value in message.ListFields():
+            if (read := _field(descriptor).request_ids) is not None:
+                yield from read(value)
+
+
+@functools.cache
+def _names_memories(kind: Descriptor, depth: int = _MAX_DEPTH) -> bool:
+    """Return whether a message has a field, down to this depth, that names memories. Values of maps have none."""
+    if kind.GetOptions().map_entry or kind.file.package == "google.protobuf":
+        return False
+    return any(
+        field.name.endswith(("memory_id", "memory_ids"))
+        or (field.message_type is not None and depth > 0 and _names_memories(field.message_type, depth - 1))
+        for field in kind.fields
+    )
+
+
+def _response_ids_reader(  # noqa: PLR0911 - a table.
+    descriptor: FieldDescriptor,
+) -> Callable[[Any], Iterable[str]] | None:
     """Return a function that reads the memory ids in a field of a response; None for other fields."""
     if descriptor.name == "memory":
         return lambda value: (value.memory_id,)
+    if descriptor.name in _CHANGED_IDS:
+        return lambda values: values
     names = frozenset(descriptor.message_type.fields_by_name if descriptor.message_type is not None else ())
+    if descriptor.name == "receipt" and "memory_ids" in names:
+        return lambda value: value.memory_ids
     if descriptor.name == "memories" and "memory_id" in names:
         return lambda values: [value.memory_id for value in values]
     if descriptor.name == "response" and "hits" in names:
@@ -379,6 +411,6 @@ _IDS = frozenset({"memory_id", "link_id", "block_id", "session_id", "message_id"
 _PLAIN = frozenset({"agent_id", "type", "relation"})
 _SHARED = (
     "operation", "method", "principal", "session_id", "agent_id", "subject_id", "claimed_agent_id",
-    "claimed_session_id", "item_count", "request_data", "success", "error_reason", "client_address", "request_id",
-    "create_time",
+    "claimed_session_id", "item_count", "request_data", "success", "error_code", "error_reason", "client_address",
+    "request_id", "create_time", "call_count",
 )  # fmt: skip

@@ -11,29 +11,30 @@ import functools
 import secrets
 from collections import Counter as Tally
 from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import asyncpg
 from grpc import aio
 from prometheus_client import Counter
 
-from skein_kit import canary
 from skein_kit.access_log import batch
 from skein_kit.access_log.event import AccessEvent, access_event, has_query_field
+from skein_kit.access_log.refusals import RefusalRecorder, code_and_reason, is_probe
 from skein_kit.background import background_tasks
 from skein_kit.database.named_queries import Queries
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import AccessLogUnavailable, RpcError
-from skein_kit.identity.permissions import ACCESS_RULES
 from skein_kit.ids import new_ids, now
 from skein_kit.telemetry import logs
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
     from uuid import UUID
 
     from google.protobuf.message import Message
 
+    from skein_kit.access_log.refusals import Refusal
     from skein_kit.calls.call import Call
     from skein_kit.database.transactions import Database
     from skein_kit.policies.store import Policy, PolicyCache
@@ -79,12 +80,14 @@ class AccessLog:
         self._uses: dict[UUID, Tally[str]] = {}
         # Set when an event waits, and when enough events wait to write at once.
         self._has_events, self._has_full_batch = asyncio.Event(), asyncio.Event()
+        # Records the calls that end before `call_and_record`.
+        self.refusals = RefusalRecorder(self.record_refusals, count_lost=self._count_dropped)
         self._recorded_count, self._lost_count = RECORDED.labels(database.service), DROPPED.labels(database.service)
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Self]:
         """Write events while the block runs, and the waiting ones when it ends."""
-        async with background_tasks(access_log=self._write_forever):
+        async with background_tasks(access_log=self._write_forever), self.refusals.open():
             yield self
         with suppress(TimeoutError):
             async with asyncio.timeout(_STOP_SECONDS):
@@ -116,21 +119,21 @@ class AccessLog:
     ) -> Message:
         """Call a method and record the access. Raises the errors of the method, and AccessLogUnavailable."""
         tenant_id = context.caller.tenant_id if context.caller is not None else None
-        if tenant_id is None or _is_probe(tenant_id, context):
+        context.is_recorded = True
+        if tenant_id is None or is_probe(tenant_id, context):
             return await method(request, context)
         at = now()
         policy = await self._policy(tenant_id)
-        is_hashed = not policy.audit_query_text and has_query_field(request.DESCRIPTOR)
-        query_key = await self._keys.get(tenant_id) if is_hashed else b""
+        query_key = await self._query_key(tenant_id, policy, request)
 
-        def event_of(response: Message | None, reason: str | None) -> AccessEvent:
+        def event_of(response: Message | None, failure: tuple[str, str] | None) -> AccessEvent:
             return access_event(
                 context,
                 tenant_id,
                 request,
                 response,
                 at=at,
-                error_reason=reason,
+                error=failure,
                 with_query=policy.audit_query_text,
                 query_key=query_key,
             )
@@ -139,7 +142,7 @@ class AccessLog:
         try:
             response = await method(request, context)
         except BaseException as error:
-            event = event_of(None, _reason(error))
+            event = event_of(None, _failure(error))
             if access_event_ids is None:
                 self._append(event)
             else:
@@ -154,6 +157,31 @@ class AccessLog:
             await self._end(access_event_ids, event)
         self._count_uses(event)
         return response
+
+    async def record_refusals(self, refusals: Sequence[Refusal]) -> None:
+        """Add calls that ended before a service recorded them."""
+        for refusal in refusals:
+            caller = refusal.call.caller
+            if caller is None or caller.tenant_id is None:
+                continue
+            try:
+                policy = await self._policy(caller.tenant_id)
+                query_key = await self._query_key(caller.tenant_id, policy, refusal.request)
+            except (RpcError, asyncpg.PostgresError) as error:
+                self._count_dropped(1)
+                log.warning("access_log_lost", tenant_id=str(caller.tenant_id), count=1, error=type(error).__name__)
+                continue
+            event = access_event(
+                refusal.call,
+                caller.tenant_id,
+                refusal.request,
+                None,
+                at=refusal.at,
+                error=(refusal.error_code, refusal.error_reason),
+                with_query=policy.audit_query_text,
+                query_key=query_key,
+            )
+            self._append(replace(event, call_count=refusal.count))
 
     async def flush(self) -> None:
         """Write all waiting events, tenant by tenant; events that the database refuses are lost.
@@ -251,6 +279,7 @@ class AccessLog:
                     tenant_id=access.tenant_id,
                     access_event_ids=list(access_event_ids.values()),
                     success=access.success,
+                    error_code=access.error_code,
                     error_reason=access.error_reason,
                     item_count=access.item_count,
                 )
@@ -278,6 +307,11 @@ class AccessLog:
         if count:
             self._lost_count.inc(count)
 
+    async def _query_key(self, tenant_id: UUID, policy: Policy, request: Message | None) -> bytes:
+        """Return the key for the hash of a request's query; empty when it needs none."""
+        is_hashed = not policy.audit_query_text and request is not None and has_query_field(request.DESCRIPTOR)
+        return await self._keys.get(tenant_id) if is_hashed else b""
+
     async def _policy(self, tenant_id: UUID) -> Policy:
         cached = self._policies.get_cached(tenant_id)
         if cached is not None:
@@ -288,21 +322,14 @@ class AccessLog:
             return await self._policies.get(tx, tenant_id)
 
 
-def _is_probe(tenant_id: UUID, context: Call) -> bool:
-    """Return whether the canary reads, as it does every minute: such events would fill the log."""
-    if tenant_id not in canary.CANARY_TENANT_IDS:
-        return False
-    return str(ACCESS_RULES[context.path].permission).endswith(".read") or context.path.endswith(
-        ("/ExportSubject", "/ListPendingMemories")
-    )
-
-
-def _reason(error: BaseException) -> str:
+def _failure(error: BaseException) -> tuple[str, str]:
+    """Return the gRPC status and the documented reason of the exception that ended a call."""
     if isinstance(error, RpcError):
-        return error.reason
+        return code_and_reason(error)
+    name = "CANCELLED" if isinstance(error, asyncio.CancelledError) else "INTERNAL"
     if isinstance(error, aio.AioRpcError):
-        return error.code().name
-    return "CANCELLED" if isinstance(error, asyncio.CancelledError) else "INTERNAL"
+        name = error.code().name
+    return name, name
 
 
 class AccessLogKeys:

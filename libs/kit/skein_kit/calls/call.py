@@ -75,6 +75,8 @@ class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message ty
         self.is_admitted = False
         self.request_id = _request_id(metadata.get(REQUEST_ID_KEY, "")[:_MAX_REQUEST_ID])
         self.caller: Caller | None = None
+        # The access log of this service has the call.
+        self.is_recorded = False
         # Signs the service's page tokens; empty until its database has answered once.
         self.page_token_key = b""
         # The database revision that the answer must show; None: the newest.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from google.protobuf.descriptor import Descriptor
 
+    from skein_kit.audit_log.writer import AuditLog
     from skein_kit.database.named_queries import Query
     from skein_kit.database.transactions import Database, Transaction
     from skein_kit.database.tx_options import TxOptions
@@ -45,6 +46,8 @@ class IdempotencyKey:
     method: str
     request_id: str
     fingerprint: bytes
+    # For the audit log.
+    request: Message | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(cls, caller: Caller, request: Message) -> Self:
@@ -62,7 +65,13 @@ class IdempotencyKey:
             _clear_secrets(request_copy)
             fields.canonicalize(request_copy)
             digest.update(request_copy.SerializeToString(deterministic=True))
-        return cls(principal=caller.principal, method=method, request_id=request_id, fingerprint=digest.digest())
+        return cls(
+            principal=caller.principal,
+            method=method,
+            request_id=request_id,
+            fingerprint=digest.digest(),
+            request=request,
+        )
 
 
 class Serializable(Protocol):
@@ -104,22 +113,31 @@ class IdempotentWrite:
     ) -> None:
         self.tx = tx
         self.saved_response = saved_response
+        # The response of this request, once it is saved.
+        self.response: object = None
         self._store = store
         self._tenant_id = tenant_id
         self._key = key
 
     async def save(self, response: Response) -> Response:
         """Save the response for repeats, and return it."""
+        self.response = response
         await self._store.save(self.tx, self._tenant_id, self._key, response.SerializeToString())
         return response
+
+    async def record_audit_event(self, audit: AuditLog) -> None:
+        """Record the event that the call's method declares; a repeat leaves none."""
+        if self.saved_response is None:
+            await audit.record_declared(self.tx, self._tenant_id, self._key.request, self.response)
 
 
 class IdempotencyStore:
     """The saved responses of one service, in its table `<schema>.requests`."""
 
-    def __init__(self, database: Database, schema: str) -> None:
-        """Use the schema's table."""
+    def __init__(self, database: Database, schema: str, audit: AuditLog | None = None) -> None:
+        """Use the schema's table. With `audit`, each write leaves the audit event that its method declares."""
         self._database = database
+        self._audit = audit
         queries = Queries.load("skein_kit")
         self._claim, self._save, self._replace, self._delete_expired = (
             with_schema(schema, queries[name])
@@ -149,7 +167,9 @@ class IdempotencyStore:
         With `sees_repeats` the block runs for a repeat too, and looks at `saved_response` itself.
         """
         async with self._database.transaction(tenant_id, options) as tx:
-            yield await self._first(tx, tenant_id, key, sees_repeats=sees_repeats)
+            write = await self._first(tx, tenant_id, key, sees_repeats=sees_repeats)
+            yield write
+            await self._record(write)
 
     @asynccontextmanager
     async def begin_as_operator(
@@ -161,7 +181,9 @@ class IdempotencyStore:
         """
         async with self._database.operator_transaction() as tx:
             await self.delete_expired(tx, NO_TENANT, now())
-            yield await self._first(tx, NO_TENANT, key, sees_repeats=sees_repeats)
+            write = await self._first(tx, NO_TENANT, key, sees_repeats=sees_repeats)
+            yield write
+            await self._record(write)
 
     @asynccontextmanager
     async def begin_as_account(
@@ -169,7 +191,14 @@ class IdempotencyStore:
     ) -> AsyncIterator[IdempotentWrite]:
         """Begin a write to an account's rows in every tenant as `begin_with_key`. Its response belongs to no tenant."""
         async with self._database.account_transaction(account_id) as tx:
-            yield await self._first(tx, NO_TENANT, key, sees_repeats=sees_repeats)
+            write = await self._first(tx, NO_TENANT, key, sees_repeats=sees_repeats)
+            yield write
+            await self._record(write)
+
+    async def _record(self, write: IdempotentWrite) -> None:
+        """Record the audit event of a write at its end, in its transaction."""
+        if self._audit is not None:
+            await write.record_audit_event(self._audit)
 
     async def saved_response(self, tenant_id: UUID, key: IdempotencyKey) -> bytes | None:
         """Return the saved response of a request without claiming it; None for a first request.
@@ -251,10 +280,10 @@ class IdempotencyStore:
 
 def _clear_secrets(message: Message) -> None:
     """Clear every field that is marked as a secret, in the message and in the messages inside it."""
-    for field, value in message.ListFields():
-        if field.GetOptions().debug_redact:
-            message.ClearField(field.name)
-        elif field.message_type is not None and _has_secrets(field.message_type):
+    for descriptor, value in message.ListFields():
+        if descriptor.GetOptions().debug_redact:
+            message.ClearField(descriptor.name)
+        elif descriptor.message_type is not None and _has_secrets(descriptor.message_type):
             for part in [value] if isinstance(value, Message) else value:
                 _clear_secrets(part)
 

@@ -21,7 +21,7 @@ from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.erasure_certificates.document import canonical_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
@@ -30,6 +30,7 @@ CONTEXT_FORMAT = "skein-context-receipt/1"
 ALGORITHM = "Ed25519"
 SALT_BYTES = 16
 QUERY_DIGEST_BYTES = 16
+TEXT_DIGEST_BYTES = 16
 _KEY_CHECK_BYTES = 4
 _FIELDS = {"algorithm", "content", "format", "key_id", "receipt_id", "signature", "tenant_id"}
 _OPTIONAL_FIELDS = {"query", "request", "context"}
@@ -196,6 +197,12 @@ def context_digest(content: bytes) -> bytes:
 def context_text_digest(salt: bytes, text: str) -> bytes:
     """Return the digest by which a statement names its text."""
     return hashlib.sha256(salt + text.encode()).digest()
+
+
+def item_text_digest(salt: bytes, item_id: UUID, texts: Sequence[str | None]) -> bytes:
+    """Return the digest by which a receipt names the texts of a hit."""
+    encoded = json.dumps(list(texts), ensure_ascii=False, separators=(",", ":")).encode()
+    return hashlib.sha256(salt + item_id.bytes + encoded).digest()[:TEXT_DIGEST_BYTES]
 
 
 def request_digest(request: bytes, query: str | None) -> bytes:

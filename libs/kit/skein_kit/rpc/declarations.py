@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from google.protobuf import descriptor_pool, message_factory
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 # The type of an extension in the generated stubs is not that which its use needs.
 _RULE, _SERVICE, _TEXT = cast("tuple[Any, Any, Any]", (pb.rule, pb.service, pb.text))
 _PACKAGES = ("auth", "tenancy", "session", "memory", "recall", "gateway")
+# The paths of the gateway's own methods, whose calls other services record.
+GATEWAY = "/skein.gateway."
 # Endings of the names of ids, which need no mark.
 _ID_ENDINGS = ("_id", "_ids", "_token")
 _IDS = frozenset({"id", "ids", "token"})
@@ -43,6 +46,49 @@ def is_recorded(path: str) -> bool:
     """Return whether calls of a method leave rows in the access log."""
     service: pb.ServiceRule = _method(path).containing_service.GetOptions().Extensions[_SERVICE]
     return service.recorded and not method_rule(path).unrecorded
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AuditRule:
+    """The audit event of a method."""
+
+    event: str
+    # The path of what it is about, in the request or the response; empty for none.
+    target: str
+    # The method records it.
+    is_by_method: bool
+
+
+@functools.cache
+def audit_rule(path: str) -> AuditRule | None:
+    """Return the audit event that a method leaves; None without one.
+
+    Raises LookupError for a write that would leave neither an event nor a row in the access log, and for a target that
+    neither the request nor the response has.
+    """
+    rule, method = method_rule(path), _method(path)
+    if rule.audit_event:
+        if rule.audit_target and not any(
+            _has_field(message, rule.audit_target) for message in (method.input_type, method.output_type)
+        ):
+            message = f"{path} declares the audit target {rule.audit_target}, which its request and response lack."
+            raise LookupError(message)
+        return AuditRule(event=rule.audit_event, target=rule.audit_target, is_by_method=rule.audited_by_method)
+    is_write = "request_id" in method.input_type.fields_by_name and not rule.permission.endswith(".read")
+    is_internal = "InternalService/" in path or path.startswith(GATEWAY) or bool(rule.only_service)
+    is_in_access_log = is_recorded(path) and not rule.without_tenant
+    if is_write and not (is_internal or is_in_access_log or rule.unrecorded):
+        message = f"{path} writes and declares no audit_event: add it to its (skein.options.v1.rule)."
+        raise LookupError(message)
+    return None
+
+
+def _has_field(kind: Descriptor, path: str) -> bool:
+    name, _, rest = path.partition(".")
+    field = kind.fields_by_name.get(name)
+    if field is None:
+        return False
+    return not rest or (field.message_type is not None and _has_field(field.message_type, rest))
 
 
 @functools.cache
@@ -72,6 +118,11 @@ def text_kind(field: FieldDescriptor) -> pb.TextKind:
     kind: pb.TextKind = field.GetOptions().Extensions[_TEXT]
     is_id = field.name in _IDS or field.name.endswith(_ID_ENDINGS)
     return pb.TEXT_KIND_NAME if kind == pb.TEXT_KIND_UNSPECIFIED and is_id else kind
+
+
+def request_class(path: str) -> type[Message]:
+    """Return the type of a method's request."""
+    return message_factory.GetMessageClass(_method(path).input_type)
 
 
 def response_class(path: str) -> type[Message]:

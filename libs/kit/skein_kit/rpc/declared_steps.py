@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from skein.options.v1 import options_pb2 as pb
 from skein_kit.approval.gate import is_gated
 from skein_kit.idempotency.store import AnsweredBefore
-from skein_kit.rpc.declarations import is_recorded, method_rule, response_class, screening
+from skein_kit.rpc.declarations import GATEWAY, audit_rule, is_recorded, method_rule, response_class, screening
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
+    from skein_kit.access_log.refusals import RefusalRecorder
     from skein_kit.access_log.writer import AccessLog
     from skein_kit.approval.gate import ApprovalGate
     from skein_kit.content_guard.guard import ContentGuard
@@ -35,6 +36,8 @@ class DeclaredSteps:
     access_log: AccessLog | None = None
     gate: ApprovalGate | None = None
     guard: ContentGuard | None = None
+    # Records the calls that end before the access log has them; None: they are not recorded.
+    refusals: RefusalRecorder | None = None
     # Store the writes that wait for approval, by path.
     waiting: Mapping[str, Handler] = field(default_factory=dict)
 
@@ -44,6 +47,7 @@ class DeclaredSteps:
         Raises LookupError for a declaration that is missing, and for a step that the service lacks.
         """
         rule = method_rule(path)
+        audit_rule(path)
         if is_gated(rule):
             waiting = self.waiting.get(path)
             if (rule.approval == pb.APPROVAL_RULE_WAITS) != (waiting is not None):
@@ -56,6 +60,11 @@ class DeclaredSteps:
         if is_recorded(path):
             handler = _present(self.access_log, path, "the access log").wrap(handler)
         return handler
+
+    def record_refusals(self, path: str, handler: Handler, *, is_served_here: bool) -> Handler:
+        """Wrap the interceptors that refuse calls of a method: one that is recorded, or that the gateway serves."""
+        is_own = is_recorded(path) or path.startswith(GATEWAY) or not is_served_here
+        return handler if self.refusals is None or not is_own else self.refusals.wrap(path, handler)
 
     def wrap_stream(self, path: str, messages: Messages) -> Messages:
         """Wrap the messages of a streaming method, which reads and never writes."""

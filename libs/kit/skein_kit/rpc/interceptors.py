@@ -5,7 +5,9 @@
     metrics              counts calls, their latency and those in flight
     trace                opens a server span that continues the caller's trace or, at the edge, links to it
     deadline             limits the time of the call and cancels its work at the end
-    identity             verifies the caller and checks the access table
+    identity             verifies the caller
+    refusals             records calls that the next interceptors refuse, where the service has a recorder
+    permission           checks the access table
     admission            takes a token of the caller's rate limit; at the edge only
     body                 reads the request's message within a memory budget; over a socket only
     limit_concurrency    runs the call, or queues it until the service has capacity for it
@@ -48,6 +50,7 @@ from opentelemetry.trace import SpanKind
 from skein_kit import errors
 from skein_kit.admission.overload import AdmissionControl
 from skein_kit.calls.call import AUTHORIZATION_KEY, Call, CallAborted, as_current_call
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import RpcError
 from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.permissions import ACCESS_RULES, AccessRule
@@ -135,6 +138,8 @@ class InterceptorChain:
             handler = self.overload.limit_concurrency(method.path, handler)
         handler = body(handler)
         handler = admission(self.admit, handler)
+        handler = permission(rule, handler)
+        handler = self.steps.record_refusals(method.path, handler, is_served_here=method.is_served_here)
         handler = identity(rule, self.identify, handler)
         if method.is_streaming:
             handler = self.streams.limit_duration(handler)
@@ -267,7 +272,7 @@ def deadline(default_seconds: float, max_seconds: float, handler: Handler) -> Ha
 
 
 def identity(rule: AccessRule, identify: Identify, handler: Handler) -> Handler:
-    """Verify the caller and check the method's access rule."""
+    """Verify the caller."""
     if rule.is_public:
         return handler
 
@@ -276,8 +281,19 @@ def identity(rule: AccessRule, identify: Identify, handler: Handler) -> Handler:
             call.caller = await identify(call)
         except aio.AioRpcError as error:
             raise translate_upstream(error) from None
-        rule.check(call.caller)
         return await handler(request, call)
+
+    return answer
+
+
+def permission(rule: AccessRule, handler: Handler) -> Handler:
+    """Check the method's access rule."""
+    if rule.is_public:
+        return handler
+
+    def answer(request: Any, call: Call) -> Awaitable[Any]:
+        rule.check(caller_of(call))
+        return handler(request, call)
 
     return answer
 

@@ -29,7 +29,7 @@ PAGE_BYTES = 3 * 1024 * 1024
 _MAX_DIGITS = 6
 # A list of at most this length is returned whole when the request has no page_size.
 MAX_UNPAGED = 1000
-_PAGING_FIELDS = ("page_token", "page_size")
+_PAGING_FIELDS = frozenset({"page_token", "page_size"})
 # Services with paged lists; their database roles may read the key.
 SERVICES = frozenset({"auth", "tenancy", "session", "memory", "recall"})
 # Of an HMAC-SHA256.
@@ -145,7 +145,7 @@ def _signature(text: bytes, tenant_id: UUID | None, request: Message) -> bytes:
         raise ServiceUnavailable
     unpaged_request = type(request)()
     unpaged_request.CopyFrom(request)
-    for name in _PAGING_FIELDS:
+    for name in _PAGING_FIELDS & unpaged_request.DESCRIPTOR.fields_by_name.keys():
         unpaged_request.ClearField(name)
     # The same request may carry its free JSON as a struct over gRPC and as text too over HTTP.
     fields.canonicalize(unpaged_request)

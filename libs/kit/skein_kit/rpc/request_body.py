@@ -17,6 +17,8 @@ from skein_kit.network.source_network import source_network
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from google.protobuf.message import Message
+
     from skein_kit.admission.body_memory import Reservation
     from skein_kit.calls.call import Call
 
@@ -42,6 +44,8 @@ class RequestBody:
     is_internal: bool = False
     # Parses the bytes, which may take long; None: they stay bytes.
     parse: Callable[[bytes], Awaitable[Any]] | None = None
+    # Reads what is readable of bytes that `parse` may refuse; None: they are a protobuf message.
+    recover: Callable[[bytes], Message | None] | None = None
 
 
 class CompleteBody:
@@ -62,6 +66,11 @@ class CompleteBody:
         if self._content is None:
             message = "the body was parsed before"
             raise RuntimeError(message)
+        return self._content
+
+    @property
+    def content_or_none(self) -> bytes | None:
+        """The bytes; None after `message` has parsed them."""
         return self._content
 
     async def message(self) -> Any:

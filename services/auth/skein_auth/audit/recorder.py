@@ -37,6 +37,16 @@ EVENTS = frozenset(
         "account_deleted",
         # An account was changed.
         "account_updated",
+        # An agent was created.
+        "agent_created",
+        # An agent was deleted.
+        "agent_deleted",
+        # An agent was purged.
+        "agent_purged",
+        # An agent was undeleted.
+        "agent_undeleted",
+        # An agent was changed.
+        "agent_updated",
         # A person let an API key outlive the grant that created it.
         "api_key_adopted",
         # An API key was created.
@@ -73,10 +83,22 @@ EVENTS = frozenset(
         "email_verification_requested",
         # A link verified the address of an account.
         "email_verified",
+        # The operator activated an embedding model.
+        "embedding_model_activated",
+        # The operator deleted an embedding model.
+        "embedding_model_deleted",
+        # The operator registered an embedding model.
+        "embedding_model_registered",
         # An identity of a provider was linked to the account.
         "identity_linked",
         # An identity of a provider was unlinked from the account.
         "identity_unlinked",
+        # A person accepted an invitation and is a member.
+        "invitation_accepted",
+        # A person was invited to a tenant.
+        "invitation_created",
+        # An invitation was revoked.
+        "invitation_revoked",
         # A kind of background work got other limits; tenancy records it.
         "job_limited",
         # A kind of background work was paused; tenancy records it.
@@ -85,16 +107,40 @@ EVENTS = frozenset(
         "job_resumed",
         # The operator set the legacy token.
         "legacy_token_set",
+        # The operator added a member.
+        "member_added",
+        # A member left the tenant.
+        "member_left",
+        # A member was removed.
+        "member_removed",
+        # A member got another role.
+        "member_updated",
         # The operator created a one-time token.
         "one_time_token_created",
+        # The operator created an organization.
+        "organization_created",
+        # The operator deleted an organization.
+        "organization_deleted",
+        # The operator changed an organization.
+        "organization_updated",
+        # A tenant got another owner.
+        "ownership_transferred",
         # A person changed the password.
         "password_changed",
         # A password was reset by a link.
         "password_reset",
         # A link that resets a password was requested.
         "password_reset_requested",
+        # The tenant's policy was changed.
+        "policy_updated",
+        # A quota was changed.
+        "quota_updated",
         # A replaced refresh token was presented again, and its session was revoked.
         "refresh_reused",
+        # The operator cancelled a reindex.
+        "reindex_cancelled",
+        # The operator started a reindex.
+        "reindex_started",
         # A person let a service account outlive the grant that created it.
         "service_account_adopted",
         # A service account was created.
@@ -113,12 +159,44 @@ EVENTS = frozenset(
         "sign_up",
         # The operator rotated a signing key.
         "signing_key_rotated",
+        # A subject was created. The purge of a subject removes its id from these events.
+        "subject_created",
+        # A subject was deleted.
+        "subject_deleted",
+        # A subject was purged; the event does not name it.
+        "subject_purged",
+        # A subject was undeleted.
+        "subject_undeleted",
+        # A subject's profile was changed.
+        "subject_updated",
+        # A tenant was created.
+        "tenant_created",
+        # A tenant was deleted.
+        "tenant_deleted",
+        # The operator undeleted a tenant.
+        "tenant_undeleted",
+        # A tenant was changed.
+        "tenant_updated",
         # An application got tokens.
         "token_issued",
         # An application was refused tokens.
         "token_refused",
         # An application revoked a token.
         "token_revoked",
+        # A tool was attached to an agent.
+        "tool_attached",
+        # A tool was created.
+        "tool_created",
+        # A tool was deleted.
+        "tool_deleted",
+        # A tool was detached from an agent.
+        "tool_detached",
+        # A tool was purged.
+        "tool_purged",
+        # A tool was undeleted.
+        "tool_undeleted",
+        # A tool was changed.
+        "tool_updated",
         # The second factor was confirmed and is required from now on.
         "totp_confirmed",
         # The second factor was removed.

@@ -3,7 +3,7 @@
 
 CREATE SCHEMA auth;
 GRANT USAGE ON SCHEMA auth TO skein_auth;
-GRANT USAGE ON SCHEMA auth TO skein_tenancy;
+GRANT USAGE ON SCHEMA auth TO skein_tenancy, skein_recall;
 GRANT USAGE ON SCHEMA auth TO skein_memory;
 
 -- Accounts belong to no tenant: the memberships of tenancy name their tenants.
@@ -381,6 +381,9 @@ CREATE TABLE auth.audit_events (
 );
 CREATE INDEX audit_events_account ON auth.audit_events (tenant_id, account_id, audit_event_id)
     WHERE account_id IS NOT NULL;
+-- The planner's statistics would keep the ids of purged people.
+ALTER TABLE auth.audit_events ALTER COLUMN target SET STATISTICS 0;
+CREATE INDEX audit_events_subject ON auth.audit_events (tenant_id, target) WHERE target LIKE 'subject:%';
 ALTER TABLE auth.audit_events ENABLE ROW LEVEL SECURITY;
 ALTER TABLE auth.audit_events FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON auth.audit_events
@@ -432,8 +435,10 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
     auth.accounts, auth.recovery_codes, auth.identities, auth.one_time_tokens, auth.attempts, auth.service_accounts,
     auth.legacy_tokens, auth.audit_events, auth.usage TO skein_auth;
 GRANT SELECT, UPDATE (is_collected) ON auth.usage TO skein_tenancy;
--- Tenancy records who paused, resumed and limited jobs, in the transaction of the change.
-GRANT INSERT ON auth.audit_events TO skein_tenancy;
+-- Tenancy and recall record who changed what, in the transaction of the change. The purge of a person clears the events
+-- that are about the person.
+GRANT INSERT ON auth.audit_events TO skein_tenancy, skein_recall;
+GRANT SELECT (tenant_id, target), UPDATE (target) ON auth.audit_events TO skein_tenancy;
 CREATE POLICY due ON auth.usage FOR SELECT TO skein_owner
     USING (current_setting('skein.operator', true) = 'on');
 

@@ -29,30 +29,46 @@ if TYPE_CHECKING:
     Connection = asyncpg.Connection[Any]
 
 _ACCESS_LOG = "memory.access_log"
-# Rows about a person from before the end of the erasure. Later ones are about the same person, and new.
+_EARLIER_BLOCK = (
+    "(coalesce(record_time, update_time) < $3 OR EXISTS (SELECT FROM memory.revisions AS former "
+    "WHERE former.tenant_id = $1 AND former.kind = 'block' AND former.item_id = item.block_id::text "
+    "AND former.from_time < $3))"
+)
+# Rows about a person that were recorded first before the end of the erasure. Later ones are about the same person, and
+# new, whatever their create_time: callers choose it. A row that changed since was first recorded as its former version.
 _EARLIER_ROWS = {
-    "memory.memories": "SELECT count(*) FROM memory.memories "
-    "WHERE tenant_id = $1 AND subject_id = ANY ($2) AND memory_id < skein.first_id($3)",
+    "memory.memories": "SELECT count(*) FROM memory.memories AS item "
+    "WHERE tenant_id = $1 AND subject_id = ANY ($2) AND (coalesce(record_time, update_time) < $3 OR EXISTS ("
+    "SELECT FROM memory.versions AS former WHERE former.tenant_id = $1 AND former.memory_id = item.memory_id "
+    "AND coalesce(former.record_time, former.update_time) < $3))",
+    # Nothing says when what is in cold storage was recorded.
     "memory.archived_memories": "SELECT count(*) FROM memory.archived_memories "
     "WHERE tenant_id = $1 AND subject_id = ANY ($2) AND memory_id < skein.first_id($3)",
-    "memory.blocks": "SELECT count(*) FROM memory.blocks "
-    "WHERE tenant_id = $1 AND subject_id = ANY ($2) AND create_time < $3",
+    "memory.blocks": "SELECT count(*) FROM memory.blocks AS item "  # noqa: S608 - constants.
+    "WHERE tenant_id = $1 AND subject_id = ANY ($2) AND " + _EARLIER_BLOCK,
     _ACCESS_LOG: "SELECT count(*) FROM memory.access_log "
     "WHERE tenant_id = $1 AND subject_id = ANY ($2) AND create_time < $3",
-    "session.sessions": "SELECT count(*) FROM session.sessions "
-    "WHERE tenant_id = $1 AND subject_id = ANY ($2) AND create_time < $3",
-    "session.messages": "SELECT count(*) FROM session.messages "
-    "WHERE tenant_id = $1 AND subject_id = ANY ($2) AND message_id < skein.first_id($3)",
+    "session.sessions": "SELECT count(*) FROM session.sessions AS item "
+    "WHERE tenant_id = $1 AND subject_id = ANY ($2) AND (record_time < $3 OR EXISTS ("
+    "SELECT FROM session.sessions_history AS former WHERE former.tenant_id = $1 "
+    "AND former.session_id = item.session_id AND former.record_time < $3))",
+    "session.messages": "SELECT count(*) FROM session.messages AS item "
+    "WHERE tenant_id = $1 AND subject_id = ANY ($2) AND (record_time < $3 OR EXISTS ("
+    "SELECT FROM session.messages_history AS former WHERE former.tenant_id = $1 "
+    "AND former.message_id = item.message_id AND former.record_time < $3))",
     "session.messages_history": "SELECT count(*) FROM session.messages_history "
-    "WHERE tenant_id = $1 AND subject_id = ANY ($2) AND message_id < skein.first_id($3)",
-    "tenancy.subjects": "SELECT count(*) FROM tenancy.subjects "
-    "WHERE tenant_id = $1 AND subject_id = ANY ($2) AND create_time < $3",
+    "WHERE tenant_id = $1 AND subject_id = ANY ($2) AND record_time < $3",
+    "tenancy.subjects": "SELECT count(*) FROM tenancy.subjects AS item "
+    "WHERE tenant_id = $1 AND subject_id = ANY ($2) AND (record_time < $3 OR EXISTS ("
+    "SELECT FROM tenancy.subjects_history AS former WHERE former.tenant_id = $1 "
+    "AND former.subject_id = item.subject_id AND former.record_time < $3))",
 }
 # An erasure of one service says nothing about rows of the others.
 _TABLES_OF_KIND = {"purge_memories": "memory.", "purge_subject": "session."}
 # Callers choose the ids of blocks, so a later block may have the id of a purged one.
 _EARLIER_BLOCKS = (
-    "SELECT count(*) FROM memory.blocks WHERE tenant_id = $1 AND block_id::text = ANY ($2) AND create_time < $3"
+    "SELECT count(*) FROM memory.blocks AS item "  # noqa: S608 - constants.
+    "WHERE tenant_id = $1 AND block_id::text = ANY ($2) AND " + _EARLIER_BLOCK
 )
 _STORED_TOMBSTONES = """
     SELECT memory_tombstones AS memory, session_tombstones AS session FROM auth.erasure_certificates

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -113,6 +114,15 @@ def read_json(body: bytes, kind: type[Message]) -> Message:
         ) from None
     fields.drop_duplicates_to_fit(message, MAX_MESSAGE_BYTES)
     return message
+
+
+def recover_json(body: bytes, kind: type[Message]) -> Message | None:
+    """Return the fields of a refused request that can be read; None without any."""
+    message = kind()
+    with suppress(Exception):
+        # The parser fills the message until it meets a field that it cannot read.
+        json_format.ParseDict(json.loads(body), message, ignore_unknown_fields=True, max_recursion_depth=_MAX_DEPTH)
+    return message if message.ListFields() else None
 
 
 def _field_path(message: str) -> str:

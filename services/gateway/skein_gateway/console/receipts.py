@@ -44,6 +44,7 @@ _PATHS: Mapping[str, str] = {
 GAPS: Mapping[int, str] = {
     recall_pb2.REPLAY_GAP_REASON_ITEMS_PURGED: "Items of the answer were purged since",
     recall_pb2.REPLAY_GAP_REASON_ITEMS_ARCHIVED: "Items of the answer are in cold storage, which keeps no history",
+    recall_pb2.REPLAY_GAP_REASON_TEXTS_ALTERED: "Texts were changed in the database, past Skein",
     recall_pb2.REPLAY_GAP_REASON_OTHERS_PURGED: "Items that the answer had not were purged or archived since",
     recall_pb2.REPLAY_GAP_REASON_MODEL_DROPPED: "The model was deleted with its vectors",
     recall_pb2.REPLAY_GAP_REASON_REQUEST_ERASED: "The request was erased with a person whom it may name",
@@ -54,6 +55,7 @@ GAPS: Mapping[int, str] = {
 _MISSING: Mapping[int, str] = {
     recall_pb2.REPLAY_GAP_REASON_ITEMS_PURGED: "purged since",
     recall_pb2.REPLAY_GAP_REASON_ITEMS_ARCHIVED: "in cold storage",
+    recall_pb2.REPLAY_GAP_REASON_TEXTS_ALTERED: "text changed in the database",
 }
 
 

@@ -206,6 +206,7 @@ class ConnectHandler:
             size=min(content_length(request), MAX_MESSAGE_BYTES),
             is_refused_at_limit=True,
             parse=parse if as_json else None,
+            recover=(lambda content: codec.recover_json(content, public.request)) if as_json else None,
         )
         response: Message | bytes = await _cancel_on_disconnect(request, body_is_read, handler(request_body, call))
         size = len(response) if isinstance(response, bytes) else response.ByteSize()

@@ -91,6 +91,15 @@ class RpcCaller:
         """Call the handlers of the gRPC port."""
         self._servicers = servicers
 
+    async def record_refusal(
+        self, mcp_request: McpRequest, path: str, error: errors.RpcError, request: Message
+    ) -> None:
+        """Record a call that was refused before it could be made, with what its request names."""
+        if (refusals := self._servicers.steps.refusals) is not None:
+            call = mcp_request.call_for(path)
+            call.caller, call.identity_token = mcp_request.caller, mcp_request.call.identity_token
+            await refusals.record(call, error, request)
+
     async def call(self, mcp_request: McpRequest, path: str, request: Message) -> Message:
         """Call an RPC. Raises CallAborted, and MessageTooLarge for a response beyond MAX_MESSAGE_BYTES."""
         entry = self._servicers.handlers.get(path)

@@ -123,12 +123,14 @@ class Tools:
         tool = TOOLS.get(params.name)
         if tool is None or SET_OF[tool.name] not in mcp_request.toolsets:
             raise MCPError(types.INVALID_PARAMS, _unknown_tool_message(params.name, tool))
+        arguments = params.arguments or {} if mcp_request.arguments is None else mcp_request.arguments
         try:
-            arguments = params.arguments or {} if mcp_request.arguments is None else mcp_request.arguments
             result = await self._call_rpc(tool, mcp_request, arguments)
         except CallAborted as aborted:
             return self._error_result(tool, aborted.status)
         except RpcError as error:
+            # The arguments were refused: no RPC was called, and none has recorded it.
+            await self._rpcs.record_refusal(mcp_request, tool.path, error, tool.recover(arguments))
             return self._error_result(tool, error.status())
         CALLS.labels(tool.name, "OK").inc()
         return result

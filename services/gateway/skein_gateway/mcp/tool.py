@@ -183,6 +183,16 @@ class Tool:
                 violations=[(self.argument_path(path), _reword(description)) for path, description in error.violations]
             ) from None
 
+    def recover(self, arguments: Mapping[str, Any]) -> Message:
+        """Return the request of refused arguments, with those that can be read."""
+        body: dict[str, Any] = {}
+        paths = {argument.name: argument.field_path for argument in self.arguments}
+        for name, value in arguments.items():
+            if name in paths and isinstance(value, (str, list)):
+                _set_path(body, paths[name], value)
+        kind = PUBLIC_METHODS[self.path].request
+        return codec.recover_json(exact.dumps(body, ensure_ascii=True).encode(), kind) or kind()
+
     def _is_left_out(self, name: str, value: Any) -> bool:
         paths = (argument.field_path for argument in self.arguments if argument.name == name)
         return any(is_left_out(_field_at(self.path, path), value) for path in paths)

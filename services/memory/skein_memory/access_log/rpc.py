@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.memory.v1 import access_log_pb2 as pb
-from skein_kit.calls.call import Context
+from skein_kit.access_log.refusals import Refusal, read_request
+from skein_kit.calls.call import (
+    ADDRESS_KEY,
+    CLAIMED_AGENT_KEY,
+    CLAIMED_SESSION_KEY,
+    REQUEST_ID_KEY,
+    Call,
+    Context,
+)
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.ids import min_id_at, now
 from skein_kit.rpc.pagination import fit_items, read_id, resolve_page_size, write_token
@@ -17,6 +25,8 @@ from skein_memory.access_log.store import AccessLogFilter
 if TYPE_CHECKING:
     import asyncpg
 
+    from skein_kit.access_log.writer import AccessLog
+    from skein_kit.identity.identity_token import Caller
     from skein_memory.access_log.store import AccessLogStore
 
 _PREFIX = "ACCESS_OPERATION_"
@@ -27,8 +37,16 @@ _AHEAD = timedelta(minutes=5)
 class AccessLogHandlers:
     """Reads of the access log."""
 
-    def __init__(self, store: AccessLogStore) -> None:
+    def __init__(self, store: AccessLogStore, access_log: AccessLog) -> None:
         self._store = store
+        self._access_log = access_log
+
+    async def RecordRefusedCalls(
+        self, request: pb.RecordRefusedCallsRequest, context: Context
+    ) -> pb.RecordRefusedCallsResponse:
+        caller = caller_of(context)
+        await self._access_log.record_refusals([_refusal(refused, caller) for refused in request.calls])
+        return pb.RecordRefusedCallsResponse()
 
     async def ListAccessLog(self, request: pb.ListAccessLogRequest, context: Context) -> pb.ListAccessLogResponse:
         tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
@@ -39,6 +57,21 @@ class AccessLogHandlers:
             access_events=page,
             next_page_token=write_token([page[-1].access_event_id], tenant_id, request) if has_more else "",
         )
+
+
+def _refusal(refused: pb.RefusedCall, caller: Caller) -> Refusal:
+    claims = {CLAIMED_AGENT_KEY: refused.claimed_agent_id, CLAIMED_SESSION_KEY: refused.claimed_session_id}
+    metadata = {**claims, ADDRESS_KEY: refused.client_address, REQUEST_ID_KEY: refused.call_request_id}
+    call = Call(path=refused.path, metadata=metadata, deadline=None, peer="")
+    call.caller = caller
+    return Refusal(
+        call=call,
+        request=read_request(refused.path, refused.request) if refused.request else None,
+        error_code=refused.error_code,
+        error_reason=refused.error_reason,
+        at=min(read_time(refused, "create_time") or now(), now()),
+        count=refused.call_count,
+    )
 
 
 def _access_filter(request: pb.ListAccessLogRequest, tenant_id: UUID) -> AccessLogFilter:

@@ -236,7 +236,27 @@ WHERE tenant_id = :tenant_id AND kind = 'block' AND item_id = ANY (:block_ids::t
     AND (item_id = ANY (:own_ids::text[]) OR subject_id = :subject_id);
 
 -- purge_memory_block_copies --
--- Purge the copies of blocks from snapshots.
+-- Purge the copies of blocks from snapshots and their counts.
+WITH going AS MATERIALIZED (
+    SELECT snapshot_id, kind, count(*) AS count
+    FROM memory.snapshot_items
+    WHERE tenant_id = :tenant_id AND kind = 'block' AND item_id = ANY (:block_ids::text[])
+    GROUP BY snapshot_id, kind
+), touched AS MATERIALIZED (
+    -- In one order, so that two purges do not deadlock.
+    SELECT snapshot_id FROM memory.snapshots
+    WHERE tenant_id = :tenant_id AND snapshot_id IN (SELECT snapshot_id FROM going)
+    ORDER BY snapshot_id
+    FOR NO KEY UPDATE
+), counted AS (
+    UPDATE memory.snapshots AS snapshot
+    SET counts = (
+        SELECT coalesce(jsonb_object_agg(known.kind, known.count::bigint - coalesce(going.count, 0)), '{}')
+        FROM jsonb_each_text(snapshot.counts) AS known (kind, count)
+        LEFT JOIN going ON going.snapshot_id = snapshot.snapshot_id AND going.kind = known.kind
+        WHERE known.count::bigint > coalesce(going.count, 0))
+    WHERE snapshot.tenant_id = :tenant_id AND snapshot.snapshot_id IN (SELECT snapshot_id FROM touched)
+)
 DELETE FROM memory.snapshot_items
 WHERE tenant_id = :tenant_id AND kind = 'block' AND item_id = ANY (:block_ids::text[]);
 

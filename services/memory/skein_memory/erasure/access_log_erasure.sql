@@ -25,9 +25,9 @@ WHERE tenant_id = :tenant_id AND erase_time <= :until_time;
 
 -- display_names --
 -- Read the display name of a person, and former ones.
-SELECT display_name FROM tenancy.subjects WHERE tenant_id = :tenant_id AND subject_id = :subject_id
-UNION
-SELECT display_name FROM tenancy.subjects_history WHERE tenant_id = :tenant_id AND subject_id = :subject_id;
+SELECT unnest(array_append(former_names, display_name)) AS display_name
+FROM tenancy.subjects
+WHERE tenant_id = :tenant_id AND subject_id = :subject_id;
 
 -- delete_access_key --
 -- Delete the key of a tenant's hashes.

@@ -149,7 +149,27 @@ WHERE tenant_id = :tenant_id
     AND (a_memory_id = ANY (:memory_ids::uuid[]) OR b_memory_id = ANY (:memory_ids::uuid[]));
 
 -- purge_memory_snapshot_items --
--- Purge the copies of memories, and of items that name them, from snapshots.
+-- Purge the copies of memories, and of items that name them, from snapshots and their counts.
+WITH going AS MATERIALIZED (
+    SELECT snapshot_id, kind, count(*) AS count
+    FROM memory.snapshot_items
+    WHERE tenant_id = :tenant_id AND (memory_id = ANY (:memory_ids::uuid[]) OR other_memory_id = ANY (:memory_ids::uuid[]))
+    GROUP BY snapshot_id, kind
+), touched AS MATERIALIZED (
+    -- In one order, so that two purges do not deadlock.
+    SELECT snapshot_id FROM memory.snapshots
+    WHERE tenant_id = :tenant_id AND snapshot_id IN (SELECT snapshot_id FROM going)
+    ORDER BY snapshot_id
+    FOR NO KEY UPDATE
+), counted AS (
+    UPDATE memory.snapshots AS snapshot
+    SET counts = (
+        SELECT coalesce(jsonb_object_agg(known.kind, known.count::bigint - coalesce(going.count, 0)), '{}')
+        FROM jsonb_each_text(snapshot.counts) AS known (kind, count)
+        LEFT JOIN going ON going.snapshot_id = snapshot.snapshot_id AND going.kind = known.kind
+        WHERE known.count::bigint > coalesce(going.count, 0))
+    WHERE snapshot.tenant_id = :tenant_id AND snapshot.snapshot_id IN (SELECT snapshot_id FROM touched)
+)
 DELETE FROM memory.snapshot_items
 WHERE tenant_id = :tenant_id AND (memory_id = ANY (:memory_ids::uuid[]) OR other_memory_id = ANY (:memory_ids::uuid[]));
 

@@ -32,6 +32,22 @@ WHERE tenant_id = :tenant_id AND memory_id = :memory_id AND position >= 0;
 DELETE FROM memory.sources
 WHERE tenant_id = :tenant_id AND memory_id = :memory_id AND position = -1;
 
+-- find_former_writer --
+-- Return who wrote a text that a memory had before; no row for a text that no kept version has.
+SELECT coalesce(
+    (SELECT former.name FROM memory.sources_history AS former
+     WHERE former.tenant_id = :tenant_id AND former.memory_id = :memory_id AND former.position = -1
+         AND former.record_time < version.until_time
+     ORDER BY former.record_time DESC LIMIT 1), version.updated_by) AS name
+FROM (
+    SELECT updated_by, until_time
+    FROM memory.versions
+    WHERE tenant_id = :tenant_id AND memory_id = :memory_id AND type = :type AND content = :content
+        AND data IS NOT DISTINCT FROM :data::jsonb
+    ORDER BY revision
+    LIMIT 1
+) AS version;
+
 -- read_lineage_memories --
 -- Read what the trust of memories depends on, and what a lineage shows of them, deleted ones too.
 SELECT memory_id, type, title, key, left(content, 200) AS beginning, source, source_agent, scope, agent_id, subject_id,

@@ -251,6 +251,22 @@ async def record_change(tx: Transaction, tenant_id: UUID, before: Memory, after:
         await rescore_with_derived(tx, tenant_id, [after.memory_id], at=at)
 
 
+async def restore_writer(tx: Transaction, tenant_id: UUID, after: Memory, *, at: datetime) -> None:
+    """Store for a memory that has a former text again who wrote the text, in place of who restored it."""
+    draft, key = after.draft, {"tenant_id": tenant_id, "memory_id": after.memory_id}
+    writer = await tx.value(
+        QUERIES["find_former_writer"], **key, type=draft.type, content=draft.content, data=draft.data
+    )
+    if writer is None:
+        return
+    if writer == after.created_by:
+        is_due = bool(await tx.execute(QUERIES["delete_writer"], **key))
+    else:
+        is_due = await _put_principal(tx, tenant_id, after.memory_id, "writer", writer)
+    if is_due:
+        await rescore_with_derived(tx, tenant_id, [after.memory_id], at=at)
+
+
 async def _put_principal(tx: Transaction, tenant_id: UUID, memory_id: UUID, kind: Kind, name: str) -> bool:
     """Store which principal changed a part of a memory last; return whether it was another one before."""
     (name_key,) = node_keys(name) or ("",)

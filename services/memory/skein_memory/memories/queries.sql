@@ -4,12 +4,12 @@ INSERT INTO memory.memories
     (tenant_id, memory_id, external_id, type, title, key, content, data, source, source_agent, agent_id, subject_id,
      session_id, scope, level, confidence, importance, expire_time, archive_time, valid_from_time, valid_to_time,
      metadata, content_hash, words, fingerprint, create_time, update_time, record_time, created_by, updated_by,
-     text_revision)
+     text_revision, decay_time)
 VALUES
     (:tenant_id, :memory_id, :external_id, :type, :title, :key, :content, :data, :source, :source_agent, :agent_id,
      :subject_id, :session_id, :scope, :level, :confidence, :importance, :expire_time, :archive_time, :valid_from_time,
      :valid_to_time, :metadata, :content_hash, :words, :fingerprint, :create_time, :update_time, :record_time,
-     :created_by, :updated_by, 1);
+     :created_by, :updated_by, 1, :update_time);
 
 -- get_memories --
 -- Read memories by id, deleted ones too, in no order. The ids must be values, so that only their months are planned.
@@ -96,7 +96,7 @@ SET type = :type, title = :title, key = :key, content = :content, data = :data, 
     metadata = :metadata, content_hash = :content_hash, words = :words, fingerprint = :fingerprint,
     is_active = :is_active, delete_time = :delete_time, revision = :revision, text_revision = :revision,
     update_time = :update_time, record_time = :record_time, updated_by = :updated_by,
-    decay_time = CASE WHEN decay_periods > 0 OR decay_time IS NULL THEN :record_time ELSE decay_time END,
+    decay_time = CASE WHEN decay_periods > 0 OR decay_time IS NULL THEN :update_time ELSE decay_time END,
     decay_periods = 0
 WHERE tenant_id = :tenant_id AND memory_id = :memory_id;
 

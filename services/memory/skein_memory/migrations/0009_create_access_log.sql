@@ -18,6 +18,7 @@ CREATE TABLE memory.access_log (
     request_data jsonb,
     -- NULL while a strictly audited call runs, and for good when the process ended during the call.
     success boolean,
+    error_code text,
     error_reason text,
     client_address text,
     request_id text NOT NULL,
@@ -25,6 +26,8 @@ CREATE TABLE memory.access_log (
     -- What the caller claimed; agent_id is verified.
     claimed_agent_id text,
     claimed_session_id text,
+    -- The calls that a row stands for: refused ones are counted together when they are many.
+    call_count integer NOT NULL DEFAULT 1,
     CONSTRAINT access_log_pkey PRIMARY KEY (tenant_id, access_event_id)
 ) PARTITION BY RANGE (access_event_id);
 CREATE INDEX access_log_memory ON memory.access_log (tenant_id, memory_id, access_event_id) WHERE memory_id IS NOT NULL;

@@ -179,3 +179,9 @@ LIMIT :count;
 SELECT item_id, memory_id, other_memory_id, content
 FROM memory.snapshot_items
 WHERE tenant_id = :tenant_id AND snapshot_id = :snapshot_id AND kind = :kind AND item_id = ANY (:item_ids::text[]);
+
+-- get_snapshot_links --
+-- Read the links of a snapshot that lead from some memories.
+SELECT item_id, content
+FROM memory.snapshot_items
+WHERE tenant_id = :tenant_id AND snapshot_id = :snapshot_id AND kind = 'link' AND memory_id = ANY (:memory_ids::uuid[]);

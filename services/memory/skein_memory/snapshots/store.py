@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from skein_kit.database.transactions import translate_constraint_errors
@@ -296,7 +296,12 @@ class SnapshotStore:
         importer = Importer(tx, tenant_id, policy, ImportMode.RESTORE, at=at, by=by)
         if cursor.phase == "remove":
             snapshot_items = await _read_by_ids(tx, tenant_id, snapshot_id, cursor.kind, batch.items, now=at)
-            removed_ids = [item.item_id for item in batch.items if item.item_id not in snapshot_items]
+            if cursor.kind == "link":
+                # A link that was restored has another id than the snapshot's.
+                kept_pairs = await _link_pairs(tx, tenant_id, snapshot_id, batch.items)
+                removed_ids = [item.item_id for item in batch.items if _pair(item) not in kept_pairs]
+            else:
+                removed_ids = [item.item_id for item in batch.items if item.item_id not in snapshot_items]
             await importer.remove(cursor.kind, removed_ids)
         else:
             await importer.apply(batch.import_batch)
@@ -307,6 +312,24 @@ class SnapshotStore:
             await writer.insert_events(tx, tenant_id, [_event("snapshot_restored", snapshot_id)], at=at, by=by)
         await self._quotas.charge(tx, tenant_id, importer.usage)
         return importer, next_cursor
+
+
+async def _link_pairs(
+    tx: Transaction, tenant_id: UUID, snapshot_id: UUID, links: Sequence[TransferItem]
+) -> set[tuple[str, str, str]]:
+    """Return ends and relations of those of a snapshot's links that lead from where some links do."""
+    rows = await tx.rows(
+        QUERIES["get_snapshot_links"],
+        tenant_id=tenant_id,
+        snapshot_id=snapshot_id,
+        memory_ids=list({link.memory_id for link in links}),
+    )
+    return {_pair(_item("link", row["item_id"], row["content"])) for row in rows}
+
+
+def _pair(link: TransferItem) -> tuple[str, str, str]:
+    message: Any = link.message
+    return message.from_memory_id, message.to_memory_id, message.relation
 
 
 async def _read(tx: Transaction, tenant_id: UUID, snapshot_id: UUID) -> Snapshot:

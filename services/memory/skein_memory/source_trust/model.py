@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from skein_kit.errors import FieldInvalid
 from skein_kit.text.source_keys import source_key
+from skein_memory.scoring.model import NEUTRAL_TRUST
 from skein_memory.validation import check_revision, check_storable
 
 if TYPE_CHECKING:
@@ -54,7 +55,9 @@ class TrustDraft:
     """A caller's trust in a source, validated."""
 
     source_key: str
-    trust: float
+    # None: as before, or neutral.
+    trust: float | None
+    # None: as before. An empty text removes them.
     notes: str | None
     # The revision of the trust before; 0 matches any.
     revision: int
@@ -64,10 +67,15 @@ class TrustDraft:
     def to_source_trust(self, before: SourceTrust | None, last_revision: int, *, at: datetime, by: str) -> SourceTrust:
         """Return the new trust; `last_revision` is the number of the last stored revision."""
         check_revision(self.revision, 0 if before is None else before.revision)
+        trust, notes = self.trust, self.notes
+        if trust is None:
+            trust = NEUTRAL_TRUST if before is None else before.trust
+        if notes is None:
+            notes = None if before is None else before.notes
         return SourceTrust(
             source_key=self.source_key,
-            trust=self.trust,
-            notes=self.notes,
+            trust=trust,
+            notes=notes or None,
             revision=(last_revision if before is None else before.revision) + 1,
             create_time=(self.times.create_time if self.times else at) if before is None else before.create_time,
             update_time=self.times.update_time if self.times else at,

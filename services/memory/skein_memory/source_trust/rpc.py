@@ -12,7 +12,6 @@ from skein_kit.rpc.pagination import read_token, resolve_page_size
 from skein_kit.rpc.row_times import ImportTimes
 from skein_kit.rpc.well_known_types import to_message
 from skein_memory.paging import cut_page
-from skein_memory.scoring.model import NEUTRAL_TRUST
 from skein_memory.source_trust.model import TrustDraft, key_of
 from skein_memory.validation import check_storable
 
@@ -66,8 +65,8 @@ def _draft(request: pb.SetSourceTrustRequest, times: ImportTimes) -> TrustDraft:
     check_storable([("notes", request.notes)], [])
     return TrustDraft(
         source_key=key_of(request.source),
-        trust=request.trust if request.HasField("trust") else NEUTRAL_TRUST,
-        notes=request.notes or None,
+        trust=request.trust if request.HasField("trust") else None,
+        notes=request.notes if request.HasField("notes") else None,
         revision=request.revision,
         times=times,
     )

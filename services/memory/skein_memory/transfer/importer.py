@@ -239,6 +239,8 @@ class Importer:
             self.documents += await writes.update_memory(
                 self._tx, self._tenant_id, before, after, at=self._at, event=kind
             )
+        if self._mode is ImportMode.RESTORE and before.draft.content_hash != after.draft.content_hash:
+            await lineage.restore_writer(self._tx, self._tenant_id, after, at=self._at)
         if memory_type.VAULT in {before.draft.type} - {after.draft.type}:
             await self._tx.execute(QUERIES["delete_secret"], tenant_id=self._tenant_id, memory_id=after.memory_id)
         self.usage["memories"] += int(after.is_active) - int(before.is_active)

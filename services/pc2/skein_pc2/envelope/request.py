@@ -13,6 +13,7 @@ from skein_pc2.protocol.concurrency import RequestContext
 from skein_pc2.protocol.errors import INVALID_REQUEST, RequestError
 from skein_pc2.protocol.fields import text
 from skein_pc2.protocol.frames import repeat_key
+from skein_pc2.protocol.sender import Sender
 
 if TYPE_CHECKING:
     from skein_pc2.protocol.frames import Message
@@ -37,7 +38,14 @@ class Request(RequestContext):
         payload = message.get("payload", {})
         if not isinstance(payload, dict):
             raise RequestError(INVALID_REQUEST, "The payload is not a JSON object")
-        return cls(action=action, request_id=request_id, payload=payload, message=message, deadline=deadline)
+        return cls(
+            action=action,
+            request_id=request_id,
+            payload=payload,
+            message=message,
+            deadline=deadline,
+            sender=Sender.of(message),
+        )
 
     @cached_property
     def repeat_id(self) -> str:

@@ -21,10 +21,18 @@ from skein.memory.v1 import (
 from skein.recall.v1 import recall_pb2, recall_pb2_grpc
 from skein.session.v1 import session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
-from skein_kit.calls.call import AUTHORIZATION_KEY, REQUEST_ID_KEY
+from skein_kit.calls.call import (
+    ADDRESS_KEY,
+    AUTHORIZATION_KEY,
+    CLAIMED_AGENT_KEY,
+    CLAIMED_SESSION_KEY,
+    REQUEST_ID_KEY,
+)
 from skein_kit.errors import Overloaded
 from skein_kit.json_values.number_marks import mark_message, unmark_message
+from skein_kit.rpc.grpc_handler import FORWARDED_FOR
 from skein_pc2.protocol.errors import STORAGE_ERROR, RequestError, reason_of_call, retry_seconds, waits_for_approval
+from skein_pc2.protocol.sender import UNKNOWN, Sender
 from skein_pc2.recent_names import RecentNames
 from skein_pc2.settings import has_own_identity, identity_of
 
@@ -58,9 +66,13 @@ class GatewayApi:
     `await api.call(api.memories.GetMemory, request, context)` calls one; the attributes are the stubs.
     """
 
-    def __init__(self, channel: aio.Channel, key: Callable[[], str]) -> None:
-        """`key` returns the API key, "" while there is none."""
+    def __init__(self, channel: aio.Channel, key: Callable[[], str], *, is_trusted_proxy: bool = False) -> None:
+        """`key` returns the API key, "" while there is none.
+
+        With `is_trusted_proxy` calls name the address of the assistant as a proxy does.
+        """
         self._key = key
+        self._is_trusted_proxy = is_trusted_proxy
         self.memories: memory_pb2_grpc.MemoryServiceAsyncStub = memory_pb2_grpc.MemoryServiceStub(channel)
         self.links: memory_pb2_grpc.LinkServiceAsyncStub = memory_pb2_grpc.LinkServiceStub(channel)
         self.curation: curation_pb2_grpc.CurationServiceAsyncStub = curation_pb2_grpc.CurationServiceStub(channel)
@@ -121,7 +133,9 @@ class GatewayApi:
         while True:
             try:
                 reply = await method(
-                    request, timeout=context.remaining_seconds(), metadata=self.metadata(context.request_id)
+                    request,
+                    timeout=context.remaining_seconds(),
+                    metadata=self.metadata(context.request_id, context.sender),
                 )
             except aio.AioRpcError as error:
                 remaining_seconds = context.remaining_seconds()
@@ -144,30 +158,43 @@ class GatewayApi:
             self._dimensions = {model_row.model: model_row.dimensions for model_row in models.embedding_models}
         return self._dimensions.get(model)
 
-    def metadata(self, request_id: str) -> Metadata:
-        """Return a call's metadata: the API key and the request id. Raises RequestError."""
+    def metadata(self, request_id: str, sender: Sender = UNKNOWN) -> Metadata:
+        """Return a call's metadata: the API key, the request id and who sent the message. Raises RequestError.
+
+        A gateway in the same process takes the sender's address. Another one takes it from a trusted proxy alone.
+        """
         key = self._key()
         if not key:
             raise RequestError(STORAGE_ERROR, "Skein is starting: there is no identity to act with yet")
         credential = (AUTHORIZATION_KEY, f"Bearer {key}")
-        # Metadata may contain printable ASCII only, so other ids are not sent.
-        return (credential, (REQUEST_ID_KEY, request_id)) if _PRINTABLE.fullmatch(request_id) else (credential,)
+        optional = (
+            (REQUEST_ID_KEY, request_id),
+            (ADDRESS_KEY, sender.address),
+            (FORWARDED_FOR if self._is_trusted_proxy else "", sender.address),
+            (CLAIMED_AGENT_KEY, sender.agent_id),
+            (CLAIMED_SESSION_KEY, sender.session_id),
+        )
+        # Metadata may contain printable ASCII only, so other ids and names are not sent.
+        return (credential, *((name, text) for name, text in optional if name and _PRINTABLE.fullmatch(text)))
 
 
 class PortApis:
     """The API of each port: one for all, except ports with an API key of their own."""
 
-    def __init__(self, channel: aio.Channel, environment: Mapping[str, str]) -> None:
+    def __init__(self, channel: aio.Channel, environment: Mapping[str, str], *, is_trusted_proxy: bool = False) -> None:
         self._channel = channel
         self._environment = environment
-        self._shared = GatewayApi(channel, identity_of(environment))
+        self._is_trusted_proxy = is_trusted_proxy
+        self._shared = GatewayApi(channel, identity_of(environment), is_trusted_proxy=self._is_trusted_proxy)
         self._apis_by_port: dict[int, GatewayApi] = {}
         self._used_apis: set[GatewayApi] = set()
 
     def of(self, port: int) -> GatewayApi:
         """Return the API of a port of the protocol."""
         if port not in self._apis_by_port and has_own_identity(self._environment, port):
-            self._apis_by_port[port] = GatewayApi(self._channel, identity_of(self._environment, port))
+            self._apis_by_port[port] = GatewayApi(
+                self._channel, identity_of(self._environment, port), is_trusted_proxy=self._is_trusted_proxy
+            )
         api = self._apis_by_port.get(port, self._shared)
         self._used_apis.add(api)
         return api

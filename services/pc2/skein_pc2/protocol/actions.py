@@ -13,6 +13,7 @@ from skein_pc2.protocol.concurrency import ConcurrencyLimit, RequestContext
 from skein_pc2.protocol.dialect import is_health_request, is_typed_health_request, typed_health_reply
 from skein_pc2.protocol.errors import STORAGE_ERROR, RequestError, error_text
 from skein_pc2.protocol.frames import Frames, MalformedMessage, Message, repeat_key
+from skein_pc2.protocol.sender import Sender
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -96,7 +97,13 @@ def _parse_request(message: Message, deadline: float) -> ActionRequest:
         values |= fields.mapping(message.get(object_name), object_name)
     sent_id = message.get("request_id")
     request_id = sent_id if isinstance(sent_id, str) and sent_id else f"req-{secrets.token_hex(8)}"
-    return ActionRequest(request_id=request_id, deadline=deadline, fields=values, repeat_id=_parse_repeat_id(message))
+    return ActionRequest(
+        request_id=request_id,
+        deadline=deadline,
+        fields=values,
+        repeat_id=_parse_repeat_id(message),
+        sender=Sender.of(message),
+    )
 
 
 def _parse_repeat_id(message: Message) -> str:

@@ -11,6 +11,7 @@ from grpc import aio
 
 from skein_kit.telemetry import logs
 from skein_pc2.protocol.errors import INTERNAL_ERROR, RATE_LIMIT_EXCEEDED, STORAGE_ERROR, RequestError, to_request_error
+from skein_pc2.protocol.sender import UNKNOWN, Sender
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -28,6 +29,8 @@ class RequestContext:
     request_id: str
     # A time of the event loop's clock.
     deadline: float
+    # For the access log.
+    sender: Sender = UNKNOWN
 
     def remaining_seconds(self) -> float:
         """Return the seconds until the deadline, at least 0.001."""

@@ -135,7 +135,7 @@ class Listener:
         try:
             if self._is_allowed(address) and self._has_room(address):
                 _enable_keepalive(writer)
-                await self._serve(reader, writer, task)
+                await self._serve(reader, writer, task, address)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, zmtp.InvalidHandshake):
             # The peer is gone, or does not speak ZMTP.
             pass
@@ -165,7 +165,7 @@ class Listener:
         )
 
     async def _serve(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, task: asyncio.Task[None]
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, task: asyncio.Task[None], address: str
     ) -> None:
         """Connect a peer with the router or publisher for its socket type until either end closes."""
         first_bytes, socket_type = b"", ""
@@ -177,7 +177,7 @@ class Listener:
                 self._greeting_tasks.discard(task)
         path = str(Path(self._folder) / str(next(self._names)))
         if self._router is not None and (self._publisher is None or socket_type in _REQUESTER_TYPES):
-            async with self._router.connection(path) as connection:
+            async with self._router.connection(path, address) as connection:
                 await self._splice(reader, writer, path, connection, first_bytes=first_bytes)
         elif (
             self._publisher is not None

@@ -18,6 +18,7 @@ from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import LATENCY_BUCKETS
 from skein_pc2.protocol.errors import INTERNAL_ERROR, INVALID_REQUEST, RATE_LIMIT_EXCEEDED, STORAGE_ERROR
 from skein_pc2.protocol.frames import Frames, Message
+from skein_pc2.protocol.sender import connected_from
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -134,8 +135,8 @@ class Router:
         self._timer = REPLY_TIME.labels(str(config.number))
 
     @asynccontextmanager
-    async def connection(self, path: str) -> AsyncIterator[RouterConnection]:
-        """Answer one peer, which is connected to the Unix socket at `path`, until the block ends."""
+    async def connection(self, path: str, address: str) -> AsyncIterator[RouterConnection]:
+        """Answer the peer at `address`, connected to the Unix socket at `path`, until the block ends."""
         socket = self._context.socket(zmq.ROUTER)
         task: asyncio.Task[None] | None = None
         try:
@@ -149,7 +150,7 @@ class Router:
             if self._config.certificates is not None:
                 self._config.certificates.secure(socket)
             socket.bind(f"ipc://{path}")
-            connection = RouterConnection(self, socket)
+            connection = RouterConnection(self, socket, address)
             task = asyncio.create_task(connection.serve())
             connection.serve_task = task
             yield connection
@@ -213,8 +214,9 @@ class Router:
     async def _answer(self, connection: RouterConnection, frames: Frames, deadline: float) -> None:
         start_time = time.perf_counter()
         try:
-            async with asyncio.timeout_at(deadline + GRACE_SECONDS):
-                reply = await self._dialect.answer(frames, deadline=deadline)
+            with connected_from(connection.address):
+                async with asyncio.timeout_at(deadline + GRACE_SECONDS):
+                    reply = await self._dialect.answer(frames, deadline=deadline)
             await self._send(connection, frames, reply)
         except TimeoutError:
             error_reply = self._dialect.error_reply(STORAGE_ERROR, "Skein did not answer in time; try again soon")
@@ -235,7 +237,8 @@ class Router:
 class RouterConnection:
     """One peer of an answering port."""
 
-    def __init__(self, router: Router, socket: zmq.asyncio.Socket) -> None:
+    def __init__(self, router: Router, socket: zmq.asyncio.Socket, address: str) -> None:
+        self.address = address
         self._router = router
         self._socket = socket
         self.load = _PendingLoad()

@@ -37,6 +37,7 @@ NUMBERS = ("dense", "context", "lexical", "reply", "length", "date", "trust", "n
 # Of a hit that lost or gained nothing by them, neither is listed.
 ADJUSTMENTS = ("trust", "newer")
 IS_MESSAGE, HAS_VECTOR, WORDS_SEARCHED, HAS_WORDS, IS_STATEMENT, MENTIONS_TIME = (1 << bit for bit in range(6))
+_TEXT_COLUMNS = ("content", "title", "data", "name")
 _DEFAULT_LANGUAGE = "english"
 
 
@@ -52,6 +53,8 @@ def unsigned_receipt(answer: RecordedAnswer, query_secret: bytes, *, seconds: fl
     receipt_request = pb.ReceiptRequest(request=request, term_documents=_term_documents(answer))
     salted = secrets.token_bytes(document.SALT_BYTES) + receipt_request.SerializeToString(deterministic=True)
     content = _content(answer)
+    salt = salted[: document.SALT_BYTES]
+    content.text_digests = b"".join(text_digest(salt, hit.item.item_id, hit.row) for hit in _shown_hits(answer))
     if answer.keeps_query:
         kept_query: str | None = query
     else:
@@ -94,6 +97,23 @@ def unsigned_context(record: pb.ContextRecord, call: Call, tenant_id: UUID, *, s
         create_seconds=seconds,
         is_context=True,
     )
+
+
+def text_digest(salt: bytes, item_id: UUID, row: ItemRow) -> bytes:
+    """Return the digest of what a hit says: of a memory content, title and data, of a message content and name."""
+    return document.item_text_digest(salt, item_id, [row.get(name) for name in _TEXT_COLUMNS])
+
+
+def altered_ids(content: pb.ReceiptContent, salt: bytes, rows: Mapping[UUID, ItemRow]) -> list[UUID]:
+    """Return the hits whose texts are not those that were signed, by rank."""
+    size, digests = document.TEXT_DIGEST_BYTES, content.text_digests
+    return [
+        item_id
+        for index, item_id in enumerate(item_ids(content))
+        if item_id in rows
+        and (expected := digests[index * size : (index + 1) * size])
+        and text_digest(salt, item_id, rows[item_id]) != expected
+    ]
 
 
 def query_text(query: str, embedding: Iterable[float]) -> str:

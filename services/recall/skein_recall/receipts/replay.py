@@ -109,6 +109,10 @@ class RecallReplayer:
         pins = convert.pins(content, unseen_times)
         items = await self._read_items(signed.tenant_id, content, pins)
         gaps = await self._item_gaps(signed.tenant_id, items.missing_ids)
+        if signed.request is not None and (
+            altered := convert.altered_ids(content, signed.request[: document.SALT_BYTES], items.rows)
+        ):
+            gaps.append(pb.ReplayGap(reason=pb.REPLAY_GAP_REASON_TEXTS_ALTERED, item_ids=map(str, altered)))
         receipt_request = signed.receipt_request
         if receipt_request is None:
             gaps.append(pb.ReplayGap(reason=pb.REPLAY_GAP_REASON_REQUEST_ERASED))

@@ -142,6 +142,15 @@ UPDATE session.requests
 SET response = '', fingerprint = '', session_id = NULL
 WHERE tenant_id = :tenant_id AND session_id = ANY (:session_ids::text[]);
 
+-- detach_states_of_session --
+-- Keep the states that agents have in a session as their states outside of sessions, of those that have none there.
+UPDATE session.agent_states
+SET session_id = '', revision = revision + 1
+WHERE tenant_id = :tenant_id AND session_id = :session_id AND session_id <> ''
+    AND NOT EXISTS (
+        SELECT FROM session.agent_states AS own
+        WHERE own.tenant_id = :tenant_id AND own.agent_id = agent_states.agent_id AND own.session_id = '');
+
 -- purge_states_of_session --
 -- Purge the agent states of a session.
 DELETE FROM session.agent_states
@@ -166,7 +175,8 @@ ORDER BY session_id
 LIMIT :limit;
 
 -- count_rows_of_sessions --
--- Count the rows of sessions, each kind up to a limit.
+-- Count the rows of sessions, each kind up to a limit; with `keeps_states` only states of agents that have another
+-- outside of sessions.
 SELECT
     (SELECT count(*) FROM (
         SELECT FROM session.messages
@@ -176,8 +186,11 @@ SELECT
         WHERE tenant_id = :tenant_id AND session_id = ANY (:session_ids) LIMIT :limit) AS counted) AS archived_messages,
     (SELECT count(*) FROM (
         SELECT FROM session.agent_states
-        WHERE tenant_id = :tenant_id AND session_id = ANY (:session_ids) AND session_id <> '' LIMIT :limit) AS counted)
-        AS states,
+        WHERE tenant_id = :tenant_id AND session_id = ANY (:session_ids) AND session_id <> ''
+            AND (NOT :keeps_states::boolean OR EXISTS (
+                SELECT FROM session.agent_states AS own
+                WHERE own.tenant_id = :tenant_id AND own.agent_id = agent_states.agent_id AND own.session_id = ''))
+        LIMIT :limit) AS counted) AS states,
     (SELECT count(*) FROM (
         SELECT FROM session.items
         WHERE tenant_id = :tenant_id AND session_id = ANY (:session_ids) LIMIT :limit) AS counted) AS items;

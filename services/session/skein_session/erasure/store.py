@@ -11,6 +11,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Self
 
 from skein_kit.database.named_queries import Queries
+from skein_kit.database.transactions import translate_constraint_errors
+from skein_kit.errors import TransactionConflict
 from skein_kit.ids import id_time, new_id, parse_id
 from skein_kit.lineage import purges
 from skein_kit.search_text import postings
@@ -65,9 +67,9 @@ class ErasureStore:
         if session is None:
             raise SessionNotFound(session_id=session_id)
         if options.is_dry_run:
-            return await _count_rows(tx, tenant_id, [session_id])
+            return await _count_rows(tx, tenant_id, [session_id], keeps_states=True)
         purge = await _PurgeTransaction.begin(tx, tenant_id, at, self._archives, limit=options.limit)
-        is_complete = await purge.purge_session(session_id, session["subject_id"])
+        is_complete = await purge.purge_session(session_id, session["subject_id"], keeps_states=True)
         await self._quotas.charge(tx, tenant_id, purge.charges)
         purge.receipt.has_more = not is_complete
         purge.receipt.tombstones = await tombstones.list_of_purge(tx, tenant_id, at)
@@ -203,8 +205,11 @@ class _PurgeTransaction:
         await tx.stop_history()
         return cls(tx, tenant_id, at, archives, limit=limit, with_person=with_person)
 
-    async def purge_session(self, session_id: str, subject_id: str | None) -> bool:
-        """Purge a session of a subject, which the transaction has locked; return False when messages remain."""
+    async def purge_session(self, session_id: str, subject_id: str | None, *, keeps_states: bool = False) -> bool:
+        """Purge a session of a subject, which the transaction has locked; return False when messages remain.
+
+        With `keeps_states` the states of agents in it become their states outside of sessions, where they have none.
+        """
         session_key = {"tenant_id": self._tenant_id, "session_id": session_id}
         self.charges["session_items"] -= await self._execute("session.items", "delete_items_of_session", **session_key)
         await postings.subtract_session_counts(self._tx, self._tenant_id, session_id)
@@ -220,6 +225,10 @@ class _PurgeTransaction:
         await self._purge_rows(ids)
         if len(rows) > len(ids) or not await self._purge_archive(session_id):
             return False
+        if keeps_states:
+            # A concurrent call may store the agent's state outside of sessions.
+            with translate_constraint_errors({"agent_states_pkey": TransactionConflict}):
+                await self._tx.execute(_QUERIES["detach_states_of_session"], **session_key)
         self.charges["agent_states"] -= await self._execute(
             "session.agent_states", "purge_states_of_session", **session_key
         )
@@ -360,10 +369,21 @@ async def _find_messages(tx: Transaction, tenant_id: UUID, names: Sequence[str])
     return await tx.rows(_QUERIES["find_messages"], tenant_id=tenant_id, message_ids=sorted(ids))
 
 
-async def _count_rows(tx: Transaction, tenant_id: UUID, session_ids: list[str], *, other_messages: int = 0) -> Receipt:
+async def _count_rows(
+    tx: Transaction,
+    tenant_id: UUID,
+    session_ids: list[str],
+    *,
+    other_messages: int = 0,
+    keeps_states: bool = False,
+) -> Receipt:
     """Count the rows of sessions for a dry run; `other_messages` are added to the count of messages."""
     row = await tx.row(
-        _QUERIES["count_rows_of_sessions"], tenant_id=tenant_id, session_ids=session_ids, limit=_MAX_COUNTED_ROWS
+        _QUERIES["count_rows_of_sessions"],
+        tenant_id=tenant_id,
+        session_ids=session_ids,
+        keeps_states=keeps_states,
+        limit=_MAX_COUNTED_ROWS,
     )
     counts = Counter({"session.sessions": len(session_ids)})
     if row is not None:

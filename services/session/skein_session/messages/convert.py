@@ -90,6 +90,7 @@ def batch(
         append_time=at,
         create_time=min(times) if request.keep_times else at,
         update_time=max(row["update_time"] or row["create_time"] for row in rows) if request.keep_times else at,
+        is_import=request.keep_times,
         created_by=principal,
         agent_id=request.agent_id or agent_id or None,
         subject_id=request.subject_id or None,

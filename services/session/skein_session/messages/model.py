@@ -44,6 +44,8 @@ class MessageBatch:
     create_time: datetime
     # The update_time of the session: now, or the newest time of an import.
     update_time: datetime
+    # The rows keep the times of another system, and so does the time since which their session is idle.
+    is_import: bool
     created_by: str
     # The agent that the request names, or else the caller's, and the subject that it names: of a session that is
     # created for the batch.
@@ -57,6 +59,11 @@ class MessageBatch:
     months: frozenset[datetime]
     # The default title of the session.
     title: str | None
+
+    @property
+    def active_time(self) -> datetime:
+        """The time at which the messages were written: the session is idle from then on."""
+        return self.update_time if self.is_import else self.append_time
 
     @property
     def documents(self) -> list[Document]:

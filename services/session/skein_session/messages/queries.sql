@@ -1,6 +1,6 @@
 -- advance_session --
 -- Assign the next sequence numbers of a session and lock its row, which orders concurrent appends without gaps. No row
--- comes back when the session is missing, closed or idle.
+-- comes back when the session is missing, closed or idle. An import goes on though its session was idle before.
 UPDATE session.sessions
 SET last_sequence = last_sequence + :count::bigint,
     message_count = message_count + :count::bigint,
@@ -9,9 +9,10 @@ SET last_sequence = last_sequence + :count::bigint,
         THEN last_sequence + :count::bigint ELSE inherited_sequence END,
     title = coalesce(title, :title),
     update_time = greatest(update_time, :update_time),
-    active_time = greatest(active_time, :at)
-WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active AND state NOT IN ('ended', 'hidden')
-    AND (:idle_cutoff::timestamptz IS NULL OR state <> 'active' OR active_time > :idle_cutoff)
+    active_time = greatest(active_time, :active_time)
+WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active
+    AND (state NOT IN ('ended', 'hidden') OR (:is_import::boolean AND state = 'ended' AND end_reason = 'idle'))
+    AND (:idle_cutoff::timestamptz IS NULL OR :is_import OR state <> 'active' OR active_time > :idle_cutoff)
 RETURNING last_sequence, agent_id, subject_id, title;
 
 -- insert_messages --
@@ -95,6 +96,29 @@ UPDATE session.messages
 SET is_active = false
 WHERE tenant_id = :tenant_id AND message_id = :message_id AND is_active
 RETURNING sequence;
+
+-- find_deleted_message --
+-- Find a deleted message.
+SELECT message_id, session_id
+FROM session.messages
+WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]) AND NOT is_active
+LIMIT 1;
+
+-- undelete_message --
+-- Bring a deleted message back; no row comes back when it is not deleted.
+UPDATE session.messages
+SET is_active = true
+WHERE tenant_id = :tenant_id AND message_id = :message_id AND NOT is_active
+RETURNING message_id, session_id, sequence, external_id, role, content, name, subject_id, agent_id, parts, tool_calls,
+    tool_call_id, tool_returns, model, step_id, group_id, sender_id, offline_thread_id, metadata, create_time,
+    created_by, revision, update_time, updated_by, pending_approval;
+
+-- increment_message_count --
+-- Add an undeleted message to a session's count and lock the session.
+UPDATE session.sessions
+SET message_count = message_count + 1
+WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active
+RETURNING archive_time;
 
 -- delete_message_order --
 -- Delete the position of a deleted message, so that lists do not scan it; the message keeps its sequence number.

@@ -139,6 +139,18 @@ class MessageHandlers:
             await self._store.delete_message(write.tx, caller.require_tenant(), request.message_id)
         return pb.DeleteMessageResponse()
 
+    async def UndeleteMessage(self, request: pb.UndeleteMessageRequest, context: Context) -> pb.UndeleteMessageResponse:
+        caller = caller_of(context)
+        async with self._idempotency.begin(caller, request) as write:
+            row, document = await self._store.undelete_message(write.tx, caller.require_tenant(), request.message_id)
+            response = pb.UndeleteMessageResponse(message=message_rows.message(row))
+            require_fit(response)
+            await write.save(response)
+        if document is not None:
+            pending = await self._embeddings.request_embeddings([document], remaining=context.time_remaining())
+            response.embedding_pending = pending > 0
+        return response
+
     async def StreamMessages(
         self, request: pb.StreamMessagesRequest, context: Context
     ) -> AsyncGenerator[pb.StreamMessagesResponse]:

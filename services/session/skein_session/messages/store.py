@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from skein_kit.database.named_queries import Queries, as_of
 from skein_kit.database.transactions import translate_constraint_errors
 from skein_kit.database.tx_options import TxOptions
-from skein_kit.errors import ExternalIdTaken, RevisionStale
+from skein_kit.errors import ExternalIdTaken, RevisionStale, TransactionConflict
 from skein_kit.ids import parse_id
 from skein_kit.policies.history import read_as_of
 from skein_kit.rpc.pagination import PAGE_BYTES
@@ -187,6 +187,34 @@ class MessageStore:
         await postings.remove_documents(tx, tenant_id, [message["message_id"]])
         await self._quotas.charge(tx, tenant_id, {"messages": -1})
 
+    async def undelete_message(self, tx: Transaction, tenant_id: UUID, name: str) -> tuple[Record, Document | None]:
+        """Bring a deleted message back; return its row, and its document if it was deleted and has text.
+
+        Raises MessageNotFound, SessionArchived and QuotaExceeded.
+        """
+        other_id = await tx.value(_QUERIES["message_id_of_external_id"], tenant_id=tenant_id, external_id=name)
+        ids = [id_ for id_ in (parse_id(name), other_id) if id_ is not None]
+        deleted_row = await tx.row(_QUERIES["find_deleted_message"], tenant_id=tenant_id, message_ids=ids)
+        if deleted_row is None:
+            return await self._find_message(tx, tenant_id, name), None
+        session_key = {"tenant_id": tenant_id, "session_id": deleted_row["session_id"]}
+        # Every change of messages locks the session before its messages, which avoids deadlocks.
+        session = await tx.row(_QUERIES["increment_message_count"], **session_key)
+        if session is None:
+            raise MessageNotFound
+        if session["archive_time"] is not None:
+            raise SessionArchived(session_id=deleted_row["session_id"])
+        row = await tx.row(_QUERIES["undelete_message"], tenant_id=tenant_id, message_id=deleted_row["message_id"])
+        if row is None:
+            # A concurrent call has undeleted it; this one has counted it again.
+            raise TransactionConflict
+        await tx.insert(_QUERIES["insert_message_order"], tenant_id, [dict(row)])
+        document = to_document(row)
+        if document is not None:
+            await postings.add_documents(tx, tenant_id, [document])
+        await self._quotas.charge(tx, tenant_id, {"messages": 1})
+        return row, document
+
     async def read_stream_positions(
         self, tenant_id: UUID, session_ids: Collection[str]
     ) -> Mapping[str, StreamPosition]:
@@ -241,9 +269,10 @@ class MessageStore:
             "session_id": batch.session_id,
             "count": len(batch.rows),
             "title": batch.title,
-            "at": batch.append_time,
+            "active_time": batch.active_time,
             "update_time": batch.update_time,
             "idle_cutoff": idle_cutoff,
+            "is_import": batch.is_import,
         }
         session = await tx.row(_QUERIES["advance_session"], **advance_values)
         if session is None and batch.create_session:
@@ -258,7 +287,7 @@ class MessageStore:
                 subject_id=batch.subject_id,
                 create_time=batch.create_time,
                 update_time=batch.update_time,
-                at=batch.append_time,
+                active_time=batch.active_time,
                 created_by=batch.created_by,
             )
             session = await tx.row(_QUERIES["advance_session"], **advance_values)

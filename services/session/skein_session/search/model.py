@@ -31,6 +31,8 @@ class SearchQuery:
     limit: int
     # Messages before and after each hit.
     context_size: int
+    # Only messages with lower ids, which the page before has not scanned.
+    after_id: UUID | None = None
 
     @property
     def lowest_id(self) -> UUID | None:
@@ -40,7 +42,8 @@ class SearchQuery:
     @property
     def before_id(self) -> UUID | None:
         """The exclusive upper bound of ids; None is no bound."""
-        return None if self.end_time is None else min_id_at(self.end_time)
+        bounds = [self.after_id, None if self.end_time is None else min_id_at(self.end_time)]
+        return min((bound for bound in bounds if bound is not None), default=None)
 
 
 @dataclass(slots=True)

@@ -15,8 +15,8 @@ from skein_kit import message_rows
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.ids import now
-from skein_kit.rpc.pagination import fit_items
-from skein_kit.rpc.well_known_types import read_time, to_timestamp
+from skein_kit.rpc.pagination import fit_items, read_id, write_token
+from skein_kit.rpc.well_known_types import read_time
 from skein_session.search.model import MessageHit, SearchQuery
 
 if TYPE_CHECKING:
@@ -49,12 +49,15 @@ class SearchHandlers:
             end_time=read_time(request, "end_time"),
             limit=request.limit or DEFAULT_LIMIT,
             context_size=request.context_size,
+            after_id=read_id(tenant_id, request),
         )
         if request.mode == pb.SEARCH_MODE_LITERAL:
-            hits, horizon_time = await self._store.search_literal(tenant_id, query, now())
-            return pb.SearchMessagesResponse(
-                hits=_hits(hits), truncated=horizon_time is not None, horizon_time=to_timestamp(horizon_time)
-            )
+            found, after_id = await self._store.search_literal(tenant_id, query, now())
+            page = _hits(found)
+            if len(page) < len(found):
+                after_id = UUID(page[-1].message.message_id)
+            token = "" if after_id is None else write_token([str(after_id)], tenant_id, request)
+            return pb.SearchMessagesResponse(hits=page, truncated=bool(token), next_page_token=token)
         if request.mode == pb.SEARCH_MODE_SEMANTIC:
             hits = await self._search_meaning(tenant_id, request, query, remaining)
             return pb.SearchMessagesResponse(hits=_hits(hits))

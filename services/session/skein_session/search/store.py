@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from skein_kit.database.named_queries import Queries
-from skein_kit.ids import id_time
 from skein_kit.rpc.pagination import PAGE_BYTES
 from skein_kit.search_text.segmentation import segment
 from skein_session.messages.model import LAST_ID, NO_ID, character_count, id_ranges
@@ -27,8 +25,6 @@ if TYPE_CHECKING:
 _QUERIES = Queries.load("skein_session")
 # Hits whose neighbours are read at once.
 _HIT_BATCH = 10
-# The resolution of times in ids.
-_MILLISECOND = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +61,11 @@ class SearchStore:
 
     async def search_literal(
         self, tenant_id: UUID, query: SearchQuery, at: datetime
-    ) -> tuple[list[MessageHit], datetime | None]:
+    ) -> tuple[list[MessageHit], UUID | None]:
         """Find messages that contain the query literally, in any case, newest first.
 
         Scans the newest MAX_SCANNED_MESSAGES messages of the session or tenant, and older messages of the tenant
-        that have a rare word of the query. Also returns the end_time of a search of the older messages, None when all
+        that have a rare word of the query. Also returns the id below which messages were not scanned, None when all
         were scanned. Raises SessionNotFound and SessionArchived.
         """
         async with self._database.transaction(tenant_id) as tx:
@@ -93,13 +89,11 @@ class SearchStore:
                 if len(ids) == query.limit:
                     break
             hits = await self._read_hits(tx, tenant_id, query, dict.fromkeys(ids, 0.0))
-        if not scan.is_truncated or len(ids) == query.limit:
-            return hits, None
-        oldest_time = id_time(scan.ids[-1])
-        # Other messages of the oldest millisecond may be unscanned, so the next search includes it. When all are of
-        # one millisecond, the next search excludes it, or it would scan the same messages.
-        has_progress = id_time(scan.ids[0]) > oldest_time
-        return hits, oldest_time + _MILLISECOND if has_progress else oldest_time
+        # A long response leaves its last hits to the next page.
+        last_id = hits[-1].row["message_id"] if hits else None
+        if last_id is not None and (len(hits) < len(ids) or len(ids) == query.limit):
+            return hits, None if last_id == scan.ids[-1] and not scan.is_truncated else last_id
+        return hits, scan.ids[-1] if scan.is_truncated else None
 
     async def read_hits(self, tenant_id: UUID, query: SearchQuery, scores: Mapping[UUID, float]) -> list[MessageHit]:
         """Read hits of another search, in the order of `scores`, with their neighbours."""

@@ -59,6 +59,7 @@ def draft(message: pb.Session, *, at: datetime, agent_id: str = "", times: Impor
         summary=message.summary or None,
         create_time=create_time,
         update_time=times.update_time if times else create_time,
+        active_time=times.update_time if times else max(create_time, at),
     )
 
 

@@ -44,6 +44,8 @@ class SessionDraft:
     summary: str | None
     create_time: datetime
     update_time: datetime
+    # From then on the session is idle.
+    active_time: datetime
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -18,7 +18,7 @@ INSERT INTO session.sessions
      created_by)
 VALUES
     (:tenant_id, :session_id, 'active', :session_type, :agent_id, :subject_id, :create_time,
-     greatest(:create_time::timestamptz, :update_time::timestamptz), :at, :created_by)
+     greatest(:create_time::timestamptz, :update_time::timestamptz), :active_time, :created_by)
 ON CONFLICT ON CONSTRAINT sessions_pkey DO NOTHING;
 
 -- get_session --

@@ -84,7 +84,6 @@ class SessionStore:
             _QUERIES["insert_session"],
             **columns_of(draft, excluded_field="properties"),
             tenant_id=tenant_id,
-            active_time=max(draft.create_time, at),
             created_by=created_by,
         )
         # After the insert, which has waited for a concurrent purge of the same session.

@@ -11,12 +11,3 @@ UPDATE tenancy.jobs
 SET pause_time = :pause_time, paused_by = :paused_by, items_per_second = :items_per_second,
     max_cost_per_day = :max_cost_per_day, tokens = :tokens, refill_time = :refill_time
 WHERE tenant_id = :tenant_id AND kind = :kind;
-
--- record_job_event --
--- Record in the audit log who paused, resumed or limited a job.
-INSERT INTO auth.audit_events
-    (tenant_id, audit_event_id, event, outcome, principal, account_id, target, client_id, address, user_agent, request_id,
-     create_time)
-VALUES
-    (:tenant_id, :audit_event_id, :event, 'success', :principal, :account_id, :target, :client_id, :address, :user_agent,
-     :request_id, :create_time);

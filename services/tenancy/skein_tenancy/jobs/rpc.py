@@ -35,7 +35,7 @@ class JobHandlers:
         async with self._idempotency.begin(caller, request) as write:
             job = await self._store.lock_job(write.tx, caller.require_tenant(), convert.kind(request.kind))
             paused = job.paused(caller.principal, at)
-            await self._store.update_job_control(write.tx, caller, job, paused, event="job_paused", at=at)
+            await self._store.update_job_control(write.tx, caller, job, paused, event="job_paused")
             return await write.save(pb.PauseJobResponse(job=convert.job(paused, at)))
 
     async def ResumeJob(self, request: pb.ResumeJobRequest, context: Context) -> pb.ResumeJobResponse:
@@ -43,7 +43,7 @@ class JobHandlers:
         async with self._idempotency.begin(caller, request) as write:
             job = await self._store.lock_job(write.tx, caller.require_tenant(), convert.kind(request.kind))
             resumed = job.resumed()
-            await self._store.update_job_control(write.tx, caller, job, resumed, event="job_resumed", at=at)
+            await self._store.update_job_control(write.tx, caller, job, resumed, event="job_resumed")
             return await write.save(pb.ResumeJobResponse(job=convert.job(resumed, at)))
 
     async def LimitJob(self, request: pb.LimitJobRequest, context: Context) -> pb.LimitJobResponse:
@@ -55,7 +55,7 @@ class JobHandlers:
                 limits.max_cost_per_day if limits.HasField("max_cost_per_day") else None,
                 at,
             )
-            await self._store.update_job_control(write.tx, caller, job, limited, event="job_limited", at=at)
+            await self._store.update_job_control(write.tx, caller, job, limited, event="job_limited")
             return await write.save(pb.LimitJobResponse(job=convert.job(limited, at)))
 
     async def AdvanceImport(self, request: pb.AdvanceImportRequest, context: Context) -> pb.AdvanceImportResponse:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein_kit.calls.call import client_address, current_call, user_agent
-from skein_kit.ids import new_id
 from skein_kit.jobs.model import Job, JobKind
 from skein_kit.jobs.store import lock_job, read_job
 from skein_tenancy.queries import QUERIES
@@ -14,19 +12,17 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
+    from skein_kit.audit_log.writer import AuditLog
     from skein_kit.database.transactions import Database, Transaction
     from skein_kit.identity.identity_token import Caller
-
-# The longest texts of an audit event.
-_MAX_TEXT = 255
-_MAX_CLIENT_ID = 2048
 
 
 class TenantJobStore:
     """The jobs of a tenant, for those who control them."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, audit: AuditLog) -> None:
         self._database = database
+        self._audit = audit
 
     async def list_jobs(self, tenant_id: UUID, at: datetime) -> list[Job]:
         """Return one job of each kind."""
@@ -39,13 +35,11 @@ class TenantJobStore:
         """Read a job and keep others from changing it until the transaction ends."""
         return await lock_job(tx, tenant_id, kind)
 
-    async def update_job_control(
-        self, tx: Transaction, caller: Caller, before: Job, after: Job, *, event: str, at: datetime
-    ) -> None:
+    async def update_job_control(self, tx: Transaction, caller: Caller, before: Job, after: Job, *, event: str) -> None:
         """Change the pause and the limits of a locked job and record the event; without a change do nothing."""
         if after == before:
             return
-        tenant_id, call = caller.require_tenant(), current_call()
+        tenant_id = caller.require_tenant()
         await tx.execute(
             QUERIES["update_job_control"],
             tenant_id=tenant_id,
@@ -57,21 +51,4 @@ class TenantJobStore:
             tokens=after.tokens,
             refill_time=after.refill_time,
         )
-        await tx.execute(
-            QUERIES["record_job_event"],
-            tenant_id=tenant_id,
-            audit_event_id=new_id(at),
-            event=event,
-            principal=caller.principal,
-            account_id=caller.account_id,
-            target=f"job:{after.kind}",
-            client_id=_printable(caller.client_id, _MAX_CLIENT_ID),
-            address=_printable(client_address(), _MAX_TEXT),
-            user_agent=_printable(user_agent(), _MAX_TEXT),
-            request_id="" if call is None else call.request_id,
-            create_time=at,
-        )
-
-
-def _printable(text: str, max_characters: int) -> str:
-    return "".join(character for character in text if character.isprintable())[:max_characters]
+        await self._audit.record(tx, tenant_id, event, target=f"job:{after.kind}")

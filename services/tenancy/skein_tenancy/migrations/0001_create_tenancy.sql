@@ -335,7 +335,9 @@ CREATE TABLE tenancy.subjects (
     created_by text NOT NULL,
     updated_by text NOT NULL,
     delete_time timestamptz,
-    record_time timestamptz NOT NULL DEFAULT skein.write_time()
+    record_time timestamptz NOT NULL DEFAULT skein.write_time(),
+    -- Earlier display names: the erasure of a person clears them from recorded queries, however old they are.
+    former_names text[] NOT NULL DEFAULT '{}'
 );
 CREATE INDEX subjects_status ON tenancy.subjects (tenant_id, status, subject_id);
 
@@ -363,6 +365,7 @@ CREATE TABLE tenancy.subjects_history (
     updated_by text NOT NULL,
     delete_time timestamptz,
     record_time timestamptz NOT NULL,
+    former_names text[] NOT NULL,
     until_time timestamptz NOT NULL
 );
 CREATE INDEX subjects_history_subject ON tenancy.subjects_history (tenant_id, subject_id, until_time);
@@ -391,7 +394,7 @@ WHERE record_time <= (SELECT skein.as_of_time()) AND until_time > (SELECT skein.
 GRANT SELECT ON as_of.subjects TO skein_tenancy;
 
 -- The erasure of a person clears the display name, and former ones, from recorded queries.
-GRANT SELECT (tenant_id, subject_id, display_name) ON tenancy.subjects, tenancy.subjects_history TO skein_memory;
+GRANT SELECT (tenant_id, subject_id, display_name, former_names) ON tenancy.subjects TO skein_memory;
 
 -- The scalar values of profiles and preferences, one row each. Operators on JSON are not leakproof, so row-level
 -- security would keep an index on JSON unused; equality of texts is leakproof.

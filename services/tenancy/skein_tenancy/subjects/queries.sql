@@ -78,9 +78,12 @@ WHERE tenant_id = :tenant_id AND subject_id = :subject_id
 FOR NO KEY UPDATE;
 
 -- update_subject --
--- Change a subject that the transaction has locked.
+-- Change a subject that the transaction has locked. Each display name that it had stays known until its purge.
 UPDATE tenancy.subjects
-SET display_name = :display_name, status = :status, timezone = :timezone, profile = :profile::jsonb,
+SET display_name = :display_name,
+    former_names = CASE WHEN display_name = ANY (array_append(former_names, :display_name)) THEN former_names
+        ELSE array_append(former_names, display_name) END,
+    status = :status, timezone = :timezone, profile = :profile::jsonb,
     preferences = :preferences::jsonb, account_id = :account_id, revision = revision + 1, update_time = :update_time,
     updated_by = :updated_by
 WHERE tenant_id = :tenant_id AND subject_id = :subject_id
@@ -133,3 +136,9 @@ VALUES (:tenant_id, :path, :value, :subject_id);
 -- Delete the properties of a subject.
 DELETE FROM tenancy.subject_properties
 WHERE tenant_id = :tenant_id AND subject_id = :subject_id;
+
+-- clear_subject_events --
+-- Remove a purged subject's id from the audit events that are about it.
+UPDATE auth.audit_events
+SET target = ''
+WHERE tenant_id = :tenant_id AND target = :target AND target LIKE 'subject:%';

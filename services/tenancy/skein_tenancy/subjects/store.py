@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from skein_kit.audit_log.writer import target_of
 from skein_kit.database.named_queries import as_of
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.idempotency.store import LIFETIME
@@ -149,6 +150,7 @@ class SubjectStore:
         await tx.stop_history()
         await tx.execute(QUERIES["purge_subject"], **key)
         await tx.execute(QUERIES["purge_subject_history"], **key)
+        await tx.execute(QUERIES["clear_subject_events"], tenant_id=tenant_id, target=target_of("subject", subject_id))
         if row["delete_time"] is None:
             await self._quota_counter.charge(tx, tenant_id, {"subjects": -1})
 

@@ -27,7 +27,7 @@ from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n skein/memory/v1/access_log.proto\x12\x0fskein.memory.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xda\x05\n\x0b\x41\x63\x63\x65ssEvent\x12&\n\x0f\x61\x63\x63\x65ss_event_id\x18\x01 \x01(\tR\raccessEventId\x12>\n\toperation\x18\x02 \x01(\x0e\x32 .skein.memory.v1.AccessOperationR\toperation\x12\x16\n\x06method\x18\x03 \x01(\tR\x06method\x12\x1c\n\tprincipal\x18\x04 \x01(\tR\tprincipal\x12\x1b\n\tmemory_id\x18\x05 \x01(\tR\x08memoryId\x12\x1d\n\nsession_id\x18\x06 \x01(\tR\tsessionId\x12\x19\n\x08\x61gent_id\x18\x07 \x01(\tR\x07\x61gentId\x12\x1d\n\nsubject_id\x18\x08 \x01(\tR\tsubjectId\x12\x1d\n\nitem_count\x18\t \x01(\x05R\titemCount\x12:\n\x0crequest_data\x18\n \x01(\x0b\x32\x17.google.protobuf.StructR\x0brequestData\x12*\n\x11request_data_json\x18n \x01(\tR\x0frequestDataJson\x12\x1d\n\x07success\x18\x0b \x01(\x08H\x00R\x07success\x88\x01\x01\x12!\n\x0c\x65rror_reason\x18\x0c \x01(\tR\x0b\x65rrorReason\x12%\n\x0e\x63lient_address\x18\r \x01(\tR\rclientAddress\x12&\n\x0f\x63\x61ll_request_id\x18\x0e \x01(\tR\rcallRequestId\x12;\n\x0b\x63reate_time\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12(\n\x10\x63laimed_agent_id\x18\x10 \x01(\tR\x0e\x63laimedAgentId\x12,\n\x12\x63laimed_session_id\x18\x11 \x01(\tR\x10\x63laimedSessionIdB\n\n\x08_success\"\xa9\x04\n\x14ListAccessLogRequest\x12\'\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x10R\tpageToken\x12(\n\tmemory_id\x18\x03 \x01(\tB\x0b\xbaH\x08r\x03\xb0\x01\x01\xd8\x01\x01R\x08memoryId\x12\'\n\nsession_id\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\tsessionId\x12#\n\x08\x61gent_id\x18\x05 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x07\x61gentId\x12H\n\toperation\x18\x06 \x01(\x0e\x32 .skein.memory.v1.AccessOperationB\x08\xbaH\x05\x82\x01\x02\x10\x01R\toperation\x12\x1f\n\x0b\x66\x61iled_only\x18\x07 \x01(\x08R\nfailedOnly\x12\x39\n\nstart_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\tstartTime\x12\x35\n\x08\x65nd_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x07\x65ndTime\x12\x32\n\x10\x63laimed_agent_id\x18\n \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x0e\x63laimedAgentId\x12\x36\n\x12\x63laimed_session_id\x18\x0b \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x10\x63laimedSessionId\"\x82\x01\n\x15ListAccessLogResponse\x12\x41\n\raccess_events\x18\x01 \x03(\x0b\x32\x1c.skein.memory.v1.AccessEventR\x0c\x61\x63\x63\x65ssEvents\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*\xc2\x01\n\x0f\x41\x63\x63\x65ssOperation\x12 \n\x1c\x41\x43\x43\x45SS_OPERATION_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x41\x43\x43\x45SS_OPERATION_CREATE\x10\x01\x12\x19\n\x15\x41\x43\x43\x45SS_OPERATION_READ\x10\x02\x12\x1b\n\x17\x41\x43\x43\x45SS_OPERATION_UPDATE\x10\x03\x12\x1b\n\x17\x41\x43\x43\x45SS_OPERATION_DELETE\x10\x04\x12\x1b\n\x17\x41\x43\x43\x45SS_OPERATION_SEARCH\x10\x05\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n skein/memory/v1/access_log.proto\x12\x0fskein.memory.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x98\x06\n\x0b\x41\x63\x63\x65ssEvent\x12&\n\x0f\x61\x63\x63\x65ss_event_id\x18\x01 \x01(\tR\raccessEventId\x12>\n\toperation\x18\x02 \x01(\x0e\x32 .skein.memory.v1.AccessOperationR\toperation\x12\x16\n\x06method\x18\x03 \x01(\tR\x06method\x12\x1c\n\tprincipal\x18\x04 \x01(\tR\tprincipal\x12\x1b\n\tmemory_id\x18\x05 \x01(\tR\x08memoryId\x12\x1d\n\nsession_id\x18\x06 \x01(\tR\tsessionId\x12\x19\n\x08\x61gent_id\x18\x07 \x01(\tR\x07\x61gentId\x12\x1d\n\nsubject_id\x18\x08 \x01(\tR\tsubjectId\x12\x1d\n\nitem_count\x18\t \x01(\x05R\titemCount\x12:\n\x0crequest_data\x18\n \x01(\x0b\x32\x17.google.protobuf.StructR\x0brequestData\x12*\n\x11request_data_json\x18n \x01(\tR\x0frequestDataJson\x12\x1d\n\x07success\x18\x0b \x01(\x08H\x00R\x07success\x88\x01\x01\x12!\n\x0c\x65rror_reason\x18\x0c \x01(\tR\x0b\x65rrorReason\x12%\n\x0e\x63lient_address\x18\r \x01(\tR\rclientAddress\x12&\n\x0f\x63\x61ll_request_id\x18\x0e \x01(\tR\rcallRequestId\x12;\n\x0b\x63reate_time\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12(\n\x10\x63laimed_agent_id\x18\x10 \x01(\tR\x0e\x63laimedAgentId\x12,\n\x12\x63laimed_session_id\x18\x11 \x01(\tR\x10\x63laimedSessionId\x12\x1d\n\nerror_code\x18\x12 \x01(\tR\terrorCode\x12\x1d\n\ncall_count\x18\x13 \x01(\x05R\tcallCountB\n\n\x08_success\"\xa9\x04\n\x14ListAccessLogRequest\x12\'\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x10R\tpageToken\x12(\n\tmemory_id\x18\x03 \x01(\tB\x0b\xbaH\x08r\x03\xb0\x01\x01\xd8\x01\x01R\x08memoryId\x12\'\n\nsession_id\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\tsessionId\x12#\n\x08\x61gent_id\x18\x05 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x07\x61gentId\x12H\n\toperation\x18\x06 \x01(\x0e\x32 .skein.memory.v1.AccessOperationB\x08\xbaH\x05\x82\x01\x02\x10\x01R\toperation\x12\x1f\n\x0b\x66\x61iled_only\x18\x07 \x01(\x08R\nfailedOnly\x12\x39\n\nstart_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\tstartTime\x12\x35\n\x08\x65nd_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x07\x65ndTime\x12\x32\n\x10\x63laimed_agent_id\x18\n \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x0e\x63laimedAgentId\x12\x36\n\x12\x63laimed_session_id\x18\x0b \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x10\x63laimedSessionId\"\x82\x01\n\x15ListAccessLogResponse\x12\x41\n\raccess_events\x18\x01 \x03(\x0b\x32\x1c.skein.memory.v1.AccessEventR\x0c\x61\x63\x63\x65ssEvents\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\\\n\x19RecordRefusedCallsRequest\x12?\n\x05\x63\x61lls\x18\x01 \x03(\x0b\x32\x1c.skein.memory.v1.RefusedCallB\x0b\xbaH\x08\x92\x01\x05\x08\x01\x10\xc8\x01R\x05\x63\x61lls\"\xe1\x03\n\x0bRefusedCall\x12\x1c\n\x04path\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x04path\x12&\n\nerror_code\x18\x02 \x01(\tB\x07\xbaH\x04r\x02\x18@R\terrorCode\x12+\n\x0c\x65rror_reason\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x0b\x65rrorReason\x12#\n\x07request\x18\x04 \x01(\x0c\x42\t\xbaH\x06z\x04\x18\x80\x80\x04R\x07request\x12\x30\n\x0f\x63\x61ll_request_id\x18\x05 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x01R\rcallRequestId\x12/\n\x0e\x63lient_address\x18\x06 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\rclientAddress\x12\x32\n\x10\x63laimed_agent_id\x18\x07 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x0e\x63laimedAgentId\x12\x36\n\x12\x63laimed_session_id\x18\x08 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x10\x63laimedSessionId\x12\x43\n\x0b\x63reate_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\ncreateTime\x12&\n\ncall_count\x18\n \x01(\x05\x42\x07\xbaH\x04\x1a\x02(\x01R\tcallCount\"\x1c\n\x1aRecordRefusedCallsResponse*\xc2\x01\n\x0f\x41\x63\x63\x65ssOperation\x12 \n\x1c\x41\x43\x43\x45SS_OPERATION_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x41\x43\x43\x45SS_OPERATION_CREATE\x10\x01\x12\x19\n\x15\x41\x43\x43\x45SS_OPERATION_READ\x10\x02\x12\x1b\n\x17\x41\x43\x43\x45SS_OPERATION_UPDATE\x10\x03\x12\x1b\n\x17\x41\x43\x43\x45SS_OPERATION_DELETE\x10\x04\x12\x1b\n\x17\x41\x43\x43\x45SS_OPERATION_SEARCH\x10\x05\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -50,12 +50,40 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTACCESSLOGREQUEST'].fields_by_name['claimed_agent_id']._serialized_options = b'\272H\005r\003\030\377\001'
   _globals['_LISTACCESSLOGREQUEST'].fields_by_name['claimed_session_id']._loaded_options = None
   _globals['_LISTACCESSLOGREQUEST'].fields_by_name['claimed_session_id']._serialized_options = b'\272H\005r\003\030\377\001'
-  _globals['_ACCESSOPERATION']._serialized_start=1568
-  _globals['_ACCESSOPERATION']._serialized_end=1762
+  _globals['_RECORDREFUSEDCALLSREQUEST'].fields_by_name['calls']._loaded_options = None
+  _globals['_RECORDREFUSEDCALLSREQUEST'].fields_by_name['calls']._serialized_options = b'\272H\010\222\001\005\010\001\020\310\001'
+  _globals['_REFUSEDCALL'].fields_by_name['path']._loaded_options = None
+  _globals['_REFUSEDCALL'].fields_by_name['path']._serialized_options = b'\272H\005r\003\030\377\001'
+  _globals['_REFUSEDCALL'].fields_by_name['error_code']._loaded_options = None
+  _globals['_REFUSEDCALL'].fields_by_name['error_code']._serialized_options = b'\272H\004r\002\030@'
+  _globals['_REFUSEDCALL'].fields_by_name['error_reason']._loaded_options = None
+  _globals['_REFUSEDCALL'].fields_by_name['error_reason']._serialized_options = b'\272H\005r\003\030\377\001'
+  _globals['_REFUSEDCALL'].fields_by_name['request']._loaded_options = None
+  _globals['_REFUSEDCALL'].fields_by_name['request']._serialized_options = b'\272H\006z\004\030\200\200\004'
+  _globals['_REFUSEDCALL'].fields_by_name['call_request_id']._loaded_options = None
+  _globals['_REFUSEDCALL'].fields_by_name['call_request_id']._serialized_options = b'\272H\005r\003\030\200\001'
+  _globals['_REFUSEDCALL'].fields_by_name['client_address']._loaded_options = None
+  _globals['_REFUSEDCALL'].fields_by_name['client_address']._serialized_options = b'\272H\005r\003\030\377\001'
+  _globals['_REFUSEDCALL'].fields_by_name['claimed_agent_id']._loaded_options = None
+  _globals['_REFUSEDCALL'].fields_by_name['claimed_agent_id']._serialized_options = b'\272H\005r\003\030\377\001'
+  _globals['_REFUSEDCALL'].fields_by_name['claimed_session_id']._loaded_options = None
+  _globals['_REFUSEDCALL'].fields_by_name['claimed_session_id']._serialized_options = b'\272H\005r\003\030\377\001'
+  _globals['_REFUSEDCALL'].fields_by_name['create_time']._loaded_options = None
+  _globals['_REFUSEDCALL'].fields_by_name['create_time']._serialized_options = b'\272H\003\310\001\001'
+  _globals['_REFUSEDCALL'].fields_by_name['call_count']._loaded_options = None
+  _globals['_REFUSEDCALL'].fields_by_name['call_count']._serialized_options = b'\272H\004\032\002(\001'
+  _globals['_ACCESSOPERATION']._serialized_start=2238
+  _globals['_ACCESSOPERATION']._serialized_end=2432
   _globals['_ACCESSEVENT']._serialized_start=146
-  _globals['_ACCESSEVENT']._serialized_end=876
-  _globals['_LISTACCESSLOGREQUEST']._serialized_start=879
-  _globals['_LISTACCESSLOGREQUEST']._serialized_end=1432
-  _globals['_LISTACCESSLOGRESPONSE']._serialized_start=1435
-  _globals['_LISTACCESSLOGRESPONSE']._serialized_end=1565
+  _globals['_ACCESSEVENT']._serialized_end=938
+  _globals['_LISTACCESSLOGREQUEST']._serialized_start=941
+  _globals['_LISTACCESSLOGREQUEST']._serialized_end=1494
+  _globals['_LISTACCESSLOGRESPONSE']._serialized_start=1497
+  _globals['_LISTACCESSLOGRESPONSE']._serialized_end=1627
+  _globals['_RECORDREFUSEDCALLSREQUEST']._serialized_start=1629
+  _globals['_RECORDREFUSEDCALLSREQUEST']._serialized_end=1721
+  _globals['_REFUSEDCALL']._serialized_start=1724
+  _globals['_REFUSEDCALL']._serialized_end=2205
+  _globals['_RECORDREFUSEDCALLSRESPONSE']._serialized_start=2207
+  _globals['_RECORDREFUSEDCALLSRESPONSE']._serialized_end=2235
 # @@protoc_insertion_point(module_scope)

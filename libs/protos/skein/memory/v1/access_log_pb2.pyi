@@ -28,7 +28,7 @@ ACCESS_OPERATION_DELETE: AccessOperation
 ACCESS_OPERATION_SEARCH: AccessOperation
 
 class AccessEvent(_message.Message):
-    __slots__ = ("access_event_id", "operation", "method", "principal", "memory_id", "session_id", "agent_id", "subject_id", "item_count", "request_data", "request_data_json", "success", "error_reason", "client_address", "call_request_id", "create_time", "claimed_agent_id", "claimed_session_id")
+    __slots__ = ("access_event_id", "operation", "method", "principal", "memory_id", "session_id", "agent_id", "subject_id", "item_count", "request_data", "request_data_json", "success", "error_reason", "client_address", "call_request_id", "create_time", "claimed_agent_id", "claimed_session_id", "error_code", "call_count")
     ACCESS_EVENT_ID_FIELD_NUMBER: _ClassVar[int]
     OPERATION_FIELD_NUMBER: _ClassVar[int]
     METHOD_FIELD_NUMBER: _ClassVar[int]
@@ -47,6 +47,8 @@ class AccessEvent(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
     CLAIMED_AGENT_ID_FIELD_NUMBER: _ClassVar[int]
     CLAIMED_SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    CALL_COUNT_FIELD_NUMBER: _ClassVar[int]
     access_event_id: str
     operation: AccessOperation
     method: str
@@ -65,7 +67,9 @@ class AccessEvent(_message.Message):
     create_time: _timestamp_pb2.Timestamp
     claimed_agent_id: str
     claimed_session_id: str
-    def __init__(self, access_event_id: _Optional[str] = ..., operation: _Optional[_Union[AccessOperation, str]] = ..., method: _Optional[str] = ..., principal: _Optional[str] = ..., memory_id: _Optional[str] = ..., session_id: _Optional[str] = ..., agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., item_count: _Optional[int] = ..., request_data: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., request_data_json: _Optional[str] = ..., success: _Optional[bool] = ..., error_reason: _Optional[str] = ..., client_address: _Optional[str] = ..., call_request_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., claimed_agent_id: _Optional[str] = ..., claimed_session_id: _Optional[str] = ...) -> None: ...
+    error_code: str
+    call_count: int
+    def __init__(self, access_event_id: _Optional[str] = ..., operation: _Optional[_Union[AccessOperation, str]] = ..., method: _Optional[str] = ..., principal: _Optional[str] = ..., memory_id: _Optional[str] = ..., session_id: _Optional[str] = ..., agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., item_count: _Optional[int] = ..., request_data: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., request_data_json: _Optional[str] = ..., success: _Optional[bool] = ..., error_reason: _Optional[str] = ..., client_address: _Optional[str] = ..., call_request_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., claimed_agent_id: _Optional[str] = ..., claimed_session_id: _Optional[str] = ..., error_code: _Optional[str] = ..., call_count: _Optional[int] = ...) -> None: ...
 
 class ListAccessLogRequest(_message.Message):
     __slots__ = ("page_size", "page_token", "memory_id", "session_id", "agent_id", "operation", "failed_only", "start_time", "end_time", "claimed_agent_id", "claimed_session_id")
@@ -100,3 +104,37 @@ class ListAccessLogResponse(_message.Message):
     access_events: _containers.RepeatedCompositeFieldContainer[AccessEvent]
     next_page_token: str
     def __init__(self, access_events: _Optional[_Iterable[_Union[AccessEvent, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class RecordRefusedCallsRequest(_message.Message):
+    __slots__ = ("calls",)
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    calls: _containers.RepeatedCompositeFieldContainer[RefusedCall]
+    def __init__(self, calls: _Optional[_Iterable[_Union[RefusedCall, _Mapping]]] = ...) -> None: ...
+
+class RefusedCall(_message.Message):
+    __slots__ = ("path", "error_code", "error_reason", "request", "call_request_id", "client_address", "claimed_agent_id", "claimed_session_id", "create_time", "call_count")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_REASON_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    CALL_REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    CLAIMED_AGENT_ID_FIELD_NUMBER: _ClassVar[int]
+    CLAIMED_SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    CALL_COUNT_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    error_code: str
+    error_reason: str
+    request: bytes
+    call_request_id: str
+    client_address: str
+    claimed_agent_id: str
+    claimed_session_id: str
+    create_time: _timestamp_pb2.Timestamp
+    call_count: int
+    def __init__(self, path: _Optional[str] = ..., error_code: _Optional[str] = ..., error_reason: _Optional[str] = ..., request: _Optional[bytes] = ..., call_request_id: _Optional[str] = ..., client_address: _Optional[str] = ..., claimed_agent_id: _Optional[str] = ..., claimed_session_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., call_count: _Optional[int] = ...) -> None: ...
+
+class RecordRefusedCallsResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...

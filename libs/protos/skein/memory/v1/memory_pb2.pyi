@@ -5,6 +5,7 @@ from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from skein.memory.v1 import access_log_pb2 as _access_log_pb2
 from skein.memory.v1 import scores_pb2 as _scores_pb2
 from skein.options.v1 import options_pb2 as _options_pb2
 from google.protobuf.internal import containers as _containers

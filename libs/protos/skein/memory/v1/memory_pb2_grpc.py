@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from skein.memory.v1 import access_log_pb2 as skein_dot_memory_dot_v1_dot_access__log__pb2
 from skein.memory.v1 import memory_pb2 as skein_dot_memory_dot_v1_dot_memory__pb2
 from skein.memory.v1 import scores_pb2 as skein_dot_memory_dot_v1_dot_scores__pb2
 
@@ -2349,6 +2350,11 @@ class MemoryInternalServiceStub:
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ReindexMemoriesRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ReindexMemoriesResponse.FromString,
                 _registered_method=True)
+        self.RecordRefusedCalls = channel.unary_unary(
+                '/skein.memory.v1.MemoryInternalService/RecordRefusedCalls',
+                request_serializer=skein_dot_memory_dot_v1_dot_access__log__pb2.RecordRefusedCallsRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_access__log__pb2.RecordRefusedCallsResponse.FromString,
+                _registered_method=True)
 
 
 class MemoryInternalServiceServicer:
@@ -2466,6 +2472,15 @@ class MemoryInternalServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RecordRefusedCalls(self, request, context):
+        """RecordRefusedCalls adds calls of the caller to the access log of its tenant,
+        which the gateway refused. It returns before they are written. A repeat
+        records them again.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_MemoryInternalServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -2523,6 +2538,11 @@ def add_MemoryInternalServiceServicer_to_server(servicer, server):
                     servicer.ReindexMemories,
                     request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ReindexMemoriesRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ReindexMemoriesResponse.SerializeToString,
+            ),
+            'RecordRefusedCalls': grpc.unary_unary_rpc_method_handler(
+                    servicer.RecordRefusedCalls,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_access__log__pb2.RecordRefusedCallsRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_access__log__pb2.RecordRefusedCallsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -2824,6 +2844,33 @@ class MemoryInternalService:
             '/skein.memory.v1.MemoryInternalService/ReindexMemories',
             skein_dot_memory_dot_v1_dot_memory__pb2.ReindexMemoriesRequest.SerializeToString,
             skein_dot_memory_dot_v1_dot_memory__pb2.ReindexMemoriesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RecordRefusedCalls(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.MemoryInternalService/RecordRefusedCalls',
+            skein_dot_memory_dot_v1_dot_access__log__pb2.RecordRefusedCallsRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_access__log__pb2.RecordRefusedCallsResponse.FromString,
             options,
             channel_credentials,
             insecure,

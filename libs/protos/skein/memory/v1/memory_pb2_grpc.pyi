@@ -5,6 +5,7 @@ isort:skip_file
 
 from collections import abc as _abc
 from grpc import aio as _aio
+from skein.memory.v1 import access_log_pb2 as _access_log_pb2
 from skein.memory.v1 import memory_pb2 as _memory_pb2
 from skein.memory.v1 import scores_pb2 as _scores_pb2
 import abc as _abc_1
@@ -1844,6 +1845,11 @@ class MemoryInternalServiceStub:
     update_time do not change. Idempotent: call it until `more` is false.
     System only.
     """
+    RecordRefusedCalls: _grpc.UnaryUnaryMultiCallable[_access_log_pb2.RecordRefusedCallsRequest, _access_log_pb2.RecordRefusedCallsResponse]
+    """RecordRefusedCalls adds calls of the caller to the access log of its tenant,
+    which the gateway refused. It returns before they are written. A repeat
+    records them again.
+    """
 
 @_typing.type_check_only
 class MemoryInternalServiceAsyncStub(MemoryInternalServiceStub):
@@ -1917,6 +1923,11 @@ class MemoryInternalServiceAsyncStub(MemoryInternalServiceStub):
     the caller's tenant: their search documents and content_hash. revision and
     update_time do not change. Idempotent: call it until `more` is false.
     System only.
+    """
+    RecordRefusedCalls: _aio.UnaryUnaryMultiCallable[_access_log_pb2.RecordRefusedCallsRequest, _access_log_pb2.RecordRefusedCallsResponse]  # type: ignore[assignment]
+    """RecordRefusedCalls adds calls of the caller to the access log of its tenant,
+    which the gateway refused. It returns before they are written. A repeat
+    records them again.
     """
 
 class MemoryInternalServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -2054,6 +2065,17 @@ class MemoryInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         the caller's tenant: their search documents and content_hash. revision and
         update_time do not change. Idempotent: call it until `more` is false.
         System only.
+        """
+
+    @_abc_1.abstractmethod
+    def RecordRefusedCalls(
+        self,
+        request: _access_log_pb2.RecordRefusedCallsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_access_log_pb2.RecordRefusedCallsResponse, _abc.Awaitable[_access_log_pb2.RecordRefusedCallsResponse]]:
+        """RecordRefusedCalls adds calls of the caller to the access log of its tenant,
+        which the gateway refused. It returns before they are written. A repeat
+        records them again.
         """
 
 def add_MemoryInternalServiceServicer_to_server(servicer: MemoryInternalServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -46,7 +46,7 @@ TEXT_FIELD_NUMBER: _ClassVar[int]
 text: _descriptor.FieldDescriptor
 
 class MethodRule(_message.Message):
-    __slots__ = ("permission", "authenticated", "public", "without_tenant", "only_service", "in_deleted_tenant", "approval", "screening", "unrecorded", "for_all_agents", "agent_field")
+    __slots__ = ("permission", "authenticated", "public", "without_tenant", "only_service", "in_deleted_tenant", "approval", "screening", "unrecorded", "for_all_agents", "agent_field", "audit_event", "audit_target", "audited_by_method")
     PERMISSION_FIELD_NUMBER: _ClassVar[int]
     AUTHENTICATED_FIELD_NUMBER: _ClassVar[int]
     PUBLIC_FIELD_NUMBER: _ClassVar[int]
@@ -58,6 +58,9 @@ class MethodRule(_message.Message):
     UNRECORDED_FIELD_NUMBER: _ClassVar[int]
     FOR_ALL_AGENTS_FIELD_NUMBER: _ClassVar[int]
     AGENT_FIELD_FIELD_NUMBER: _ClassVar[int]
+    AUDIT_EVENT_FIELD_NUMBER: _ClassVar[int]
+    AUDIT_TARGET_FIELD_NUMBER: _ClassVar[int]
+    AUDITED_BY_METHOD_FIELD_NUMBER: _ClassVar[int]
     permission: str
     authenticated: bool
     public: bool
@@ -69,7 +72,10 @@ class MethodRule(_message.Message):
     unrecorded: bool
     for_all_agents: bool
     agent_field: str
-    def __init__(self, permission: _Optional[str] = ..., authenticated: _Optional[bool] = ..., public: _Optional[bool] = ..., without_tenant: _Optional[bool] = ..., only_service: _Optional[str] = ..., in_deleted_tenant: _Optional[bool] = ..., approval: _Optional[_Union[ApprovalRule, str]] = ..., screening: _Optional[_Union[ScreeningRule, str]] = ..., unrecorded: _Optional[bool] = ..., for_all_agents: _Optional[bool] = ..., agent_field: _Optional[str] = ...) -> None: ...
+    audit_event: str
+    audit_target: str
+    audited_by_method: bool
+    def __init__(self, permission: _Optional[str] = ..., authenticated: _Optional[bool] = ..., public: _Optional[bool] = ..., without_tenant: _Optional[bool] = ..., only_service: _Optional[str] = ..., in_deleted_tenant: _Optional[bool] = ..., approval: _Optional[_Union[ApprovalRule, str]] = ..., screening: _Optional[_Union[ScreeningRule, str]] = ..., unrecorded: _Optional[bool] = ..., for_all_agents: _Optional[bool] = ..., agent_field: _Optional[str] = ..., audit_event: _Optional[str] = ..., audit_target: _Optional[str] = ..., audited_by_method: _Optional[bool] = ...) -> None: ...
 
 class ServiceRule(_message.Message):
     __slots__ = ("recorded",)

@@ -448,7 +448,7 @@ class GetRecentWindowResponse(_message.Message):
     def __init__(self, messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., summary: _Optional[str] = ..., token_count: _Optional[int] = ..., truncated: _Optional[bool] = ...) -> None: ...
 
 class SearchMessagesRequest(_message.Message):
-    __slots__ = ("query", "session_id", "limit", "context_size", "start_time", "end_time", "mode")
+    __slots__ = ("query", "session_id", "limit", "context_size", "start_time", "end_time", "mode", "page_token")
     QUERY_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
@@ -456,6 +456,7 @@ class SearchMessagesRequest(_message.Message):
     START_TIME_FIELD_NUMBER: _ClassVar[int]
     END_TIME_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     query: str
     session_id: str
     limit: int
@@ -463,7 +464,8 @@ class SearchMessagesRequest(_message.Message):
     start_time: _timestamp_pb2.Timestamp
     end_time: _timestamp_pb2.Timestamp
     mode: SearchMode
-    def __init__(self, query: _Optional[str] = ..., session_id: _Optional[str] = ..., limit: _Optional[int] = ..., context_size: _Optional[int] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., mode: _Optional[_Union[SearchMode, str]] = ...) -> None: ...
+    page_token: str
+    def __init__(self, query: _Optional[str] = ..., session_id: _Optional[str] = ..., limit: _Optional[int] = ..., context_size: _Optional[int] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., mode: _Optional[_Union[SearchMode, str]] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class MessageHit(_message.Message):
     __slots__ = ("message", "score", "before", "after")
@@ -478,16 +480,16 @@ class MessageHit(_message.Message):
     def __init__(self, message: _Optional[_Union[Message, _Mapping]] = ..., score: _Optional[float] = ..., before: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., after: _Optional[_Iterable[_Union[Message, _Mapping]]] = ...) -> None: ...
 
 class SearchMessagesResponse(_message.Message):
-    __slots__ = ("hits", "truncated", "horizon_time", "dense_unavailable")
+    __slots__ = ("hits", "truncated", "next_page_token", "dense_unavailable")
     HITS_FIELD_NUMBER: _ClassVar[int]
     TRUNCATED_FIELD_NUMBER: _ClassVar[int]
-    HORIZON_TIME_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     DENSE_UNAVAILABLE_FIELD_NUMBER: _ClassVar[int]
     hits: _containers.RepeatedCompositeFieldContainer[MessageHit]
     truncated: bool
-    horizon_time: _timestamp_pb2.Timestamp
+    next_page_token: str
     dense_unavailable: bool
-    def __init__(self, hits: _Optional[_Iterable[_Union[MessageHit, _Mapping]]] = ..., truncated: _Optional[bool] = ..., horizon_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., dense_unavailable: _Optional[bool] = ...) -> None: ...
+    def __init__(self, hits: _Optional[_Iterable[_Union[MessageHit, _Mapping]]] = ..., truncated: _Optional[bool] = ..., next_page_token: _Optional[str] = ..., dense_unavailable: _Optional[bool] = ...) -> None: ...
 
 class UpdateMessageRequest(_message.Message):
     __slots__ = ("message", "update_mask", "request_id")
@@ -536,6 +538,22 @@ class DeleteMessageRequest(_message.Message):
 class DeleteMessageResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class UndeleteMessageRequest(_message.Message):
+    __slots__ = ("message_id", "request_id")
+    MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    message_id: str
+    request_id: str
+    def __init__(self, message_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class UndeleteMessageResponse(_message.Message):
+    __slots__ = ("message", "embedding_pending")
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    EMBEDDING_PENDING_FIELD_NUMBER: _ClassVar[int]
+    message: Message
+    embedding_pending: bool
+    def __init__(self, message: _Optional[_Union[Message, _Mapping]] = ..., embedding_pending: _Optional[bool] = ...) -> None: ...
 
 class SummarizeSessionRequest(_message.Message):
     __slots__ = ("session_id", "max_characters", "method", "store", "request_id")

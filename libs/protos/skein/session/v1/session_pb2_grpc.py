@@ -119,6 +119,11 @@ class SessionServiceStub:
                 request_serializer=skein_dot_session_dot_v1_dot_session__pb2.DeleteMessageRequest.SerializeToString,
                 response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.DeleteMessageResponse.FromString,
                 _registered_method=True)
+        self.UndeleteMessage = channel.unary_unary(
+                '/skein.session.v1.SessionService/UndeleteMessage',
+                request_serializer=skein_dot_session_dot_v1_dot_session__pb2.UndeleteMessageRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.UndeleteMessageResponse.FromString,
+                _registered_method=True)
         self.StreamMessages = channel.unary_stream(
                 '/skein.session.v1.SessionService/StreamMessages',
                 request_serializer=skein_dot_session_dot_v1_dot_session__pb2.StreamMessagesRequest.SerializeToString,
@@ -426,9 +431,10 @@ class SessionServiceServicer:
         - KEYWORD: messages with any word of the query, in any form (English
         stems), best first.
         - LITERAL: messages that contain the query anywhere, ignoring case, newest
-        first. It scans the newest 5,000 messages of the session or tenant, and
-        up to 5,000 older ones of the tenant with a rare whole word of the query.
-        `truncated` is true if there were more.
+        first. A call scans the newest 5,000 messages of the session or tenant,
+        and up to 5,000 older ones of the tenant with a rare whole word of the
+        query. `truncated` is true if there may be more: next_page_token then
+        continues, down to the oldest message. A page may have no hit.
         - SEMANTIC: messages that recall finds by meaning. Needs the permission
         recall.read.
         - HYBRID: both meaning and words; needs recall.read. If recall is
@@ -473,6 +479,20 @@ class SessionServiceServicer:
         Errors:
         - NOT_FOUND, MESSAGE_NOT_FOUND.
         - FAILED_PRECONDITION, SESSION_ARCHIVED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UndeleteMessage(self, request, context):
+        """UndeleteMessage brings a deleted message back to its place in the session;
+        lists and recall show it again. A message that is not deleted is returned
+        unchanged. Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, MESSAGE_NOT_FOUND: also for a message of a deleted session.
+        - FAILED_PRECONDITION, SESSION_ARCHIVED.
+        - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -626,10 +646,14 @@ class SessionServiceServicer:
 
     def PurgeSession(self, request, context):
         """PurgeSession purges a session, deleted or not, with its messages, their
-        words and vectors in recall, its items and agent states. A tombstone (a
-        salted digest of its id) remains, so that no other session can use the id.
-        Saved responses about the session are emptied. The access log loses the
-        session, except in accesses about other subjects.
+        words and vectors in recall, and its items. The states that agents have in
+        it become their states outside of sessions; of an agent that has one there,
+        the state is purged too. With the permission memory.write it also purges the
+        memories that only this session shows (SCOPE_SESSION), and the entries of
+        the conversation (type "conversation"); what was learned in it stays. A
+        tombstone (a salted digest of its id) remains, so that no other session can
+        use the id. Saved responses about the session are emptied. The access log
+        loses the session, except in accesses about other subjects.
 
         A long session takes several calls: while the receipt has `more`, call
         again with another request_id. From the first call on no caller can read
@@ -826,6 +850,11 @@ def add_SessionServiceServicer_to_server(servicer, server):
                     servicer.DeleteMessage,
                     request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.DeleteMessageRequest.FromString,
                     response_serializer=skein_dot_session_dot_v1_dot_session__pb2.DeleteMessageResponse.SerializeToString,
+            ),
+            'UndeleteMessage': grpc.unary_unary_rpc_method_handler(
+                    servicer.UndeleteMessage,
+                    request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.UndeleteMessageRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_session__pb2.UndeleteMessageResponse.SerializeToString,
             ),
             'StreamMessages': grpc.unary_stream_rpc_method_handler(
                     servicer.StreamMessages,
@@ -1348,6 +1377,33 @@ class SessionService:
             '/skein.session.v1.SessionService/DeleteMessage',
             skein_dot_session_dot_v1_dot_session__pb2.DeleteMessageRequest.SerializeToString,
             skein_dot_session_dot_v1_dot_session__pb2.DeleteMessageResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UndeleteMessage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.session.v1.SessionService/UndeleteMessage',
+            skein_dot_session_dot_v1_dot_session__pb2.UndeleteMessageRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_session__pb2.UndeleteMessageResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -200,9 +200,10 @@ class SessionServiceStub:
     - KEYWORD: messages with any word of the query, in any form (English
       stems), best first.
     - LITERAL: messages that contain the query anywhere, ignoring case, newest
-      first. It scans the newest 5,000 messages of the session or tenant, and
-      up to 5,000 older ones of the tenant with a rare whole word of the query.
-      `truncated` is true if there were more.
+      first. A call scans the newest 5,000 messages of the session or tenant,
+      and up to 5,000 older ones of the tenant with a rare whole word of the
+      query. `truncated` is true if there may be more: next_page_token then
+      continues, down to the oldest message. A page may have no hit.
     - SEMANTIC: messages that recall finds by meaning. Needs the permission
       recall.read.
     - HYBRID: both meaning and words; needs recall.read. If recall is
@@ -239,6 +240,16 @@ class SessionServiceStub:
     Errors:
     - NOT_FOUND, MESSAGE_NOT_FOUND.
     - FAILED_PRECONDITION, SESSION_ARCHIVED.
+    """
+    UndeleteMessage: _grpc.UnaryUnaryMultiCallable[_session_pb2.UndeleteMessageRequest, _session_pb2.UndeleteMessageResponse]
+    """UndeleteMessage brings a deleted message back to its place in the session;
+    lists and recall show it again. A message that is not deleted is returned
+    unchanged. Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, MESSAGE_NOT_FOUND: also for a message of a deleted session.
+    - FAILED_PRECONDITION, SESSION_ARCHIVED.
+    - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
     """
     StreamMessages: _grpc.UnaryStreamMultiCallable[_session_pb2.StreamMessagesRequest, _session_pb2.StreamMessagesResponse]
     """StreamMessages streams the messages of one session in order as they are
@@ -348,10 +359,14 @@ class SessionServiceStub:
     """
     PurgeSession: _grpc.UnaryUnaryMultiCallable[_states_pb2.PurgeSessionRequest, _states_pb2.PurgeSessionResponse]
     """PurgeSession purges a session, deleted or not, with its messages, their
-    words and vectors in recall, its items and agent states. A tombstone (a
-    salted digest of its id) remains, so that no other session can use the id.
-    Saved responses about the session are emptied. The access log loses the
-    session, except in accesses about other subjects.
+    words and vectors in recall, and its items. The states that agents have in
+    it become their states outside of sessions; of an agent that has one there,
+    the state is purged too. With the permission memory.write it also purges the
+    memories that only this session shows (SCOPE_SESSION), and the entries of
+    the conversation (type "conversation"); what was learned in it stays. A
+    tombstone (a salted digest of its id) remains, so that no other session can
+    use the id. Saved responses about the session are emptied. The access log
+    loses the session, except in accesses about other subjects.
 
     A long session takes several calls: while the receipt has `more`, call
     again with another request_id. From the first call on no caller can read
@@ -609,9 +624,10 @@ class SessionServiceAsyncStub(SessionServiceStub):
     - KEYWORD: messages with any word of the query, in any form (English
       stems), best first.
     - LITERAL: messages that contain the query anywhere, ignoring case, newest
-      first. It scans the newest 5,000 messages of the session or tenant, and
-      up to 5,000 older ones of the tenant with a rare whole word of the query.
-      `truncated` is true if there were more.
+      first. A call scans the newest 5,000 messages of the session or tenant,
+      and up to 5,000 older ones of the tenant with a rare whole word of the
+      query. `truncated` is true if there may be more: next_page_token then
+      continues, down to the oldest message. A page may have no hit.
     - SEMANTIC: messages that recall finds by meaning. Needs the permission
       recall.read.
     - HYBRID: both meaning and words; needs recall.read. If recall is
@@ -648,6 +664,16 @@ class SessionServiceAsyncStub(SessionServiceStub):
     Errors:
     - NOT_FOUND, MESSAGE_NOT_FOUND.
     - FAILED_PRECONDITION, SESSION_ARCHIVED.
+    """
+    UndeleteMessage: _aio.UnaryUnaryMultiCallable[_session_pb2.UndeleteMessageRequest, _session_pb2.UndeleteMessageResponse]  # type: ignore[assignment]
+    """UndeleteMessage brings a deleted message back to its place in the session;
+    lists and recall show it again. A message that is not deleted is returned
+    unchanged. Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, MESSAGE_NOT_FOUND: also for a message of a deleted session.
+    - FAILED_PRECONDITION, SESSION_ARCHIVED.
+    - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
     """
     StreamMessages: _aio.UnaryStreamMultiCallable[_session_pb2.StreamMessagesRequest, _session_pb2.StreamMessagesResponse]  # type: ignore[assignment]
     """StreamMessages streams the messages of one session in order as they are
@@ -757,10 +783,14 @@ class SessionServiceAsyncStub(SessionServiceStub):
     """
     PurgeSession: _aio.UnaryUnaryMultiCallable[_states_pb2.PurgeSessionRequest, _states_pb2.PurgeSessionResponse]  # type: ignore[assignment]
     """PurgeSession purges a session, deleted or not, with its messages, their
-    words and vectors in recall, its items and agent states. A tombstone (a
-    salted digest of its id) remains, so that no other session can use the id.
-    Saved responses about the session are emptied. The access log loses the
-    session, except in accesses about other subjects.
+    words and vectors in recall, and its items. The states that agents have in
+    it become their states outside of sessions; of an agent that has one there,
+    the state is purged too. With the permission memory.write it also purges the
+    memories that only this session shows (SCOPE_SESSION), and the entries of
+    the conversation (type "conversation"); what was learned in it stays. A
+    tombstone (a salted digest of its id) remains, so that no other session can
+    use the id. Saved responses about the session are emptied. The access log
+    loses the session, except in accesses about other subjects.
 
     A long session takes several calls: while the receipt has `more`, call
     again with another request_id. From the first call on no caller can read
@@ -1099,9 +1129,10 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         - KEYWORD: messages with any word of the query, in any form (English
           stems), best first.
         - LITERAL: messages that contain the query anywhere, ignoring case, newest
-          first. It scans the newest 5,000 messages of the session or tenant, and
-          up to 5,000 older ones of the tenant with a rare whole word of the query.
-          `truncated` is true if there were more.
+          first. A call scans the newest 5,000 messages of the session or tenant,
+          and up to 5,000 older ones of the tenant with a rare whole word of the
+          query. `truncated` is true if there may be more: next_page_token then
+          continues, down to the oldest message. A page may have no hit.
         - SEMANTIC: messages that recall finds by meaning. Needs the permission
           recall.read.
         - HYBRID: both meaning and words; needs recall.read. If recall is
@@ -1150,6 +1181,22 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors:
         - NOT_FOUND, MESSAGE_NOT_FOUND.
         - FAILED_PRECONDITION, SESSION_ARCHIVED.
+        """
+
+    @_abc_1.abstractmethod
+    def UndeleteMessage(
+        self,
+        request: _session_pb2.UndeleteMessageRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_session_pb2.UndeleteMessageResponse, _abc.Awaitable[_session_pb2.UndeleteMessageResponse]]:
+        """UndeleteMessage brings a deleted message back to its place in the session;
+        lists and recall show it again. A message that is not deleted is returned
+        unchanged. Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, MESSAGE_NOT_FOUND: also for a message of a deleted session.
+        - FAILED_PRECONDITION, SESSION_ARCHIVED.
+        - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
         """
 
     @_abc_1.abstractmethod
@@ -1325,10 +1372,14 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_states_pb2.PurgeSessionResponse, _abc.Awaitable[_states_pb2.PurgeSessionResponse]]:
         """PurgeSession purges a session, deleted or not, with its messages, their
-        words and vectors in recall, its items and agent states. A tombstone (a
-        salted digest of its id) remains, so that no other session can use the id.
-        Saved responses about the session are emptied. The access log loses the
-        session, except in accesses about other subjects.
+        words and vectors in recall, and its items. The states that agents have in
+        it become their states outside of sessions; of an agent that has one there,
+        the state is purged too. With the permission memory.write it also purges the
+        memories that only this session shows (SCOPE_SESSION), and the entries of
+        the conversation (type "conversation"); what was learned in it stays. A
+        tombstone (a salted digest of its id) remains, so that no other session can
+        use the id. Saved responses about the session are emptied. The access log
+        loses the session, except in accesses about other subjects.
 
         A long session takes several calls: while the receipt has `more`, call
         again with another request_id. From the first call on no caller can read

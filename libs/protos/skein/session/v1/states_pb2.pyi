@@ -253,10 +253,12 @@ class PurgeSessionRequest(_message.Message):
     def __init__(self, session_id: _Optional[str] = ..., dry_run: _Optional[bool] = ..., limit: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class PurgeSessionResponse(_message.Message):
-    __slots__ = ("receipt",)
+    __slots__ = ("receipt", "memory_ids")
     RECEIPT_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_IDS_FIELD_NUMBER: _ClassVar[int]
     receipt: PurgeReceipt
-    def __init__(self, receipt: _Optional[_Union[PurgeReceipt, _Mapping]] = ...) -> None: ...
+    memory_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, receipt: _Optional[_Union[PurgeReceipt, _Mapping]] = ..., memory_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class PurgeMessagesRequest(_message.Message):
     __slots__ = ("message_ids", "dry_run", "request_id")

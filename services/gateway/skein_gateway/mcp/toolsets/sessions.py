@@ -85,6 +85,7 @@ TOOLS = (
         optional("since", "start_time"),
         optional("until", "end_time"),
         "limit",
+        "page_token",
     ),
     tool(
         "recent_messages",
@@ -140,7 +141,15 @@ TOOLS = (
         "Delete a message",
         _SERVICE + "DeleteMessage",
         Effect.CHANGES,
-        "Delete one message.",
+        "Delete one message; undelete_message reverses this.",
+        "message_id",
+    ),
+    tool(
+        "undelete_message",
+        "Undelete a message",
+        _SERVICE + "UndeleteMessage",
+        Effect.CHANGES,
+        "Bring a deleted message back to its place in its session.",
         "message_id",
     ),
     tool(

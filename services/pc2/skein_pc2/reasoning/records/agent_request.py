@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from skein_pc2.protocol.concurrency import ConcurrencyLimit, RequestContext
 from skein_pc2.protocol.errors import RequestError, error_text
 from skein_pc2.protocol.frames import Message
+from skein_pc2.protocol.sender import Sender
 from skein_pc2.reasoning.records import record_values
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class RequestRunner:
                 request_id=record_values.truncate_name(sent_id),
                 deadline=deadline,
                 message=message,
+                sender=Sender.of(message),
                 at=datetime.now(UTC),
             )
             return await self.limit.run(request, lambda: action(request), name=name)

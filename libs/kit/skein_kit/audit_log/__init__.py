@@ -1,0 +1,1 @@
+"""Audit events that methods declare, recorded in the transactions of their changes."""

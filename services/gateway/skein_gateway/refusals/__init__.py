@@ -1,0 +1,1 @@
+"""Calls that the gateway refuses, on their way to the access log."""
