@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from skein.memory.v1 import access_log_pb2
 from skein.memory.v1 import memory_pb2
 from skein.memory.v1 import scores_pb2
 
@@ -78,3 +79,4 @@ class MemoryInternalServiceMethods:
     DecayMemories: Callable[[memory_pb2.DecayMemoriesRequest, Any], Awaitable[memory_pb2.DecayMemoriesResponse]]
     RescoreTrust: Callable[[memory_pb2.RescoreTrustRequest, Any], Awaitable[memory_pb2.RescoreTrustResponse]]
     ReindexMemories: Callable[[memory_pb2.ReindexMemoriesRequest, Any], Awaitable[memory_pb2.ReindexMemoriesResponse]]
+    RecordRefusedCalls: Callable[[access_log_pb2.RecordRefusedCallsRequest, Any], Awaitable[access_log_pb2.RecordRefusedCallsResponse]]

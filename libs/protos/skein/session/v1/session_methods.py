@@ -31,6 +31,7 @@ class SessionServiceMethods:
     SearchMessages: Callable[[session_pb2.SearchMessagesRequest, Any], Awaitable[session_pb2.SearchMessagesResponse]]
     UpdateMessage: Callable[[session_pb2.UpdateMessageRequest, Any], Awaitable[session_pb2.UpdateMessageResponse]]
     DeleteMessage: Callable[[session_pb2.DeleteMessageRequest, Any], Awaitable[session_pb2.DeleteMessageResponse]]
+    UndeleteMessage: Callable[[session_pb2.UndeleteMessageRequest, Any], Awaitable[session_pb2.UndeleteMessageResponse]]
     StreamMessages: Callable[[session_pb2.StreamMessagesRequest, Any], AsyncIterator[session_pb2.StreamMessagesResponse]]
     SummarizeSession: Callable[[session_pb2.SummarizeSessionRequest, Any], Awaitable[session_pb2.SummarizeSessionResponse]]
     PutAgentState: Callable[[states_pb2.PutAgentStateRequest, Any], Awaitable[states_pb2.PutAgentStateResponse]]
