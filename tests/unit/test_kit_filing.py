@@ -31,6 +31,7 @@ def access_of(memories: int, request_id: str = "r") -> AccessEvent:
         item_count=memories,
         request_data="{}",
         success=True,
+        error_code=None,
         error_reason=None,
         client_address=None,
         request_id=request_id,
