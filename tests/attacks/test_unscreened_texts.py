@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from fix_catalogue import over
 from fix_cluster import reason_in
 from fix_recipes import request_for
 from fix_world import World
-from google.protobuf import field_mask_pb2
+from google.protobuf import field_mask_pb2, json_format
 from google.protobuf.descriptor import FieldDescriptor
 from grpc import aio
 
+from skein.memory.v1 import snapshots_pb2
 from skein.options.v1 import options_pb2 as options
 from skein.tenancy.v1 import subjects_pb2
 from skein_kit.rpc.declarations import paths, response_class, screening, text_kind
+from skein_memory.transfer.model import KINDS, MESSAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,8 +26,12 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
 TOKEN = "ghp_" + "a1B2" * 9
+IMPORT = "/skein.memory.v1.SnapshotService/ImportData"
 SCREENED = [
-    path for path in paths() if screening(path) in {options.SCREENING_RULE_CHAIN, options.SCREENING_RULE_METHOD}
+    path
+    for path in paths()
+    # The texts of an import stand in its lines, of which each is answered by itself.
+    if screening(path) in {options.SCREENING_RULE_CHAIN, options.SCREENING_RULE_METHOD} and path != IMPORT
 ]
 # JSON text stands for the structure beside it, and a request has one of the two.
 _JSON_TEXT = "_json"
@@ -104,3 +111,19 @@ async def test_a_secret_in_any_text_is_refused(cluster: Cluster, path: str) -> N
 
     assert outcomes
     assert {place: reason for place, reason in outcomes.items() if reason not in _REFUSED} == {}
+
+
+@over("kind", KINDS)
+async def test_a_secret_in_any_text_of_an_imported_line_is_refused(cluster: Cluster, kind: str) -> None:
+    world = await World.new(cluster)
+    policy = subjects_pb2.Policy(guard_secrets="refuse")
+    mask = field_mask_pb2.FieldMask(paths=["guard_secrets"])
+    await world.tenant.tenancy.UpdatePolicy(subjects_pb2.UpdatePolicyRequest(policy=policy, update_mask=mask))
+    places = dict(with_secrets(MESSAGES[kind]()))
+    lines = [json.dumps({kind: json_format.MessageToDict(item)}) for item in places.values()]
+
+    answer = await world.tenant.snapshots.ImportData(snapshots_pb2.ImportDataRequest(lines="\n".join(lines)))
+
+    assert places
+    reasons = {place: error.reason for place, error in zip(places, answer.errors, strict=True)}
+    assert {place: reason for place, reason in reasons.items() if reason != "CONTENT_REFUSED"} == {}

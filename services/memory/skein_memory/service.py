@@ -240,7 +240,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             snapshots_pb2_grpc.add_SnapshotServiceServicer_to_server,
             snapshot_service(
                 snapshots=SnapshotHandlers(snapshots, idempotency, embeddings=embeddings),
-                transfer=TransferHandlers(transfers, idempotency, embeddings=embeddings),
+                transfer=TransferHandlers(transfers, idempotency, guard=guard, embeddings=embeddings),
             ),
         )
         servicers.add(

@@ -145,7 +145,7 @@ def _signature(text: bytes, tenant_id: UUID | None, request: Message) -> bytes:
         raise ServiceUnavailable
     unpaged_request = type(request)()
     unpaged_request.CopyFrom(request)
-    for name in _PAGING_FIELDS & unpaged_request.DESCRIPTOR.fields_by_name.keys():
+    for name in _PAGING_FIELDS.intersection(unpaged_request.DESCRIPTOR.fields_by_name):
         unpaged_request.ClearField(name)
     # The same request may carry its free JSON as a struct over gRPC and as text too over HTTP.
     fields.canonicalize(unpaged_request)

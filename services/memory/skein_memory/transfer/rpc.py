@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import snapshots_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.errors import FieldInvalid, PageTokenInvalid, PermissionMissing
+from skein_kit.errors import ContentRefused, FieldInvalid, PageTokenInvalid, PermissionMissing
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.identity.permissions import RATE_SOURCES
 from skein_kit.ids import now
@@ -22,9 +23,10 @@ from skein_memory.idempotent_writes import begin_write
 from skein_memory.transfer import convert, memoryvault
 from skein_memory.transfer import model as transfer_model
 from skein_memory.transfer.import_parsing import ImportMode
-from skein_memory.transfer.model import KINDS, MAX_ITEMS, TransferCursor
+from skein_memory.transfer.model import KINDS, MAX_ITEMS, ImportLine, ImportProblem, TransferCursor
 
 if TYPE_CHECKING:
+    from skein_kit.content_guard.guard import ContentGuard, GuardRules
     from skein_kit.idempotency.store import IdempotencyStore
     from skein_kit.search_text.embedding_requests import EmbeddingClient
     from skein_memory.transfer.store import TransferStore
@@ -41,10 +43,13 @@ _MODES = {
 class TransferHandlers:
     """Exports and imports of a tenant's memory."""
 
-    def __init__(self, store: TransferStore, idempotency: IdempotencyStore, *, embeddings: EmbeddingClient) -> None:
+    def __init__(
+        self, store: TransferStore, idempotency: IdempotencyStore, *, guard: ContentGuard, embeddings: EmbeddingClient
+    ) -> None:
         """Documents of imported memories get embeddings."""
         self._store = store
         self._idempotency = idempotency
+        self._guard = guard
         self._embeddings = embeddings
 
     async def ExportData(self, request: pb.ExportDataRequest, context: Context) -> pb.ExportDataResponse:
@@ -91,7 +96,9 @@ class TransferHandlers:
         if RATE_SOURCES not in caller.permissions and any(line.kind == "source_trust" for line in lines):
             raise PermissionMissing(permission=RATE_SOURCES)
         tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
-        import_batch = await self._store.prepare_import(lines, at=at, by=caller.principal)
+        rules = await self._guard.rules(tenant_id)
+        screened = [await self._screen(line, rules) for line in lines]
+        import_batch = await self._store.prepare_import(screened, at=at, by=caller.principal)
         async with begin_write(self._idempotency, tenant_id, idempotency_key, dry_run=request.dry_run) as write:
             importer = await self._store.import_items(
                 write.tx,
@@ -113,6 +120,18 @@ class TransferHandlers:
         if not request.dry_run:
             await self._embeddings.request_embeddings(importer.documents, remaining=context.time_remaining())
         return response
+
+    async def _screen(self, line: ImportLine | ImportProblem, rules: GuardRules) -> ImportLine | ImportProblem:
+        """Return the line as the content guard leaves it, or why it refuses the line."""
+        if isinstance(line, ImportLine) and rules.actions:
+            try:
+                await self._guard.apply(rules, line.message)
+            except ContentRefused as error:
+                field = error.violations[0][0]
+                return ImportProblem(line_number=line.line_number, kind=line.kind, reason=error.reason, field=field)
+            # Other calls go on between lines.
+            await asyncio.sleep(0)
+        return line
 
 
 def _parse_time(text: str) -> datetime:

@@ -112,7 +112,8 @@ class SnapshotServiceStub:
     update_time it counts as last changed at its create_time. As-of reads and
     the event log use record_time, when Skein recorded it. Invalid lines are
     returned with a reason; all others are stored, all or none. Importing the
-    same batch again changes nothing.
+    same batch again changes nothing. The tenant's content guard screens each
+    line: what it refuses is an invalid line, what it seals is redacted.
 
     Memories whose expire_time has passed are stored as expired, counted, and
     found by no call. An expired memory of the tenant comes back if the line's
@@ -210,7 +211,8 @@ class SnapshotServiceAsyncStub(SnapshotServiceStub):
     update_time it counts as last changed at its create_time. As-of reads and
     the event log use record_time, when Skein recorded it. Invalid lines are
     returned with a reason; all others are stored, all or none. Importing the
-    same batch again changes nothing.
+    same batch again changes nothing. The tenant's content guard screens each
+    line: what it refuses is an invalid line, what it seals is redacted.
 
     Memories whose expire_time has passed are stored as expired, counted, and
     found by no call. An expired memory of the tenant comes back if the line's
@@ -353,7 +355,8 @@ class SnapshotServiceServicer(metaclass=_abc_1.ABCMeta):
         update_time it counts as last changed at its create_time. As-of reads and
         the event log use record_time, when Skein recorded it. Invalid lines are
         returned with a reason; all others are stored, all or none. Importing the
-        same batch again changes nothing.
+        same batch again changes nothing. The tenant's content guard screens each
+        line: what it refuses is an invalid line, what it seals is redacted.
 
         Memories whose expire_time has passed are stored as expired, counted, and
         found by no call. An expired memory of the tenant comes back if the line's
