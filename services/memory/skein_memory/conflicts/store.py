@@ -16,6 +16,7 @@ from skein_memory.errors import CanonicalNotInPair, MemoryNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.events.writer import Revision
+from skein_memory.lineage import store as lineage
 from skein_memory.links import store as link_store
 from skein_memory.links.model import Link
 from skein_memory.listing import store as listing_store
@@ -251,7 +252,8 @@ async def _apply_resolution(
     new_links = await link_store.insert(tx, tenant_id, [link], at=at, by=by)
     draft = memories[other_id].draft
     closed_time = None
-    if draft.valid_to_time is None:
+    # A distrusted principal's resolution ends the validity of nothing, as its link hides nothing.
+    if draft.valid_to_time is None and not await lineage.is_distrusted(tx, tenant_id, by):
         end_time = after.update_time
         closed_time = end_time if draft.valid_from_time is None else max(end_time, draft.valid_from_time)
         await _set_validity_end(tx, tenant_id, memories[other_id], closed_time, at=at, by=by, keeps_time=end_time != at)

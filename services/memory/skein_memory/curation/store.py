@@ -286,8 +286,8 @@ async def _move_links(
 ) -> tuple[int, int]:
     """Move the links of some memories to another one; return how many it got, and the change of their number.
 
-    Links among these memories are removed, because they would link the other one to itself. Links that the other one
-    has already are removed too.
+    A moved link keeps its creator, whose rating counts for it. Links among these memories are removed, because they
+    would link the other one to itself. Links that the other one has already are removed too.
     """
     rows = await tx.rows(
         QUERIES["find_links_of"], tenant_id=tenant_id, memory_ids=list(memory_ids), count=MAX_LINKS + 1
@@ -305,7 +305,6 @@ async def _move_links(
             from_memory_id=target_id if link.from_memory_id in archived_ids else link.from_memory_id,
             to_memory_id=target_id if link.to_memory_id in archived_ids else link.to_memory_id,
             create_time=at,
-            created_by=by,
             revision=1,
             update_time=at,
             updated_by=by,

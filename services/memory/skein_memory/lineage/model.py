@@ -17,7 +17,7 @@ from skein_kit.text.source_keys import source_key
 from skein_memory.scoring.model import NEUTRAL_TRUST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
 # Confirmation alone raises no trust above this.
@@ -103,11 +103,13 @@ def node_keys(*names: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(key for name in names if (key := source_key(name))))
 
 
-def principals_of(sources: Iterable[Source], created_by: str | None) -> list[str]:
+def principals_of(sources: Sequence[Source], created_by: str | None) -> list[str]:
     """Return the principals that a memory's trust depends on: the one that wrote its text comes first."""
     names = {source.kind: source.name for source in sources if source.is_principal}
-    listed = [names.get("writer", created_by), names.get("editor"), names.get("declarer")]
-    return list(dict.fromkeys(name for name in listed if name))
+    editors = [source.name for source in sources if source.kind == "editor"]
+    return list(
+        dict.fromkeys(name for name in (names.get("writer", created_by), *editors, names.get("declarer")) if name)
+    )
 
 
 class TrustCalculator:

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from skein_kit.database.named_queries import as_of
 from skein_kit.database.tx_options import READ_ONLY
+from skein_kit.json_values import exact
 from skein_kit.lineage import purges
 from skein_kit.text.source_keys import MessageAuthors
 from skein_memory.errors import LineageCycle, LineageTooLong
@@ -49,6 +50,15 @@ _FIRST = UUID(int=0)
 # The positions of sources that Skein added, after those that callers declared; and of principals.
 _FIRST_ADDED = 100
 _PRINCIPAL_POSITIONS: Mapping[Kind, int] = {"writer": -1, "editor": -2, "declarer": -3}
+# What a memory states beside its text, with the position of the principal that changed it last. Scores, levels and
+# the times of a memory's own life state nothing; to bring a memory back states it again.
+_EDITOR_POSITIONS: Mapping[str, int] = {
+    "title": -10, "key": -11, "tags": -12, "metadata": -13, "source": -14, "source_agent": -15, "agent_id": -16,
+    "subject_id": -17, "session_id": -18, "scope": -19, "valid_from_time": -20, "valid_to_time": -21,
+}  # fmt: skip
+_RETURN_POSITION = -9
+_SECRET_POSITION = -8
+_UNSET = (None, "", (), "global")
 # Memories that one page of impacted ones scans.
 _PAGE_MEMORIES = 500
 # Memories whose chains are read together.
@@ -229,30 +239,50 @@ async def replace_sources(
 
 
 async def record_change(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory, *, at: datetime) -> None:
-    """Store who wrote the text of a changed memory, and its trust where that may have changed.
+    """Store who changed which part of a memory, and its trust where that may have changed.
 
-    A title or a key of another principal takes nothing from the text's writer. Copies of the former text confirm the
-    new one no more.
+    Each part has the principal that changed it last, so that a change of one part clears the rating of no other one's
+    author. Copies of the former text confirm the new one no more.
     """
     key = {"tenant_id": tenant_id, "memory_id": after.memory_id}
+    has_new_text = before.draft.content_hash != after.draft.content_hash
+    changed_positions = _changed_positions(before, after, at=at)
+    if not has_new_text and not changed_positions:
+        return
     is_due = (before.draft.source, before.draft.source_agent) != (after.draft.source, after.draft.source_agent)
-    if before.draft.content_hash != after.draft.content_hash:
-        if after.updated_by == after.created_by:
-            is_due |= bool(await tx.execute(QUERIES["delete_writer"], **key))
-        else:
+    principals = {
+        row["position"]: row["name"]
+        for row in await tx.rows(QUERIES["read_sources"], tenant_id=tenant_id, memory_ids=[after.memory_id])
+        if row["position"] < 0
+    }
+    had_writer = has_writer = _PRINCIPAL_POSITIONS["writer"] in principals
+    if has_new_text:
+        has_writer = after.updated_by != after.created_by
+        if has_writer:
             is_due |= await _put_principal(tx, tenant_id, after.memory_id, "writer", after.updated_by)
+        elif had_writer:
+            is_due |= bool(await tx.execute(QUERIES["delete_writer"], **key))
         changed = {row["memory_id"] for row in await tx.rows(QUERIES["replace_repeats"], **key)}
         is_due |= after.memory_id in changed
         if changed - {after.memory_id}:
             await note(tx, tenant_id, [after.memory_id])
-    if (before.draft.title, before.draft.key) != (after.draft.title, after.draft.key):
-        is_due |= await _put_principal(tx, tenant_id, after.memory_id, "editor", after.updated_by)
+    editors = dict.fromkeys(changed_positions, after.updated_by)
+    if has_writer and not had_writer:
+        # The creator's statements stay the creator's, though the text is another's now.
+        editors = {
+            place: before.created_by
+            for field, place in _EDITOR_POSITIONS.items()
+            if place not in principals and getattr(before.draft, field) not in _UNSET
+        } | editors
+    for place, name in editors.items():
+        if has_writer or place in principals or name != after.created_by:
+            is_due |= await _put_principal(tx, tenant_id, after.memory_id, "editor", name, position=place)
     if is_due:
         await rescore_with_derived(tx, tenant_id, [after.memory_id], at=at)
 
 
 async def restore_writer(tx: Transaction, tenant_id: UUID, after: Memory, *, at: datetime) -> None:
-    """Store for a memory that has a former text again who wrote the text, in place of who restored it."""
+    """Store for a memory that has a former text again who wrote the text; who restored it states it again beside."""
     draft, key = after.draft, {"tenant_id": tenant_id, "memory_id": after.memory_id}
     writer = await tx.value(
         QUERIES["find_former_writer"], **key, type=draft.type, content=draft.content, data=draft.data
@@ -263,11 +293,37 @@ async def restore_writer(tx: Transaction, tenant_id: UUID, after: Memory, *, at:
         is_due = bool(await tx.execute(QUERIES["delete_writer"], **key))
     else:
         is_due = await _put_principal(tx, tenant_id, after.memory_id, "writer", writer)
+    if writer != after.updated_by:
+        is_due |= await _put_principal(
+            tx, tenant_id, after.memory_id, "editor", after.updated_by, position=_RETURN_POSITION
+        )
     if is_due:
         await rescore_with_derived(tx, tenant_id, [after.memory_id], at=at)
 
 
-async def _put_principal(tx: Transaction, tenant_id: UUID, memory_id: UUID, kind: Kind, name: str) -> bool:
+async def record_secret(tx: Transaction, tenant_id: UUID, memory: Memory, *, at: datetime) -> None:
+    """Store who replaced the secret of a memory, and the trust of the memory where that may have changed."""
+    if await _put_principal(tx, tenant_id, memory.memory_id, "editor", memory.updated_by, position=_SECRET_POSITION):
+        await rescore_with_derived(tx, tenant_id, [memory.memory_id], at=at)
+
+
+def _changed_positions(before: Memory, after: Memory, *, at: datetime) -> list[int]:
+    """Return the positions of what a change of a memory states anew beside its text."""
+    places = [
+        place
+        for field, place in _EDITOR_POSITIONS.items()
+        if field != "metadata" and getattr(before.draft, field) != getattr(after.draft, field)
+    ]
+    if not exact.equal_json(before.draft.metadata, after.draft.metadata):
+        places.append(_EDITOR_POSITIONS["metadata"])
+    if after.is_recalled(at) and not before.is_recalled(at):
+        places.append(_RETURN_POSITION)
+    return places
+
+
+async def _put_principal(
+    tx: Transaction, tenant_id: UUID, memory_id: UUID, kind: Kind, name: str, *, position: int | None = None
+) -> bool:
     """Store which principal changed a part of a memory last; return whether it was another one before."""
     (name_key,) = node_keys(name) or ("",)
     return bool(
@@ -275,7 +331,7 @@ async def _put_principal(tx: Transaction, tenant_id: UUID, memory_id: UUID, kind
             QUERIES["put_principal"],
             tenant_id=tenant_id,
             memory_id=memory_id,
-            position=_PRINCIPAL_POSITIONS[kind],
+            position=_PRINCIPAL_POSITIONS[kind] if position is None else position,
             kind=kind,
             name=name,
             name_key=name_key,
@@ -471,6 +527,12 @@ async def find_distrusted(tx: Transaction, tenant_id: UUID, memory_ids: Sequence
     return {id_ for id_, trust in trusts.items() if trust < NEUTRAL_TRUST}
 
 
+async def is_distrusted(tx: Transaction, tenant_id: UUID, principal: str) -> bool:
+    """Return whether a principal is rated below the neutral trust."""
+    ratings = await read_ratings(tx, tenant_id, node_keys(principal))
+    return any(trust < NEUTRAL_TRUST for trust in ratings.values())
+
+
 def _query(name: str, *, is_as_of: bool) -> Query:
     return as_of(QUERIES[name]) if is_as_of else QUERIES[name]
 
@@ -532,7 +594,7 @@ class LineageStore:
 
 
 async def _writers_of(
-    tx: Transaction, tenant_id: UUID, memory_id: UUID, sources: Iterable[Source], *, at: datetime
+    tx: Transaction, tenant_id: UUID, memory_id: UUID, sources: Sequence[Source], *, at: datetime
 ) -> list[Source]:
     """Return the statements of the principals that wrote a memory, as sources."""
     row = await tx.row(QUERIES["read_lineage_memories"], tenant_id=tenant_id, memory_ids=[memory_id], at=at)

@@ -2,10 +2,10 @@
 -- Insert links; skip those whose pair and relation exist.
 INSERT INTO memory.links
     (tenant_id, link_id, from_memory_id, to_memory_id, relation, label, weight, metadata, create_time, created_by,
-     update_time, record_time)
+     update_time, updated_by, record_time)
 VALUES
     (:tenant_id, :link_id, :from_memory_id, :to_memory_id, :relation, :label, :weight, :metadata, :create_time,
-     :created_by, :update_time, :record_time)
+     :created_by, :update_time, :updated_by, :record_time)
 ON CONFLICT ON CONSTRAINT links_pair_key DO NOTHING;
 
 -- update_link --

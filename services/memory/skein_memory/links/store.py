@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
 _CONTENT_COLUMNS = ("relation", "label", "weight", "metadata")
-# A new link has no earlier state, so these are left to the first change.
-_MUTABLE_COLUMNS = ("revision", "updated_by")
 _CONSTRAINT_ERRORS = {"links_from_fkey": MemoryNotFound, "links_to_fkey": MemoryNotFound}
 
 
@@ -271,7 +269,8 @@ async def replace(tx: Transaction, tenant_id: UUID, before: Link, after: Link) -
         tx, tenant_id, [_earlier_revision(before, until=after.record_time, by=after.updated_by)]
     )
     columns = {
-        name: getattr(after, name) for name in (*_CONTENT_COLUMNS, *_MUTABLE_COLUMNS, "update_time", "record_time")
+        name: getattr(after, name)
+        for name in (*_CONTENT_COLUMNS, "revision", "updated_by", "update_time", "record_time")
     }
     with translate_constraint_errors({"links_pair_key": LinkExists}):
         await tx.execute(QUERIES["update_link"], tenant_id=tenant_id, link_id=after.link_id, **columns)
@@ -290,7 +289,9 @@ async def remove(tx: Transaction, tenant_id: UUID, link_ids: Sequence[UUID], *, 
 
 
 def _columns(link: Link) -> dict[str, object]:
-    return {name: value for name, value in asdict(link).items() if name not in _MUTABLE_COLUMNS}
+    """Return the columns of a new link; it was changed by another principal if an import or a merge brings it."""
+    columns = {name: value for name, value in asdict(link).items() if name != "revision"}
+    return columns | {"updated_by": None if link.updated_by == link.created_by else link.updated_by}
 
 
 def _earlier_revision(link: Link, *, until: datetime, by: str) -> Revision:

@@ -248,6 +248,10 @@ class Memory:
         """Return whether readers see it at the time `at`: it is neither deleted nor expired."""
         return self.is_active and not self.is_expired(at)
 
+    def is_recalled(self, at: datetime) -> bool:
+        """Return whether searches find it at the time `at`: it is visible and not archived."""
+        return self.is_visible(at) and self.draft.archive_time is None
+
     @property
     def fact_key(self) -> FactKey | None:
         """Return its fact key; a deleted fact has none."""

@@ -204,6 +204,7 @@ class MemoryStore:
             memory_type.check_type_allowed(policy, [after.draft.type])
         if secret:
             await self._vault.put(tx, tenant_id, {after.memory_id: secret}, at=at)
+            await lineage.record_secret(tx, tenant_id, after, at=at)
         if memory_type.VAULT in {before.draft.type} - {after.draft.type}:
             await self._vault.delete(tx, tenant_id, after.memory_id)
         if after.occupied_level is None or after.occupied_level == before.occupied_level:

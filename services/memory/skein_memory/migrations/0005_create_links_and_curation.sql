@@ -283,7 +283,8 @@ CREATE TABLE memory.sources (
     tenant_id uuid NOT NULL,
     memory_id uuid NOT NULL,
     -- From 0 what callers declared, in their order; from 100 what Skein added. -1 is the principal that wrote the text,
-    -- where it did not create the memory, -2 that which changed the title or key, -3 that which changed the sources.
+    -- where it did not create the memory, -3 that which changed the sources, -2 the last editor of an import. Below is the
+    -- principal that changed each other part of it last.
     position smallint NOT NULL,
     kind text NOT NULL
         CONSTRAINT sources_kind_known

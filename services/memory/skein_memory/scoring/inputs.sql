@@ -1,11 +1,19 @@
 -- read_score_inputs --
 -- Read the inputs of scores: trust in sources (a key for each memory), use, and relations. Up to `most` links from
--- and to each memory are read. Each part is read from its own index.
+-- and to each memory are read. Each part is read from its own index. Links of distrusted principals do not count.
 SELECT requested.memory_id, source.trust, used.access_count, used.last_access_time,
        ARRAY(SELECT relation FROM memory.links
-             WHERE links.tenant_id = :tenant_id AND links.from_memory_id = requested.memory_id LIMIT :most) AS outgoing,
+             WHERE links.tenant_id = :tenant_id AND links.from_memory_id = requested.memory_id
+                 AND NOT EXISTS (
+                     SELECT FROM memory.source_trust AS r
+                     WHERE r.tenant_id = :tenant_id AND r.source_key IN (links.created_by, links.updated_by) AND r.trust < 0.5)
+             LIMIT :most) AS outgoing,
        ARRAY(SELECT relation FROM memory.links
-             WHERE links.tenant_id = :tenant_id AND links.to_memory_id = requested.memory_id LIMIT :most) AS incoming
+             WHERE links.tenant_id = :tenant_id AND links.to_memory_id = requested.memory_id
+                 AND NOT EXISTS (
+                     SELECT FROM memory.source_trust AS r
+                     WHERE r.tenant_id = :tenant_id AND r.source_key IN (links.created_by, links.updated_by) AND r.trust < 0.5)
+             LIMIT :most) AS incoming
 FROM unnest(:memory_ids::uuid[], :source_keys::text[]) AS requested (memory_id, source_key)
 LEFT JOIN LATERAL (
     SELECT trust FROM memory.source_trust
@@ -15,40 +23,58 @@ LEFT JOIN LATERAL (
     WHERE access_counts.tenant_id = :tenant_id AND access_counts.memory_id = requested.memory_id LIMIT 1) AS used ON true;
 
 -- count_relations --
--- Count the links of memories that have very many, for each relation that the formulas know, up to so many of each.
+-- Count the links of memories that have very many, for each relation that the formulas know, up to so many of each, without
+-- those of distrusted principals. Links of distrusted principals do not count.
 SELECT requested.memory_id, named.relation,
        (SELECT count(*) FROM (
            SELECT FROM memory.links
            WHERE links.tenant_id = :tenant_id AND links.from_memory_id = requested.memory_id
-               AND links.relation = named.relation
+               AND links.relation = named.relation AND NOT EXISTS (
+                   SELECT FROM memory.source_trust AS r
+                   WHERE r.tenant_id = :tenant_id AND r.source_key IN (links.created_by, links.updated_by) AND r.trust < 0.5)
            LIMIT :most) AS these) AS outgoing,
        (SELECT count(*) FROM (
            SELECT FROM memory.links
            WHERE links.tenant_id = :tenant_id AND links.to_memory_id = requested.memory_id
-               AND links.relation = named.relation
+               AND links.relation = named.relation AND NOT EXISTS (
+                   SELECT FROM memory.source_trust AS r
+                   WHERE r.tenant_id = :tenant_id AND r.source_key IN (links.created_by, links.updated_by) AND r.trust < 0.5)
            LIMIT :most) AS these) AS incoming
 FROM unnest(:memory_ids::uuid[]) AS requested (memory_id)
 CROSS JOIN (VALUES ('supports'), ('contradicts'), ('causes'), ('example_of'), ('supersedes')) AS named (relation);
 
 -- count_links --
--- Count the links of memories that have very many, but for contradictions, up to twice so many in each direction.
+-- Count the links of memories that have very many, but for contradictions, up to twice so many in each direction,
+-- without those of distrusted principals.
 SELECT requested.memory_id,
        (SELECT count(*) FROM (
            (SELECT 1 FROM memory.links
             WHERE links.tenant_id = :tenant_id AND links.from_memory_id = requested.memory_id
-                AND links.relation < 'contradicts' LIMIT :most)
+                AND links.relation < 'contradicts' AND NOT EXISTS (
+                    SELECT FROM memory.source_trust AS r
+                    WHERE r.tenant_id = :tenant_id AND r.source_key IN (links.created_by, links.updated_by) AND r.trust < 0.5)
+            LIMIT :most)
            UNION ALL
            (SELECT 1 FROM memory.links
             WHERE links.tenant_id = :tenant_id AND links.from_memory_id = requested.memory_id
-                AND links.relation > 'contradicts' LIMIT :most)) AS these) AS outgoing,
+                AND links.relation > 'contradicts' AND NOT EXISTS (
+                    SELECT FROM memory.source_trust AS r
+                    WHERE r.tenant_id = :tenant_id AND r.source_key IN (links.created_by, links.updated_by) AND r.trust < 0.5)
+            LIMIT :most)) AS these) AS outgoing,
        (SELECT count(*) FROM (
            (SELECT 1 FROM memory.links
             WHERE links.tenant_id = :tenant_id AND links.to_memory_id = requested.memory_id
-                AND links.relation < 'contradicts' LIMIT :most)
+                AND links.relation < 'contradicts' AND NOT EXISTS (
+                    SELECT FROM memory.source_trust AS r
+                    WHERE r.tenant_id = :tenant_id AND r.source_key IN (links.created_by, links.updated_by) AND r.trust < 0.5)
+            LIMIT :most)
            UNION ALL
            (SELECT 1 FROM memory.links
             WHERE links.tenant_id = :tenant_id AND links.to_memory_id = requested.memory_id
-                AND links.relation > 'contradicts' LIMIT :most)) AS these) AS incoming
+                AND links.relation > 'contradicts' AND NOT EXISTS (
+                    SELECT FROM memory.source_trust AS r
+                    WHERE r.tenant_id = :tenant_id AND r.source_key IN (links.created_by, links.updated_by) AND r.trust < 0.5)
+            LIMIT :most)) AS these) AS incoming
 FROM unnest(:memory_ids::uuid[]) AS requested (memory_id);
 
 -- read_trust --

@@ -207,7 +207,7 @@ def _import_item(line: ImportLine, *, at: datetime, by: str, max_content: int) -
         agent_ids=agent_ids,
         embedding=tuple(message.embedding) if line.kind == "memory" else (),
         derived_from=tuple(message.derived_from) if line.kind == "memory" else (),
-        created_by=_principal(message, "created_by") if line.kind == "memory" else "",
+        created_by=_principal(message, "created_by") if line.kind in {"memory", "link", "block"} else "",
         updated_by=_principal(message, "updated_by") if line.kind == "memory" else "",
     )
 

@@ -305,6 +305,8 @@ class Importer:
         create_time = item.create_time or self._at
         link = replace(
             draft.create_link(from_id, to_id, at=create_time, by=self._by),
+            # Its rating counts beside the importer's.
+            created_by=item.created_by or self._by,
             update_time=max(create_time, item.update_time or create_time),
             record_time=self._at,
         )

@@ -56,6 +56,9 @@ WHERE memories.is_active
             AND NOT EXISTS (
                 SELECT FROM memory.trust AS s
                 WHERE s.tenant_id = :tenant_id AND s.memory_id = l.from_memory_id AND s.trust < 0.5)
+            AND NOT EXISTS (
+                SELECT FROM memory.source_trust AS r
+                WHERE r.tenant_id = :tenant_id AND r.source_key IN (l.created_by, l.updated_by) AND r.trust < 0.5)
         ORDER BY l.weight DESC, l.link_id DESC
         LIMIT 1
     ) IS NULL

@@ -1,6 +1,7 @@
 -- get_memories --
 -- Read memories that may be recalled, in no order. Those that are no longer valid and those that another memory in the
--- index supersedes are left out unless requested; a distrusted memory supersedes none. Each id is looked up by itself in the index that begins with it. For
+-- index supersedes are left out unless requested; neither a distrusted memory nor the link of a distrusted
+-- principal supersedes any. Each id is looked up by itself in the index that begins with it. For
 -- an array of ids the planner would choose another index and read all of a tenant. For the same reason the links are
 -- ordered by the columns of the index that begins with the memory that they lead to.
 SELECT e.memory_id, e.external_id, e.type, e.title, e.key, e.content, e.data, e.source, e.source_agent, e.agent_id,
@@ -30,6 +31,9 @@ WHERE e.is_active
                 AND NOT EXISTS (
                     SELECT FROM memory.trust AS s
                     WHERE s.tenant_id = :tenant_id AND s.memory_id = l.from_memory_id AND s.trust < 0.5)
+                AND NOT EXISTS (
+                    SELECT FROM memory.source_trust AS r
+                    WHERE r.tenant_id = :tenant_id AND r.source_key IN (l.created_by, l.updated_by) AND r.trust < 0.5)
             ORDER BY l.weight DESC, l.link_id DESC
             LIMIT 1
         ) IS NULL
