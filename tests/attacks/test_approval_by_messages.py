@@ -177,6 +177,18 @@ async def test_the_other_texts_of_such_a_source_are_refused(agent: Agent, tenant
     await sessions.DeleteSession(pb.DeleteSessionRequest(session_id="plain"))
 
 
+async def test_the_context_of_its_own_session_says_that_a_message_waits(agent: Agent, tenant: Tenant) -> None:
+    await agent.say("attack")
+    await tenant.append("attack", "The ferry leaves the harbour at ten.")
+
+    recall = gateway_pb2.RecallRequest(query="administrator password", min_relevance=0)
+    request = gateway_pb2.BuildContextRequest(recall=recall, session_id="attack")
+    lines = (await tenant.gateway.BuildContext(request)).text.splitlines()
+
+    assert [line for line in lines if LIE in line and "(waits for approval): " in line] != []
+    assert [line for line in lines if "ferry" in line and "waits" in line] == []
+
+
 async def test_a_summary_has_nothing_of_what_waits(agent: Agent, tenant: Tenant) -> None:
     await agent.say("attack", f"{LIE}.")
     await tenant.append("attack", "The ferry leaves the harbour at ten.")

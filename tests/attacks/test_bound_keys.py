@@ -16,7 +16,15 @@ from fix_cluster import Cluster, Stubs, Tenant, refused
 
 from skein.auth.v1 import accounts_pb2, auth_pb2
 from skein.gateway.v1 import gateway_pb2
-from skein.memory.v1 import blocks_pb2, curation_pb2, history_pb2, scores_pb2, snapshots_pb2, webhooks_pb2
+from skein.memory.v1 import (
+    approvals_pb2,
+    blocks_pb2,
+    curation_pb2,
+    history_pb2,
+    scores_pb2,
+    snapshots_pb2,
+    webhooks_pb2,
+)
 from skein.memory.v1 import memory_pb2 as pb
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2, states_pb2
@@ -285,3 +293,20 @@ async def test_a_memory_of_a_session_or_person_that_names_another_agent_is_hidde
 
     assert listed == {garden.shared_id, garden.own_id, *shown}
     assert listed.isdisjoint(hidden)
+
+
+async def test_a_key_of_an_agent_purges_no_write_of_another_that_waits(tenant: Tenant, cluster: Cluster) -> None:
+    await tenant.set_policy(approval="agents")
+    kitchen, garden = [
+        cluster.with_key((await tenant.auth.CreateApiKey(request)).secret)
+        for request in (auth_pb2.CreateApiKeyRequest(display_name=id_, agent_id=id_) for id_ in ("kitchen", "garden"))
+    ]
+    others = await garden.create_memory(TEXT, session_id="s")
+    own = await kitchen.create_memory("The oven is cold", session_id="s")
+    by_id = pb.MemorySelection(memory_ids=[others.memory_id, own.memory_id])
+    by_session = pb.MemorySelection(filter=pb.MemoryFilter(session_id="s"))
+
+    for selection in (by_session, by_id):
+        await kitchen.memory.PurgeMemories(pb.PurgeMemoriesRequest(selection=selection))
+    waiting = await tenant.curation.ListPendingMemories(approvals_pb2.ListPendingMemoriesRequest())
+    assert [one.pending_id for one in waiting.pending_memories] == [others.memory_id]

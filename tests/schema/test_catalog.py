@@ -150,6 +150,12 @@ CROSSINGS = {
     ("skein_memory", "recall.embeddings_all_minilm_l6_v2", "INSERT"),
     ("skein_session", "recall.embeddings_all_minilm_l6_v2", "INSERT"),
     ("skein_memory", "recall.reindexes", "SELECT"),
+    # The trust in profiles is that in their writers.
+    ("skein_tenancy", "memory.source_trust", "SELECT"),
+    ("skein_tenancy", "memory.source_trust_history", "SELECT"),
+    ("skein_tenancy", "as_of.source_trust", "SELECT"),
+    # A purge of messages removes the memories that wait for approval and name them.
+    ("skein_session", "memory.pending_memories", "DELETE"),
     # The erasure of a person clears receipts; the difference of two answers names events.
     ("skein_memory", "recall.receipts", "SELECT"),
     ("skein_session", "recall.receipts", "SELECT"),
@@ -269,6 +275,8 @@ COLUMN_CROSSINGS = {
     # The purge of a person clears the audit events that are about the person.
     *(("skein_tenancy", "auth.audit_events", column, "SELECT") for column in ("tenant_id", "target")),
     ("skein_tenancy", "auth.audit_events", "target", "UPDATE"),
+    # A purge of messages removes the memories that wait for approval and name them.
+    *(("skein_session", "memory.pending_memories", column, "SELECT") for column in ("tenant_id", "source_ids")),
     # A purge of messages marks them as erased sources.
     *((role, "memory.sources_history", "erased_trust", "UPDATE") for role in ("skein_memory", "skein_session")),
     ("skein_session", "memory.sources", "erased_trust", "UPDATE"),

@@ -16,6 +16,7 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import approvals_pb2 as pb
 from skein.memory.v1 import blocks_pb2, curation_pb2, history_pb2, memory_pb2, scores_pb2, snapshots_pb2, webhooks_pb2
 from skein.recall.v1 import recall_pb2
+from skein.session.v1 import states_pb2
 from skein.tenancy.v1 import subjects_pb2
 
 if TYPE_CHECKING:
@@ -429,6 +430,28 @@ async def test_an_erased_person_is_erased_from_what_waits(cluster: Cluster, tena
             tenant.tenant_id,
         )
     assert left == 0
+
+
+@pytest.mark.parametrize("kind", ["memory", "message"])
+async def test_what_waits_goes_with_a_purged_source(tenant: Tenant, agent: Stubs, kind: str) -> None:
+    if kind == "memory":
+        source = (await tenant.create_memory("anna drinks tea")).memory_id
+        reference = memory_pb2.SourceReference(kind=memory_pb2.SOURCE_KIND_MEMORY, id=source)
+    else:
+        (message,) = await tenant.append("kitchen", "I drink tea")
+        reference = memory_pb2.SourceReference(kind=memory_pb2.SOURCE_KIND_MESSAGE, id=message.message_id)
+    known, other = await tenant.create_memory("anna sleeps"), await agent.create_memory("bob drinks tea")
+    await agent.create_memory("anna likes tea", derived_from=[reference])
+    await change(agent, known.memory_id, content="anna likes tea", derived_from=[reference])
+
+    if kind == "memory":
+        selection = memory_pb2.MemorySelection(memory_ids=[reference.id])
+        await tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=selection))
+    else:
+        purge = states_pb2.PurgeMessagesRequest(message_ids=[reference.id])
+        await tenant.sessions.PurgeMessages(purge)
+
+    assert [write.pending_id for write in await pending(tenant)] == [other.memory_id]
 
 
 @pytest.mark.parametrize("by", ["memory_id", "external_id", "session_id", "agent_id", "where"])

@@ -15,15 +15,16 @@ if TYPE_CHECKING:
     from asyncpg import Record
 
 
-def speaker(name: str, role: str, created_by: str, updated_by: str) -> str:
+def speaker(name: str, role: str, created_by: str, updated_by: str, *, is_pending: bool) -> str:
     """Return who speaks in a message, on one line: a name, which its author claims, with the author; else the role.
 
-    The author is the principal that stored the message, and the one that changed it last.
+    The author is the principal that stored the message, and the one that changed it last. `is_pending`: it waits for
+    approval, which the line says.
     """
-    if not name:
-        return role
     principals = ", ".join(dict.fromkeys(one for one in (created_by, updated_by) if one))
-    return one_line(f"{name} ({principals})" if principals else name)
+    text = f"{name} ({principals})" if name and principals else name
+    text = one_line(text) if name else role
+    return f"{text} (waits for approval)" if is_pending else text
 
 
 def message(row: Record | Mapping[str, Any]) -> pb.Message:

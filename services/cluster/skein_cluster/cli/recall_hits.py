@@ -40,7 +40,7 @@ def hit_text(hit: recall_pb2.Hit) -> str:
     if hit.kind == recall_pb2.ITEM_KIND_BLOCK:
         return f"{hit.block.label}: {hit.block.value}"
     if hit.kind == recall_pb2.ITEM_KIND_MESSAGE:
-        name = speaker(hit.message.name, "", hit.message.created_by, hit.message.updated_by)
+        name = speaker(hit.message.name, "", hit.message.created_by, hit.message.updated_by, is_pending=False)
         return f"{name}: {hit.message.content}" if name else hit.message.content
     return hit.memory.content or hit.memory.title
 

@@ -76,8 +76,9 @@ def show(session_id: str, limit: int, environment: dict[str, str], *, as_json: b
 
 
 def _speaker(message: session_pb2.Message) -> str:
-    name = speaker(message.name, role_of(message), message.created_by, message.updated_by)
-    return f"{name} (waits for approval)" if message.pending_approval else name
+    return speaker(
+        message.name, role_of(message), message.created_by, message.updated_by, is_pending=message.pending_approval
+    )
 
 
 @sessions_command.command("archive")

@@ -147,8 +147,8 @@ def _message_line(message: dict[str, Any]) -> str:
 
 def _speaker(message: dict[str, Any]) -> str:
     names = ("name", "role", "created_by", "updated_by")
-    speaker = message_rows.speaker(*(message.get(name, "") for name in names))
-    return f"{speaker} (waits for approval)" if message.get("pending_approval") else speaker
+    is_pending = bool(message.get("pending_approval"))
+    return message_rows.speaker(*(message.get(name, "") for name in names), is_pending=is_pending)
 
 
 def _lines(value: dict[str, Any], kind: Any, indent: str) -> Iterator[str]:

@@ -36,6 +36,8 @@ class PendingMemory:
     memory_agent_id: str | None
     # The agent that wrote it.
     agent_id: str | None
+    # The memories and messages that it names as its sources.
+    source_ids: tuple[UUID, ...]
     created_by: str
     create_time: datetime
     expire_time: datetime

@@ -2,10 +2,10 @@
 -- Store writes that wait for approval.
 INSERT INTO memory.pending_memories
     (tenant_id, pending_id, memory_id, update_mask, revision, content, external_id, subject_id, session_id,
-     memory_agent_id, agent_id, created_by, create_time, expire_time)
+     memory_agent_id, agent_id, source_ids, created_by, create_time, expire_time)
 VALUES
     (:tenant_id, :pending_id, :memory_id, :update_mask, :revision, :content, :external_id, :subject_id, :session_id,
-     :memory_agent_id, :agent_id, :created_by, :create_time, :expire_time);
+     :memory_agent_id, :agent_id, :source_ids, :created_by, :create_time, :expire_time);
 
 -- count_pending_memories --
 -- Count the writes that wait, up to a limit.
@@ -15,7 +15,7 @@ FROM (SELECT FROM memory.pending_memories WHERE tenant_id = :tenant_id LIMIT :co
 -- list_pending_memories --
 -- Read writes that wait and have not expired, oldest first.
 SELECT pending_id, memory_id, update_mask, revision, content, external_id, subject_id, session_id, memory_agent_id,
-    agent_id, created_by, create_time, expire_time
+    agent_id, source_ids, created_by, create_time, expire_time
 FROM memory.pending_memories
 WHERE tenant_id = :tenant_id AND pending_id > :after AND expire_time > :at
 ORDER BY pending_id
@@ -26,7 +26,7 @@ LIMIT :count;
 DELETE FROM memory.pending_memories
 WHERE tenant_id = :tenant_id AND pending_id = :pending_id AND expire_time > :at
 RETURNING pending_id, memory_id, update_mask, revision, content, external_id, subject_id, session_id, memory_agent_id,
-    agent_id, created_by, create_time, expire_time;
+    agent_id, source_ids, created_by, create_time, expire_time;
 
 -- delete_expired_pending_memories --
 -- Remove some of the writes that expired; each is named by an event.
@@ -39,14 +39,16 @@ WHERE tenant_id = :tenant_id AND pending_id = ANY (ARRAY(
 RETURNING pending_id, memory_id;
 
 -- purge_pending_memories --
--- Remove the writes that wait and concern some memories.
+-- Remove the writes that wait and concern some memories, or name them as their sources. At most 10,000 rows of a tenant
+-- are read.
 DELETE FROM memory.pending_memories
-WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
+WHERE tenant_id = :tenant_id AND (memory_id = ANY (:memory_ids::uuid[]) OR source_ids && :memory_ids::uuid[]);
 
 -- purge_selected_pending_memories --
--- Remove the writes that wait and that a purge selects; a NULL selects all. At most 10,000 rows of a tenant are read.
+-- Remove the writes that wait and that a purge selects; a NULL selects all. A credential that is bound to an agent purges
+-- what its agent wrote. At most 10,000 rows of a tenant are read.
 DELETE FROM memory.pending_memories
-WHERE tenant_id = :tenant_id
+WHERE tenant_id = :tenant_id AND coalesce(current_setting('skein.agent_id', true), '') IN ('', agent_id)
     AND (:names::text[] IS NULL OR memory_id = ANY (:memory_ids::uuid[]) OR external_id = ANY (:names::text[]))
     AND (:subject_id::text IS NULL OR subject_id = :subject_id)
     AND (:session_id::text IS NULL OR session_id = :session_id)

@@ -135,7 +135,7 @@ class PendingWriteHandlers:
                 draft = memories_convert.draft(message, at=at, max_content=self._max_content)
                 if fields & memories_convert.READER_FIELDS:
                     draft.check_has_readers(at)
-            await _sources(write.tx, tenant_id, changes, at=at)
+            sources = await _sources(write.tx, tenant_id, changes, at=at)
             pending = PendingMemory(
                 pending_id=new_id(at),
                 memory_id=before.memory_id,
@@ -147,6 +147,7 @@ class PendingWriteHandlers:
                 session_id=draft.session_id,
                 memory_agent_id=draft.agent_id,
                 agent_id=_agent_id(caller, context),
+                source_ids=_source_ids(sources),
                 created_by=caller.principal,
                 create_time=at,
                 expire_time=await self._store.expire_time(write.tx, tenant_id, at),
@@ -177,7 +178,7 @@ class PendingWriteHandlers:
             # Without a caller vector: an approver does not see what a text would be found by.
             content = memories_convert.memory(memory)
             content.derived_from.extend(request.derived_from)
-            await _sources(tx, tenant_id, request, at=at)
+            sources = await _sources(tx, tenant_id, request, at=at)
             pending.append(
                 PendingMemory(
                     pending_id=memory.memory_id,
@@ -190,6 +191,7 @@ class PendingWriteHandlers:
                     session_id=memory.draft.session_id,
                     memory_agent_id=memory.draft.agent_id,
                     agent_id=_agent_id(caller, context),
+                    source_ids=_source_ids(sources),
                     created_by=caller.principal,
                     create_time=at,
                     expire_time=expire_time,
@@ -340,6 +342,10 @@ async def _sources(tx: Transaction, tenant_id: UUID, message: memory_pb2.Memory,
     """Read what a memory was made of. Raises SourceNotFound where a source is not there (any more)."""
     with prefix_field_paths("memory"):
         return await lineage_convert.read_sources(tx, tenant_id, message.derived_from, at=at, path="derived_from")
+
+
+def _source_ids(sources: Sequence[Source]) -> tuple[UUID, ...]:
+    return tuple(source.source_id for source in sources if source.source_id is not None)
 
 
 def _check_can_wait(messages: Sequence[memory_pb2.Memory], *, keep_times: bool) -> None:

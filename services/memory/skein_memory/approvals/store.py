@@ -93,4 +93,6 @@ class ApprovalStore:
 
 def _pending(row: asyncpg.Record) -> PendingMemory:
     mask = row["update_mask"]
-    return PendingMemory(**{**dict(row), "update_mask": None if mask is None else tuple(mask)})
+    return PendingMemory(
+        **{**dict(row), "update_mask": None if mask is None else tuple(mask), "source_ids": tuple(row["source_ids"])}
+    )

@@ -209,6 +209,8 @@ CREATE TABLE memory.pending_memories (
     memory_agent_id text,
     -- The agent that wrote it.
     agent_id text,
+    -- The memories and messages in its derived_from: it goes when one of them is purged.
+    source_ids uuid[] NOT NULL,
     created_by text NOT NULL,
     create_time timestamptz NOT NULL,
     expire_time timestamptz NOT NULL,
@@ -222,6 +224,8 @@ ALTER TABLE memory.pending_memories FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.pending_memories
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 GRANT SELECT, INSERT, DELETE ON memory.pending_memories TO skein_memory;
+-- A purge of messages removes the writes that wait and name them.
+GRANT SELECT (tenant_id, source_ids), DELETE ON memory.pending_memories TO skein_session;
 
 CREATE TABLE memory.source_trust (
     tenant_id uuid NOT NULL
@@ -272,8 +276,9 @@ WHERE known.record_time <= (SELECT skein.as_of_time()) AND known.record_time <> 
     AND known.until_time > (SELECT skein.first_unseen_time())
     AND (known.until_time > (SELECT skein.as_of_time()) OR known.until_time = ANY ((SELECT skein.unseen_times())::timestamptz[]));
 GRANT SELECT, INSERT, DELETE ON memory.source_trust_history TO skein_memory;
-GRANT SELECT ON as_of.source_trust TO skein_memory, skein_recall;
-GRANT SELECT ON memory.source_trust, memory.source_trust_history TO skein_recall;
+GRANT SELECT ON as_of.source_trust TO skein_memory, skein_recall, skein_tenancy;
+-- The trust in profiles is that in their writers.
+GRANT SELECT ON memory.source_trust, memory.source_trust_history TO skein_recall, skein_tenancy;
 GRANT SELECT, INSERT, UPDATE, DELETE ON memory.source_trust, memory.conflict_resolutions, memory.aliases
     TO skein_memory;
 GRANT SELECT ON memory.aliases TO skein_recall;

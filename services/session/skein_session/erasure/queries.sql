@@ -275,6 +275,11 @@ FROM memory.sources_history
 WHERE tenant_id = :tenant_id AND source_id = ANY (:message_ids)
 ORDER BY source_id;
 
+-- drop_pending_memories --
+-- Remove the memories that wait for approval and name purged messages as their sources.
+DELETE FROM memory.pending_memories
+WHERE tenant_id = :tenant_id AND source_ids && :message_ids::uuid[];
+
 -- read_authors --
 -- Read the names of the authors of messages, which may be rated.
 SELECT message_id, created_by, updated_by, sender_id, name, role, agent_id

@@ -64,7 +64,7 @@ class SummaryStore:
                 # Lists of sessions show a summary, so what waits for approval is no part of it.
                 if role in _SUMMARIZED_ROLES and content.strip() and not message["pending_approval"]:
                     authors = message["created_by"], message["updated_by"] or ""
-                    name = speaker(message["name"] or "", role, *authors)
+                    name = speaker(message["name"] or "", role, *authors, is_pending=False)
                     turns.append(SpeakerTurn(name, content, is_user=role == "user"))
         is_truncated = len(message_ids) < session["message_count"]
         return Transcript(session=session, message_ids=message_ids, turns=turns[::-1], is_truncated=is_truncated)

@@ -70,7 +70,13 @@ class ContextLine:
         if kind in _KINDS:
             error_type = _error_type(message) if kind == ERROR else ""
             return cls(kind, _KINDS[kind], message.content, create_time, error_type)
-        label = speaker(message.name, _LABELS.get(message.role, "System"), message.created_by, message.updated_by)
+        label = speaker(
+            message.name,
+            _LABELS.get(message.role, "System"),
+            message.created_by,
+            message.updated_by,
+            is_pending=message.pending_approval,
+        )
         return cls(_SPEECH, label, message.content, create_time)
 
     @property
