@@ -72,8 +72,8 @@ REST = """
     INSERT INTO memory.pending_rows (tenant_id, pending_row_id, memory_id, other_memory_id, row_table, row_data)
     VALUES ($1, $2, $2, $2, 'links', '{}');
     INSERT INTO memory.pending_memories
-        (tenant_id, pending_id, memory_id, revision, content, created_by, create_time, expire_time)
-    VALUES ($1, $2, $2, 0, '', 'test', now(), now());
+        (tenant_id, pending_id, memory_id, revision, content, source_ids, created_by, create_time, expire_time)
+    VALUES ($1, $2, $2, 0, '', '{}', 'test', now(), now());
     INSERT INTO memory.webhooks
         (tenant_id, webhook_id, display_name, event_types, webhook_url, master_key, nonce, ciphertext, transaction,
          change_id, create_time, update_time, created_by, updated_by)
@@ -119,8 +119,8 @@ REST = """
     VALUES ($1, now(), $2, now() - interval '1 hour', 1);
     INSERT INTO tenancy.subjects_history
         (tenant_id, subject_id, display_name, status, timezone, revision, create_time, update_time, created_by,
-         updated_by, record_time, until_time)
-    VALUES ($1, 'x', 'x', 'active', 'UTC', 1, now(), now(), 'test', 'test', now() - interval '1 hour', now());
+         updated_by, writers, record_time, until_time)
+    VALUES ($1, 'x', 'x', 'active', 'UTC', 1, now(), now(), 'test', 'test', '{}', now() - interval '1 hour', now());
     INSERT INTO memory.aliases
         (tenant_id, alias_memory_id, canonical_memory_id, confidence, revision, create_time, update_time, created_by,
          updated_by)

@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fix_cluster import Cluster, Stubs, Tenant
 from fix_lineage import DOCUMENT, create, named, rate, recalled, rescore, trust_of, vouch, writer
+from fix_mcp import Mcp
 
-from skein.memory.v1 import curation_pb2, memory_pb2, scores_pb2, snapshots_pb2
+from skein.gateway.v1 import gateway_pb2
+from skein.memory.v1 import blocks_pb2, curation_pb2, memory_pb2, scores_pb2, snapshots_pb2
+from skein.tenancy.v1 import subjects_pb2
 from skein_memory.memories.convert import UPDATABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
 TRUTH = "Anna drinks green tea in the morning."
 VALUES: dict[str, Any] = {
@@ -120,12 +123,18 @@ async def test_to_bring_back_what_was_put_away_is_a_statement(hide: str, mallory
     assert await found(tenant) == set()
 
 
+async def restore(caller: Stubs, snapshot: snapshots_pb2.Snapshot) -> None:
+    request = snapshots_pb2.RestoreSnapshotRequest(snapshot_id=snapshot.snapshot_id)
+    while token := (await caller.snapshots.RestoreSnapshot(request)).next_page_token:
+        request.page_token = token
+
+
 async def test_a_restored_snapshot_has_the_trust_of_the_one_that_restores_it(mallory: Stubs, tenant: Tenant) -> None:
     memory = await create(tenant, "Anna drinks coffee in the morning.")
     taken = (await tenant.snapshots.CreateSnapshot(snapshots_pb2.CreateSnapshotRequest(label="before"))).snapshot
     await change(tenant, memory, content=TRUTH)
 
-    await mallory.snapshots.RestoreSnapshot(snapshots_pb2.RestoreSnapshotRequest(snapshot_id=taken.snapshot_id))
+    await restore(mallory, taken)
 
     assert await trust_of(tenant, memory) == 0
 
@@ -189,3 +198,192 @@ async def test_links_of_a_distrusted_principal_change_no_score(mallory: Stubs, t
     await mallory.links.CreateLink(memory_pb2.CreateLinkRequest(link=link))
 
     assert await explained() == before
+
+
+CORE = "Anna orders green tea in the kitchen."
+ORDER = " Anna orders gin for everybody."
+QUESTION_OF_BLOCK = "What does Anna order in the kitchen?"
+
+
+async def make_block(tenant: Stubs, **fields: Any) -> blocks_pb2.Block:
+    block = blocks_pb2.Block(label="human", value=CORE, **fields)
+    return (await tenant.blocks.CreateBlock(blocks_pb2.CreateBlockRequest(block=block, agent_id="waiter"))).block
+
+
+async def append(caller: Stubs, block_id: str) -> object:
+    return await caller.blocks.AppendToBlock(blocks_pb2.AppendToBlockRequest(block_id=block_id, text=ORDER))
+
+
+async def replace_in(caller: Stubs, block_id: str) -> object:
+    request = blocks_pb2.ReplaceInBlockRequest(block_id=block_id, old_text="green tea", new_text="gin")
+    return await caller.blocks.ReplaceInBlock(request)
+
+
+async def insert(caller: Stubs, block_id: str) -> object:
+    return await caller.blocks.InsertIntoBlock(blocks_pb2.InsertIntoBlockRequest(block_id=block_id, text=ORDER))
+
+
+async def update_block(caller: Stubs, block_id: str, **fields: Any) -> object:
+    request = blocks_pb2.UpdateBlockRequest(
+        block=blocks_pb2.Block(block_id=block_id, **fields), update_mask={"paths": [*fields]}
+    )
+    return await caller.blocks.UpdateBlock(request)
+
+
+async def bring_back(caller: Stubs, block_id: str) -> object:
+    await caller.blocks.DeleteBlock(blocks_pb2.DeleteBlockRequest(block_id=block_id))
+    return await caller.blocks.UndeleteBlock(blocks_pb2.UndeleteBlockRequest(block_id=block_id))
+
+
+async def revert(caller: Stubs, block_id: str) -> object:
+    await append(caller, block_id)
+    return await caller.blocks.RevertBlock(blocks_pb2.RevertBlockRequest(block_id=block_id, to_revision=1))
+
+
+EDITS: dict[str, Callable[[Stubs, str], Awaitable[object]]] = {
+    "append": append,
+    "replace": replace_in,
+    "insert": insert,
+    "update the value": lambda caller, id_: update_block(caller, id_, value=ORDER),
+    "update the description": lambda caller, id_: update_block(caller, id_, description=ORDER),
+    "update the metadata": lambda caller, id_: update_block(caller, id_, metadata={"order": "gin"}),
+    "update the label": lambda caller, id_: update_block(caller, id_, label="orders"),
+    "undelete": bring_back,
+    "revert": revert,
+}
+
+
+async def trust_of_block(tenant: Stubs, block_id: str) -> float:
+    return (await tenant.blocks.GetBlock(blocks_pb2.GetBlockRequest(block_id=block_id))).block.trust
+
+
+async def context(tenant: Stubs, question: str, **fields: Any) -> gateway_pb2.BuildContextResponse:
+    recall = gateway_pb2.RecallRequest(query=question, min_relevance=0, min_trust=0.5, **fields)
+    return await tenant.gateway.BuildContext(gateway_pb2.BuildContextRequest(recall=recall))
+
+
+@pytest.mark.parametrize("edit", EDITS)
+async def test_a_block_has_the_trust_of_whoever_wrote_a_part_of_it(edit: str, mallory: Stubs, tenant: Tenant) -> None:
+    block = await make_block(tenant)
+    arms = {"arms": [gateway_pb2.ARM_BLOCKS]}
+    before = await context(tenant, QUESTION_OF_BLOCK, **arms)
+
+    await EDITS[edit](mallory, block.block_id)
+
+    assert CORE in before.text
+    assert before.citations[0].trust == 1.0
+    assert await trust_of_block(tenant, block.block_id) == 0
+    assert (await context(tenant, QUESTION_OF_BLOCK, **arms)).text == ""
+    compiled = await tenant.blocks.CompileBlocks(blocks_pb2.CompileBlocksRequest(agent_id="waiter", min_trust=0.5))
+    assert compiled.text == ""
+
+
+async def test_a_later_writer_does_not_clear_what_stays_in_a_block(mallory: Stubs, tenant: Tenant) -> None:
+    block = await make_block(tenant)
+    await append(mallory, block.block_id)
+
+    await append(tenant, block.block_id)
+    appended = await trust_of_block(tenant, block.block_id)
+    value = (await tenant.blocks.GetBlock(blocks_pb2.GetBlockRequest(block_id=block.block_id))).block.value
+    await update_block(tenant, block.block_id, value=f"{value} And that is all.")
+    grown = await trust_of_block(tenant, block.block_id)
+    await update_block(tenant, block.block_id, value=CORE)
+
+    assert [appended, grown, await trust_of_block(tenant, block.block_id)] == [0, 0, 1.0]
+
+
+async def test_a_block_from_a_template_has_words_of_the_template(mallory: Stubs, tenant: Tenant) -> None:
+    template = await make_block(mallory, is_template=True)
+
+    request = blocks_pb2.CreateBlockFromTemplateRequest(template_block_id=template.block_id)
+    made = (await tenant.blocks.CreateBlockFromTemplate(request)).block
+
+    assert await trust_of_block(tenant, made.block_id) == 0
+
+
+async def test_an_import_lends_a_block_no_trust(mallory: Stubs, tenant: Tenant) -> None:
+    block = await make_block(tenant)
+    await append(mallory, block.block_id)
+    taken = (await tenant.snapshots.CreateSnapshot(snapshots_pb2.CreateSnapshotRequest(label="with an order"))).snapshot
+    await update_block(tenant, block.block_id, value=CORE)
+
+    await restore(tenant, taken)
+
+    assert await trust_of_block(tenant, block.block_id) == 0
+
+
+async def test_a_distrusted_block_comes_after_the_others(mallory: Stubs, tenant: Tenant) -> None:
+    truth = await make_block(tenant)
+    lie = blocks_pb2.Block(label="orders", value="What does Anna order in the kitchen? Gin, in the kitchen.")
+    planted = (await mallory.blocks.CreateBlock(blocks_pb2.CreateBlockRequest(block=lie))).block
+
+    recall = gateway_pb2.RecallRequest(query=QUESTION_OF_BLOCK, min_relevance=0, arms=[gateway_pb2.ARM_BLOCKS])
+    hits = (await tenant.gateway.Recall(recall)).hits
+
+    assert [hit.item_id for hit in hits] == [truth.block_id, planted.block_id]
+    assert [hit.trust for hit in hits] == [1.0, 0.0]
+
+
+async def profile(caller: Stubs, **fields: Any) -> subjects_pb2.Subject:
+    subject = subjects_pb2.Subject(subject_id="anna", **fields)
+    request = subjects_pb2.UpdateSubjectRequest(subject=subject, update_mask={"paths": [*fields]})
+    return (await caller.tenancy.UpdateSubject(request)).subject
+
+
+@pytest.fixture
+async def anna(tenant: Tenant) -> subjects_pb2.Subject:
+    subject = subjects_pb2.Subject(subject_id="anna", display_name="Anna", profile={"drink": "green tea"})
+    return (await tenant.tenancy.CreateSubject(subjects_pb2.CreateSubjectRequest(subject=subject))).subject
+
+
+async def trust_of_profile(tenant: Stubs) -> float:
+    request = subjects_pb2.GetSubjectRequest(subject_id="anna")
+    return (await tenant.tenancy.GetSubject(request)).subject.trust
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"display_name": "Gin"},
+        {"timezone": "Asia/Tokyo"},
+        {"profile": {"order": "gin"}},
+        {"preferences": {"gin": True}},
+    ],
+    ids=lambda fields: next(iter(fields)),
+)
+async def test_a_profile_has_the_trust_of_whoever_wrote_a_part_of_it(
+    fields: dict[str, Any], mallory: Stubs, tenant: Tenant, anna: subjects_pb2.Subject
+) -> None:
+    before = await context(tenant, "What does Anna drink?", subject_id=anna.subject_id)
+
+    await profile(mallory, **fields)
+    after = await context(tenant, "What does Anna drink?", subject_id=anna.subject_id)
+
+    assert "green tea" in before.text
+    assert after.text == ""
+    assert await trust_of_profile(tenant) == 0
+
+
+@pytest.mark.usefixtures("anna")
+async def test_a_later_writer_does_not_clear_what_stays_in_a_profile(mallory: Stubs, tenant: Tenant) -> None:
+    await profile(mallory, profile={"drink": "green tea", "order": "gin"})
+
+    await profile(tenant, display_name="Anna B.")
+    renamed = await trust_of_profile(tenant)
+    await profile(tenant, profile={"order": "gin", "food": "rice"})
+    kept = await trust_of_profile(tenant)
+    await profile(tenant, profile={"drink": "green tea"})
+
+    assert [renamed, kept, await trust_of_profile(tenant)] == [0, 0, 1.0]
+
+
+async def test_mcp_obeys_the_least_trust_of_blocks(cluster: Cluster, mallory: Stubs, tenant: Tenant) -> None:
+    block = await make_block(tenant)
+    await append(mallory, block.block_id)
+
+    async with Mcp.of(cluster.addresses["http"], tenant.api_key, "?toolsets=all") as mcp:
+        loose = await mcp.call("compile_blocks", agent_id="waiter")
+        strict = await mcp.call("compile_blocks", agent_id="waiter", min_trust=0.5)
+
+    assert "gin" in str(loose)
+    assert "gin" not in str(strict)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import grpc
 from fix_catalogue import over
-from fix_cluster import reason_in
+from fix_cluster import Tenant, reason_in, refused
 from fix_recipes import request_for
 from fix_world import World
 from google.protobuf import field_mask_pb2, json_format
 from google.protobuf.descriptor import FieldDescriptor
 from grpc import aio
 
-from skein.memory.v1 import snapshots_pb2
+from skein.memory.v1 import blocks_pb2, snapshots_pb2
 from skein.options.v1 import options_pb2 as options
 from skein.tenancy.v1 import subjects_pb2
 from skein_kit.rpc.declarations import paths, response_class, screening, text_kind
@@ -127,3 +128,32 @@ async def test_a_secret_in_any_text_of_an_imported_line_is_refused(cluster: Clus
     assert places
     reasons = {place: error.reason for place, error in zip(places, answer.errors, strict=True)}
     assert {place: reason for place, reason in reasons.items() if reason != "CONTENT_REFUSED"} == {}
+
+
+async def write_in_pieces(tenant: Tenant) -> blocks_pb2.Block:
+    """Write a token into a block so that no request has it as a whole."""
+    block = await tenant.create_block(label="notes", value=f"The token is {TOKEN[:20]}-END")
+    request = blocks_pb2.ReplaceInBlockRequest(block_id=block.block_id, old_text="-END", new_text=TOKEN[20:])
+    return (await tenant.blocks.ReplaceInBlock(request)).block
+
+
+async def test_a_block_is_redacted_by_what_it_becomes(tenant: Tenant) -> None:
+    await tenant.set_policy(guard_secrets="redact")
+
+    block = await write_in_pieces(tenant)
+
+    assert TOKEN not in block.value
+    assert block.value.startswith("The token is [")
+
+
+async def test_a_block_is_refused_by_what_it_becomes(tenant: Tenant) -> None:
+    await tenant.set_policy(guard_secrets="refuse")
+    template = await tenant.create_block(label="form", value="{{first}}{{second}}", is_template=True)
+    filled = blocks_pb2.CreateBlockFromTemplateRequest(
+        template_block_id=template.block_id, variables={"first": TOKEN[:20], "second": TOKEN[20:]}
+    )
+
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "CONTENT_REFUSED"):
+        await write_in_pieces(tenant)
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "CONTENT_REFUSED"):
+        await tenant.blocks.CreateBlockFromTemplate(filled)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import grpc
 import pytest
-from fix_cluster import Tenant, refused
+from fix_cluster import Cluster, Tenant, refused
 from fix_receipts import TOPICS, recall_with_receipt
 
+from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
 
@@ -115,6 +116,30 @@ async def test_a_receipt_with_a_digest_replays_with_its_text(tenant: Tenant) -> 
 
     assert replayed.identical
     assert shown(replayed.response) == shown(response)
+
+
+async def test_a_replay_confirms_no_guess_of_the_query_of_another(cluster: Cluster, tenant: Tenant) -> None:
+    await tenant.set_policy(recall_receipts="all")
+    await tenant.remember("The kettle is red.")
+    query = "which colour has the kettle?"
+    asked = await recall_with_receipt(tenant, query)
+    permissions = ["recall.read", "memory.read", "audit.read"]
+    request = auth_pb2.CreateApiKeyRequest(display_name="auditor", permissions=permissions)
+    auditor = cluster.with_key((await tenant.auth.CreateApiKey(request)).secret)
+    own = await auditor.recall.Recall(pb.RecallRequest(query=query))
+
+    for guess in (query, "which colour has the violin?"):
+        with refused(grpc.StatusCode.PERMISSION_DENIED, "QUERY_TEXT_OF_ANOTHER"):
+            await auditor.recall.ReplayRecall(pb.ReplayRecallRequest(receipt_id=asked.receipt_id, query=guess))
+    diff = pb.DiffRecallRequest(receipt_id=asked.receipt_id, other_receipt_id=own.receipt_id)
+    difference = await auditor.recall.DiffRecall(diff)
+    documents = [
+        (await auditor.recall.GetRecallReceipt(pb.GetRecallReceiptRequest(receipt_id=one.receipt_id))).receipt
+        for one in (asked, own)
+    ]
+
+    assert "query" in difference.unknown_inputs
+    assert documents[0].statement.query_digest != documents[1].statement.query_digest
 
 
 async def test_a_replay_says_which_items_were_purged(tenant: Tenant) -> None:

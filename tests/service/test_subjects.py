@@ -57,6 +57,7 @@ async def test_a_subject_comes_back_as_it_was_made(tenant: Tenant) -> None:
 
     assert read.subject == made
     subject.revision, subject.created_by, subject.updated_by = 1, made.created_by, made.created_by
+    subject.writers.append(made.created_by)
     subject.create_time.CopyFrom(made.create_time)
     subject.update_time.CopyFrom(made.create_time)
     with_texts(subject)
@@ -230,8 +231,8 @@ TENANT = uuid.UUID(int=1)
 FILL = """
     SET session_replication_role = replica;
     INSERT INTO tenancy.subjects
-        (tenant_id, subject_id, display_name, status, create_time, update_time, created_by, updated_by)
-    SELECT lpad(to_hex(1 + n % 5), 32, '0')::uuid, 'subject ' || n, '', 'active', now(), now(), 'test', 'test'
+        (tenant_id, subject_id, display_name, status, create_time, update_time, created_by, updated_by, writers)
+    SELECT lpad(to_hex(1 + n % 5), 32, '0')::uuid, 'subject ' || n, '', 'active', now(), now(), 'test', 'test', '{}'
     FROM generate_series(1, 5000) AS n;
     INSERT INTO tenancy.subject_properties (tenant_id, path, value, subject_id)
     SELECT tenant_id, 'profile.p' || p, to_json('v' || (hashtext(subject_id) & 255) / p)::text, subject_id

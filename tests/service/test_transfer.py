@@ -19,7 +19,7 @@ VAULT = pb.IMPORT_FORMAT_MEMORYVAULT_EXPORT_V1
 # What is the importer's, not the exporter's.
 RECORD = {
     "revision", "record_time", "created_by", "updated_by", "link_id", "resolution_id", "character_count",
-    "nearly_full", "source_trust_id", "content_hash",
+    "nearly_full", "source_trust_id", "content_hash", "writers",
 }  # fmt: skip
 
 

@@ -207,7 +207,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         )
         servicers.add(
             blocks_pb2_grpc.add_BlockServiceServicer_to_server,
-            block_service(blocks=BlockHandlers(blocks, idempotency), erasure=purge_handlers),
+            block_service(blocks=BlockHandlers(blocks, idempotency, guard), erasure=purge_handlers),
         )
         servicers.add(
             history_pb2_grpc.add_HistoryServiceServicer_to_server,

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from skein_kit.errors import AlreadyExists, DataLoss, FailedPrecondition, InvalidArgument, NotFound, Unavailable
+from skein_kit.errors import (
+    AlreadyExists,
+    DataLoss,
+    FailedPrecondition,
+    InvalidArgument,
+    NotFound,
+    PermissionDenied,
+    Unavailable,
+)
 
 
 class QueryEmpty(InvalidArgument):
@@ -102,6 +110,12 @@ class QueryTextNeeded(FailedPrecondition):
     """The receipt has a digest of its query alone. Send the text, and the vector if the request had one."""
 
     reason = "QUERY_TEXT_NEEDED"
+
+
+class QueryTextOfAnother(PermissionDenied):
+    """The receipt has a digest of another principal's query alone: only that principal may send the text."""
+
+    reason = "QUERY_TEXT_OF_ANOTHER"
 
 
 class QueryTextMismatch(InvalidArgument):

@@ -210,9 +210,12 @@ def request_digest(request: bytes, query: str | None) -> bytes:
     return hashlib.sha256(hashlib.sha256(request).digest() + (query or "").encode()).digest()
 
 
-def query_digest(query: str, secret: bytes) -> bytes:
-    """Return the digest of a text that is not stored."""
-    return hashlib.blake2b(query.encode(), digest_size=QUERY_DIGEST_BYTES, key=secret).digest()
+def query_digest(query: str, principal: str, secret: bytes) -> bytes:
+    """Return the digest of a principal's text that is not stored.
+
+    Equal texts of two principals have different digests: nobody finds the text of another one by asking it too.
+    """
+    return hashlib.blake2b(f"{principal}\0{query}".encode(), digest_size=QUERY_DIGEST_BYTES, key=secret).digest()
 
 
 def query_key_check(secret: bytes) -> bytes:

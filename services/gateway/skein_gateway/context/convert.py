@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
     from google.protobuf.timestamp_pb2 import Timestamp
 
+    from skein.memory.v1 import blocks_pb2
     from skein.tenancy.v1 import subjects_pb2
     from skein_gateway.context.model import PackedContext
 
@@ -81,20 +82,22 @@ def context_inputs(
         session_id=request.session_id,
         subject_id=subject_of(request.recall),
         hit_count=len(response.hits),
-        blocks=[
-            recall_pb2.ItemPin(item_id=hit.item_id, revision=hit.block.revision, create_time=hit.block.create_time)
-            for hit in response.hits
-            if hit.kind == recall_pb2.ITEM_KIND_BLOCK
-        ],
+        blocks=[_pin(hit.item_id, hit.block) for hit in response.hits if hit.kind == recall_pb2.ITEM_KIND_BLOCK],
         message_ids=b"".join(UUID(message.message_id).bytes for message in recent),
         message_revisions=[message.revision for message in recent],
     )
     if response.HasField("profile"):
-        profile = response.profile
-        inputs.profile.CopyFrom(
-            recall_pb2.ItemPin(item_id=profile.subject_id, revision=profile.revision, create_time=profile.create_time)
-        )
+        inputs.profile.CopyFrom(_pin(response.profile.subject_id, response.profile))
     return inputs
+
+
+def _pin(item_id: str, item: blocks_pb2.Block | subjects_pb2.Subject) -> recall_pb2.ItemPin:
+    return recall_pb2.ItemPin(
+        item_id=item_id,
+        revision=item.revision,
+        create_time=item.create_time,
+        trust=item.trust if item.HasField("trust") else None,
+    )
 
 
 def subjects_of(
@@ -139,18 +142,21 @@ def citations(packed: PackedContext, origins: Mapping[str, Origins]) -> list[pb.
 def items_of(response: pb.RecallResponse, recent: Sequence[session_pb2.Message]) -> Iterator[Item]:
     """Return the items in order of preference.
 
-    The best hit, the profile, the recent window from its last message backwards, the other hits. A message in both the
-    window and the hits is one item with the score of the hit.
+    The best hit, the profile, the recent window from its last message backwards, the other hits; a distrusted profile
+    comes last. A message in both the window and the hits is one item with the score of the hit.
     """
     found = {hit.item_id: hit for hit in response.hits if hit.kind == recall_pb2.ITEM_KIND_MESSAGE}
     latest = [_of_message(message, found.get(message.message_id), is_part=True) for message in reversed(recent)]
     latest_ids = {item.item_id for item in latest}
     hits = [_of_hit(hit) for hit in response.hits]
+    profile = _of_profile(response.profile) if response.HasField("profile") else None
     yield from hits[:1]
-    if response.HasField("profile"):
-        yield _of_profile(response.profile)
+    if profile is not None and not profile.is_distrusted:
+        yield profile
     yield from (item for item in latest if not hits or item.item_id != hits[0].item_id)
     yield from (item for item in hits[1:] if item.item_id not in latest_ids)
+    if profile is not None and profile.is_distrusted:
+        yield profile
 
 
 def _of_hit(hit: recall_pb2.Hit) -> Item:
@@ -165,6 +171,7 @@ def _of_hit(hit: recall_pb2.Hit) -> Item:
             by=block.label,
             at=_moment(block.create_time),
             score=hit.score,
+            trust=_trust_of(hit),
         )
     memory = hit.memory
     title = one_line(memory.title or memory.key)
@@ -220,6 +227,7 @@ def _of_profile(subject: subjects_pb2.Subject) -> Item:
         item_id=subject.subject_id,
         text="\n".join(lines) or subject.subject_id,
         is_part=True,
+        trust=subject.trust if subject.HasField("trust") else None,
     )
 
 

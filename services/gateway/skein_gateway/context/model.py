@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from skein_gateway.recall.text_match import ELLIPSIS, excerpt, normalize
 from skein_kit.text.quoted_text import MARK, one_line, quote
+from skein_kit.text.source_keys import NEUTRAL_TRUST
 from skein_kit.text.token_estimate import CHARACTERS_PER_TOKEN, estimate_tokens
 
 if TYPE_CHECKING:
@@ -21,9 +22,7 @@ if TYPE_CHECKING:
 
 # What makes a text from its inputs: this module, skein_gateway.recall.text_match and items_of of convert.py. Raise the
 # number with every change of a text, so that receipts of earlier texts name the version that made them.
-VERSION = "context-2"
-# Trust of a memory without rated sources.
-NEUTRAL_TRUST = 0.5
+VERSION = "context-3"
 # Shorter runs of words occur in another text by chance.
 _MIN_WORDS = 4
 _CITATION = re.compile(r"\[(\d+)\]")
@@ -61,7 +60,7 @@ class Item:
     score: float = 0.0
     # Part of a profile or of the conversation's end: shown even if another item contains the same words.
     is_part: bool = False
-    # Trust of a memory along the chain of its sources, or of a message by its authors; None: neutral.
+    # Trust of a memory along the chain of its sources, or of another item by its authors; None: neutral.
     trust: float | None = None
 
     def may_replace(self, other: Item) -> bool:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from skein_kit.calls.call import Context
 
 T = TypeVar("T")
+Trusted = TypeVar("Trusted", blocks_pb2.Block, subjects_pb2.Subject)
 # Revisions that are read at the same time.
 _CONCURRENT_READS = 16
 
@@ -138,16 +139,24 @@ class ContextReplayHandler:
     async def _read_block(self, pin: recall_pb2.ItemPin) -> blocks_pb2.Block | None:
         request = blocks_pb2.GetBlockRequest(block_id=pin.item_id, revision=pin.revision)
         block = (await self._blocks.GetBlock(request)).block
-        return block if block.create_time == pin.create_time else None
+        return _with_trust(block, pin) if block.create_time == pin.create_time else None
 
     async def _read_profile(self, pin: recall_pb2.ItemPin) -> subjects_pb2.Subject | None:
         request = subjects_pb2.GetSubjectRequest(subject_id=pin.item_id, revision=pin.revision)
         subject = (await self._tenancy.GetSubject(request)).subject
-        return subject if subject.create_time == pin.create_time else None
+        return _with_trust(subject, pin) if subject.create_time == pin.create_time else None
 
     async def _read_message(self, pin: recall_pb2.ItemPin) -> session_pb2.Message | None:
         request = session_pb2.GetMessageRequest(message_id=pin.item_id, revision=pin.revision)
         return (await self._sessions.GetMessage(request)).message
+
+
+def _with_trust(item: Trusted, pin: recall_pb2.ItemPin) -> Trusted:
+    """Return a block or profile with the trust that it had."""
+    item.ClearField("trust")
+    if pin.HasField("trust"):
+        item.trust = pin.trust
+    return item
 
 
 async def _read(

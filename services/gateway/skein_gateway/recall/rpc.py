@@ -28,6 +28,7 @@ from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc.interceptors import translate_upstream
 from skein_kit.rpc.pagination import fit_items
 from skein_kit.rpc.well_known_types import read_time
+from skein_kit.text.source_keys import NEUTRAL_TRUST
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -286,7 +287,9 @@ class RecallHandler:
         if timed.response is None:
             return ArmResult(outcomes=(ArmOutcome.failed(pb.ARM_BLOCKS, timed),))
         blocks = [block for block in timed.response.blocks if block.subject_id in {"", subject_id}]
-        matching = [block for block in blocks if _is_between(block, start, end)]
+        matching = [
+            block for block in blocks if _is_between(block, start, end) and trust_of(block) >= request.min_trust
+        ]
         limit = request.limit or DEFAULT_LIMIT
         if sum(len(block.value) for block in matching) > MAX_INLINE_CHARACTERS:
             hits = await asyncio.to_thread(block_hits, matching, request.query, limit)
@@ -314,7 +317,8 @@ class RecallHandler:
         if timed.response is None:
             return ArmResult(outcomes=(ArmOutcome.failed(pb.ARM_PROFILE, timed),))
         outcome = ArmOutcome(arm=pb.ARM_PROFILE, state=pb.ARM_STATE_OK, seconds=timed.seconds)
-        return ArmResult(outcomes=(outcome,), profile=timed.response.subject)
+        subject = timed.response.subject
+        return ArmResult(outcomes=(outcome,), profile=subject if trust_of(subject) >= request.min_trust else None)
 
 
 def index_result(arms: Sequence[pb.Arm], timed: TimedResponse[recall_pb2.RecallResponse]) -> ArmResult:
@@ -349,11 +353,16 @@ def hit_order(hit: recall_pb2.Hit) -> tuple[float, str]:
     return -hit.score, hit.item_id
 
 
+def trust_of(item: blocks_pb2.Block | subjects_pb2.Subject) -> float:
+    """Return the trust of a block or profile."""
+    return item.trust if item.HasField("trust") else NEUTRAL_TRUST
+
+
 def block_hits(blocks: Sequence[blocks_pb2.Block], query: str, limit: int) -> list[recall_pb2.Hit]:
-    """Return the blocks that contain most of the query's words, best first."""
+    """Return the blocks that contain most of the query's words, best first; distrusted ones have a lower score."""
     by_id = {block.block_id: block for block in blocks}
     texts = ((block.block_id, f"{block.label}\n{block.description}\n{block.value}") for block in blocks)
-    return [
+    hits = [
         recall_pb2.Hit(
             kind=recall_pb2.ITEM_KIND_BLOCK,
             item_id=block_id,
@@ -362,8 +371,21 @@ def block_hits(blocks: Sequence[blocks_pb2.Block], query: str, limit: int) -> li
             block=by_id[block_id],
             has_query_words=True,
         )
-        for rank, (block_id, score, count) in enumerate(rank_texts(texts, terms_of(query), limit), start=1)
+        for rank, (block_id, score, count) in enumerate(rank_texts(texts, terms_of(query), len(by_id)), start=1)
     ]
+    for hit in hits:
+        if hit.block.HasField("trust"):
+            hit.trust = hit.block.trust
+            _demote(hit)
+    return sorted(hits, key=hit_order)[:limit]
+
+
+def _demote(hit: recall_pb2.Hit) -> None:
+    """Lower the score of a distrusted hit in proportion, as the recall service does."""
+    if hit.trust < NEUTRAL_TRUST:
+        score = hit.score * hit.trust / NEUTRAL_TRUST
+        hit.components.add(signal="trust", raw=hit.trust, value=score - hit.score, weight=1.0)
+        hit.score = score
 
 
 def _is_between(block: blocks_pb2.Block, start: datetime | None, end: datetime | None) -> bool:

@@ -49,6 +49,8 @@ def block(value: Block) -> blocks_pb2.Block:
         updated_by=value.updated_by,
         character_count=len(draft.value),
         nearly_full=value.is_nearly_full,
+        writers=value.writers.names,
+        trust=value.trust,
         **fields(metadata=draft.metadata),
     )
 

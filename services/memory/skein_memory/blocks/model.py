@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from skein_kit.errors import FieldInvalid
 from skein_kit.ids import new_id
 from skein_kit.json_values import exact
+from skein_kit.text.writers import Writers
 from skein_memory.errors import BlockNotFound, BlockReadOnly, BlockTooLong
 from skein_memory.validation import check_revision, check_storable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # The default limit of a value, in characters.
 DEFAULT_LIMIT = 2000
 NEARLY_FULL = 0.9
 # Blocks of one agent about one subject, or without a subject.
 MAX_BLOCKS_PER_AGENT = 100
+# Fields that state something, each with the principals that it has words of.
+STATED_FIELDS = ("label", "value", "description", "template_name", "subject_id", "metadata")
 _TEXTS = ("label", "value", "description", "template_name", "subject_id")
 
 
@@ -64,6 +70,9 @@ class Block:
     delete_time: datetime | None
     created_by: str
     updated_by: str
+    # By field; the trust follows from their ratings. None: none is rated, or it was not read.
+    writers: Writers
+    trust: float | None = field(default=None, compare=False)
 
     @classmethod
     def create(cls, draft: BlockDraft, *, block_id: str, at: datetime, by: str) -> Self:
@@ -79,6 +88,7 @@ class Block:
             delete_time=None,
             created_by=by,
             updated_by=by,
+            writers=Writers.of(STATED_FIELDS, by),
         )
 
     @property
@@ -91,27 +101,44 @@ class Block:
         """Return whether its value is near its limit."""
         return len(self.draft.value) >= NEARLY_FULL * self.draft.max_characters
 
-    def revise(self, draft: BlockDraft, *, at: datetime, by: str) -> Block:
+    def revise(
+        self, draft: BlockDraft, *, at: datetime, by: str, also_by: Sequence[str] = (), is_edit: bool = False
+    ) -> Block:
         """Return its next revision, with the content `draft`. Raises BlockReadOnly.
 
-        The content of a read-only block changes only together with `read_only`.
+        The content of a read-only block changes only together with `read_only`. What changes is a statement of `by` and
+        of those whom an import names. A value that was edited, or contains the former one, stays its writers' too.
         """
         if self.draft.read_only and draft.read_only and self.draft.value != draft.value:
             raise BlockReadOnly
-        return self._next_revision(at, by, draft=draft)
+        writers, before, after = self.writers, asdict(self.draft), asdict(draft)
+        for name in STATED_FIELDS:
+            if before[name] == after[name]:
+                continue
+            keeps_words = name == "value" and (is_edit or (bool(before[name]) and before[name] in after[name]))
+            former = writers.of_fields.get(name, ()) if keeps_words else ()
+            writers = writers.replaced(name, *former, by, *also_by)
+        return self._next_revision(at, by, draft=draft, writers=writers)
+
+    def revert(self, earlier: Block, *, at: datetime, by: str) -> Block:
+        """Return its next revision, with the content and the writers of an earlier one; `by` states it again."""
+        self.check_writable()
+        writers = earlier.writers.joined(Writers.of(STATED_FIELDS, by))
+        return replace(self.revise(earlier.draft, at=at, by=by), writers=writers)
 
     def write(self, value: str, *, at: datetime, by: str) -> Block:
         """Return its next revision, with another value. Raises BlockReadOnly and BlockTooLong."""
         self.check_writable()
-        return self.revise(self.draft.with_value(value), at=at, by=by)
+        return self.revise(self.draft.with_value(value), at=at, by=by, is_edit=True)
 
     def delete(self, *, at: datetime, by: str) -> Block:
         """Return its next revision, deleted."""
         return self._next_revision(at, by, delete_time=at)
 
     def undelete(self, *, at: datetime, by: str) -> Block:
-        """Return its next revision, no longer deleted."""
-        return self._next_revision(at, by, delete_time=None)
+        """Return its next revision, no longer deleted: `by` states it again."""
+        writers = self.writers.joined(Writers.of(STATED_FIELDS, by))
+        return self._next_revision(at, by, delete_time=None, writers=writers)
 
     def _next_revision(self, at: datetime, by: str, **changes: Any) -> Block:
         return replace(
@@ -143,6 +170,7 @@ class Block:
         record |= {"created_by": self.created_by, "updated_by": self.updated_by}
         if self.delete_time is not None:
             record["delete_time"] = self.delete_time
+        state_fields["writers"] = self.writers.of_fields
         return exact.dumps({**state_fields, **{name: _text(value) for name, value in record.items()}})
 
 
@@ -164,6 +192,7 @@ def revision_of(block_id: str, state: str, *, revision: int, record_time: dateti
         delete_time=None if delete_time is None else datetime.fromisoformat(delete_time),
         created_by=state_fields["created_by"],
         updated_by=state_fields["updated_by"],
+        writers=Writers({name: tuple(names) for name, names in state_fields["writers"].items()}),
     )
 
 

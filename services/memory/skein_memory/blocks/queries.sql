@@ -2,11 +2,12 @@
 -- Store a block.
 INSERT INTO memory.blocks
     (tenant_id, block_id, label, value, max_characters, description, read_only, is_template, template_name, subject_id,
-     metadata, revision, create_time, update_time, record_time, delete_time, created_by, updated_by)
+     metadata, revision, create_time, update_time, record_time, delete_time, created_by, updated_by,
+     writers)
 VALUES
     (:tenant_id, :block_id, :label, :value, :max_characters, :description, :read_only, :is_template, :template_name,
      :subject_id, :metadata, :revision, :create_time, :update_time, :record_time, :delete_time, :created_by,
-     :updated_by);
+     :updated_by, :writers);
 
 -- update_block --
 -- Store a block's next revision.
@@ -14,14 +15,14 @@ UPDATE memory.blocks
 SET label = :label, value = :value, max_characters = :max_characters, description = :description,
     read_only = :read_only, is_template = :is_template, template_name = :template_name, subject_id = :subject_id,
     metadata = :metadata, revision = :revision, update_time = :update_time, record_time = :record_time,
-    delete_time = :delete_time, updated_by = :updated_by
+    delete_time = :delete_time, updated_by = :updated_by, writers = :writers
 WHERE tenant_id = :tenant_id AND block_id = :block_id;
 
 -- get_block --
 -- Read a block, deleted or not.
 SELECT block_id, label, value, max_characters, description, read_only, is_template, template_name, subject_id, metadata,
        revision, create_time, update_time, greatest(record_time, update_time) AS record_time, delete_time, created_by,
-       updated_by
+       updated_by, writers
 FROM memory.blocks
 WHERE tenant_id = :tenant_id AND block_id = :block_id;
 
@@ -29,7 +30,7 @@ WHERE tenant_id = :tenant_id AND block_id = :block_id;
 -- Read and lock a block, deleted or not.
 SELECT block_id, label, value, max_characters, description, read_only, is_template, template_name, subject_id, metadata,
        revision, create_time, update_time, greatest(record_time, update_time) AS record_time, delete_time, created_by,
-       updated_by
+       updated_by, writers
 FROM memory.blocks
 WHERE tenant_id = :tenant_id AND block_id = :block_id
 FOR NO KEY UPDATE;
@@ -38,7 +39,7 @@ FOR NO KEY UPDATE;
 -- Read blocks that pass a filter in the order of their ids; a null condition does not restrict.
 SELECT block_id, label, value, max_characters, description, read_only, is_template, template_name, subject_id, metadata,
        revision, create_time, update_time, greatest(record_time, update_time) AS record_time, delete_time, created_by,
-       updated_by
+       updated_by, writers
 FROM memory.blocks
 WHERE tenant_id = :tenant_id AND block_id > :after_id
     AND (:show_deleted::boolean OR delete_time IS NULL)
@@ -54,7 +55,7 @@ LIMIT :count;
 -- An agent that is deleted carries none; with `as_of_time`, one that was deleted by then.
 SELECT blocks.block_id, blocks.label, value, max_characters, description, read_only, is_template, template_name,
        blocks.subject_id, metadata, revision, create_time, update_time,
-       greatest(blocks.record_time, update_time) AS record_time, delete_time, created_by, updated_by
+       greatest(blocks.record_time, update_time) AS record_time, delete_time, created_by, updated_by, writers
 FROM memory.block_agents
 JOIN memory.blocks ON blocks.tenant_id = :tenant_id AND blocks.block_id = block_agents.block_id
 WHERE block_agents.tenant_id = :tenant_id AND block_agents.agent_id = :agent_id
@@ -69,9 +70,10 @@ ORDER BY block_agents.block_id
 LIMIT :count;
 
 -- measure_prompt_bytes --
--- Name the blocks that an agent carries about one subject and without a subject, with the bytes of their values. A deleted
+-- Name the blocks that an agent carries about one subject and without a subject, with the bytes of their values and
+-- their writers. A deleted
 -- agent carries none; with `as_of_time`, one that was deleted by then.
-SELECT blocks.block_id, blocks.label, blocks.subject_id, octet_length(value) AS bytes
+SELECT blocks.block_id, blocks.label, blocks.subject_id, octet_length(value) AS bytes, writers
 FROM memory.block_agents
 JOIN memory.blocks ON blocks.tenant_id = :tenant_id AND blocks.block_id = block_agents.block_id
 WHERE block_agents.tenant_id = :tenant_id AND block_agents.agent_id = :agent_id
@@ -86,7 +88,7 @@ WHERE block_agents.tenant_id = :tenant_id AND block_agents.agent_id = :agent_id
 -- Read blocks by id, in no order.
 SELECT block_id, label, value, max_characters, description, read_only, is_template, template_name, subject_id, metadata,
        revision, create_time, update_time, greatest(record_time, update_time) AS record_time, delete_time, created_by,
-       updated_by
+       updated_by, writers
 FROM memory.blocks
 WHERE tenant_id = :tenant_id AND block_id = ANY (:block_ids::text[]) AND delete_time IS NULL;
 

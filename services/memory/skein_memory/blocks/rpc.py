@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
+    from skein_kit.content_guard.guard import ContentGuard, GuardRules
     from skein_kit.idempotency.store import IdempotencyStore
     from skein_kit.identity.identity_token import Caller
     from skein_memory.blocks.store import BlockStore
@@ -46,8 +47,10 @@ _MAX_DIGITS = 18
 class BlockHandlers:
     """Storing, changing, sharing and compiling blocks."""
 
-    def __init__(self, store: BlockStore, idempotency: IdempotencyStore) -> None:
+    def __init__(self, store: BlockStore, idempotency: IdempotencyStore, guard: ContentGuard) -> None:
+        """Judge with `guard` what a block becomes by an edit; the chain judges the texts of requests."""
         self._store = store
+        self._guard = guard
         self._idempotency = idempotency
 
     async def CreateBlock(self, request: pb.CreateBlockRequest, context: Context) -> pb.CreateBlockResponse:
@@ -66,7 +69,7 @@ class BlockHandlers:
         self, request: pb.CreateBlockFromTemplateRequest, context: Context
     ) -> pb.CreateBlockFromTemplateResponse:
         caller, at = caller_of(context), now()
-
+        rules = await self._guard.rules(caller.require_tenant())
         async with self._idempotency.begin(caller, request) as write:
             template = await self._store.read_block(write.tx, caller.require_tenant(), request.template_block_id)
             if template is None or not template.is_active or not template.draft.is_template:
@@ -74,6 +77,9 @@ class BlockHandlers:
             message = _fill_block(template, request)
             with prefix_field_paths("block"):
                 block = Block.create(convert.draft(message), block_id=message.block_id, at=at, by=caller.principal)
+            # The words are the template's.
+            block = replace(block, writers=block.writers.joined(template.writers))
+            block = await self._screened(rules, block)
             await self._store.create_block(write.tx, caller.require_tenant(), block, agent_id=request.agent_id)
             return await write.save(pb.CreateBlockFromTemplateResponse(block=convert.block(block)))
 
@@ -225,6 +231,7 @@ class BlockHandlers:
             request.agent_id,
             request.subject_id,
             list(request.labels),
+            min_trust=request.min_trust,
             at=at,
             as_of_time=read_as_of_time(request, at=at),
         )
@@ -264,8 +271,7 @@ class BlockHandlers:
                 write.tx, caller.require_tenant(), request.block_id, request.to_revision
             )
             before.check_revision(request.revision)
-            before.check_writable()
-            after = before.revise(revision.draft, at=at, by=caller.principal)
+            after = before.revert(revision, at=at, by=caller.principal)
             await self._store.update_block(write.tx, caller.require_tenant(), before, after, at=at, by=caller.principal)
             return await write.save(pb.RevertBlockResponse(block=convert.block(after)))
 
@@ -284,7 +290,19 @@ class BlockHandlers:
             block.check_writable()
             return block.write(value(block.draft.value), at=at, by=caller.principal)
 
-        return await self._change(caller, request, request.block_id, change, response, at=at)
+        rules = await self._guard.rules(caller.require_tenant())
+        return await self._change(caller, request, request.block_id, change, response, at=at, rules=rules)
+
+    async def _screened(self, rules: GuardRules, block: Block) -> Block:
+        """Return a block whose value the policy allows as a whole: two pieces may be a secret that neither is.
+
+        Raises ContentRefused. The detector's endpoint is not asked: within a transaction nothing waits for it.
+        """
+        message = pb.Block(value=block.draft.value)
+        await self._guard.apply(rules, message, path="block", built_in_only=True)
+        if message.value == block.draft.value:
+            return block
+        return replace(block, draft=block.draft.with_value(message.value))
 
     async def _change(
         self,
@@ -296,10 +314,14 @@ class BlockHandlers:
         *,
         at: datetime,
         event: str = "block_updated",
+        rules: GuardRules | None = None,
     ) -> Response:
+        """Store what a block becomes; `rules` judge its value, if any."""
         async with self._idempotency.begin(caller, request) as write:
             before = await self._store.lock_block(write.tx, caller.require_tenant(), block_id)
             after = change(before)
+            if rules is not None:
+                after = await self._screened(rules, after)
             await self._store.update_block(
                 write.tx, caller.require_tenant(), before, after, at=at, by=caller.principal, event=event
             )

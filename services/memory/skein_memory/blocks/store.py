@@ -11,6 +11,7 @@ from skein_kit.database.tx_options import READ_ONLY, TxOptions
 from skein_kit.errors import AgentNotActive, MessageTooLarge
 from skein_kit.json_values import exact
 from skein_kit.rpc.pagination import PAGE_BYTES
+from skein_kit.text.writers import Writers, is_trusted
 from skein_memory.blocks.model import MAX_BLOCKS_PER_AGENT, Block, BlockDraft, revision_of
 from skein_memory.errors import (
     AgentBlocksFull,
@@ -23,11 +24,12 @@ from skein_memory.errors import (
 from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.events.writer import Revision
+from skein_memory.lineage import store as lineage
 from skein_memory.queries import QUERIES
 from skein_memory.tenant_reader import TenantReader
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
     from uuid import UUID
 
@@ -72,7 +74,7 @@ class BlockStore:
         """Read a block, deleted or not, as of a time; None when there is none."""
         async with TenantReader.open(self._database, tenant_id, at=at, as_of_time=as_of_time) as reader:
             row = await reader.row("get_block", block_id=block_id)
-        return None if row is None else block_of(row)
+            return None if row is None else (await _read(reader, [row]))[0]
 
     async def get_block_revision(self, tenant_id: UUID, block_id: str, revision: int) -> Block:
         """Read one revision of a block. Raises BlockNotFound and BlockRevisionNotFound."""
@@ -80,10 +82,11 @@ class BlockStore:
             row = await tx.row(QUERIES["get_block"], tenant_id=tenant_id, block_id=block_id)
             if row is None:
                 raise BlockNotFound
-            if row["revision"] == revision:
-                return block_of(row)
             # Revisions are only added, so one that is not the present one is an earlier one.
-            return await self.read_revision(tx, tenant_id, block_id, revision)
+            is_present = row["revision"] == revision
+            block = block_of(row) if is_present else await self.read_revision(tx, tenant_id, block_id, revision)
+            ratings = await lineage.read_ratings(tx, tenant_id, block.writers.keys)
+            return but(block, trust=block.writers.trust(ratings))
 
     async def list_blocks(
         self, tenant_id: UUID, *, after: str, count: int, at: datetime, as_of_time: datetime | None = None,
@@ -91,8 +94,7 @@ class BlockStore:
     ) -> list[Block]:  # fmt: skip
         """Read up to `count` blocks that match as of a time, in the order of their ids, after the id `after`."""
         async with TenantReader.open(self._database, tenant_id, at=at, as_of_time=as_of_time) as reader:
-            rows = await reader.rows("list_blocks", after_id=after, count=count, **conditions)
-        return [block_of(row) for row in rows]
+            return await _read(reader, await reader.rows("list_blocks", after_id=after, count=count, **conditions))
 
     async def list_agent_blocks(
         self, tenant_id: UUID, agent_id: str, subject_id: str | None, *, after: str, count: int, at: datetime,
@@ -111,7 +113,7 @@ class BlockStore:
                 after_id=after,
                 count=count,
             )
-        return [block_of(row) for row in rows]
+            return await _read(reader, rows)
 
     async def lock_block(self, tx: Transaction, tenant_id: UUID, block_id: str) -> Block:
         """Read a block, deleted or not, and lock it. Raises BlockNotFound."""
@@ -199,17 +201,21 @@ class BlockStore:
         return [(row["agent_id"], row["attach_time"], row["attached_by"]) for row in rows]
 
     async def prompt_blocks(
-        self, tenant_id: UUID, agent_id: str, subject_id: str, labels: Sequence[str], *, at: datetime,
+        self, tenant_id: UUID, agent_id: str, subject_id: str, labels: Sequence[str], *, min_trust: float, at: datetime,
         as_of_time: datetime | None,
     ) -> list[Block]:  # fmt: skip
         """Read the blocks of an agent for a prompt about a subject, as of a time, one for each label.
 
-        A block about the subject replaces one without a subject; no labels select all. Raises MessageTooLarge.
+        A block about the subject replaces one without a subject; no labels select all. Blocks with less than
+        `min_trust` are left out before. Raises MessageTooLarge.
         """
         async with TenantReader.open(self._database, tenant_id, at=at, as_of_time=as_of_time) as reader:
             rows = await reader.rows(
                 "measure_prompt_bytes", agent_id=agent_id, subject_ids=["", subject_id], as_of_time=as_of_time
             )
+            writers = {row["block_id"]: Writers.read(row["writers"]) for row in rows}
+            ratings = await _ratings(reader, writers.values())
+            rows = [row for row in rows if is_trusted(writers[row["block_id"]].trust(ratings), min_trust)]
             rows_by_label: dict[str, asyncpg.Record] = {}
             for row in sorted(rows, key=lambda row: str(row["subject_id"])):
                 if not labels or row["label"] in labels:
@@ -225,6 +231,19 @@ class BlockStore:
         async with self._database.transaction(tenant_id, READ_ONLY) as tx:
             rows = await tx.rows(query, tenant_id=tenant_id, **values)
         return [block_of(row) for row in rows]
+
+
+async def _read(reader: TenantReader, rows: Sequence[asyncpg.Record]) -> list[Block]:
+    """Return the blocks of rows with the trust in their writers."""
+    blocks = [block_of(row) for row in rows]
+    ratings = await _ratings(reader, (block.writers for block in blocks))
+    return [but(block, trust=block.writers.trust(ratings)) for block in blocks] if ratings else blocks
+
+
+async def _ratings(reader: TenantReader, writers: Iterable[Writers]) -> Mapping[str, float]:
+    keys = {key for one in writers for key in one.keys}
+    is_as_of = reader.as_of_time is not None
+    return await lineage.read_ratings(reader.tx, reader.tenant_id, keys, is_as_of=is_as_of)
 
 
 async def replace(
@@ -339,6 +358,7 @@ def _columns(block: Block) -> dict[str, object]:
         "delete_time": block.delete_time,
         "created_by": block.created_by,
         "updated_by": block.updated_by,
+        "writers": block.writers.text,
     }
 
 
@@ -360,6 +380,7 @@ def block_of(row: asyncpg.Record) -> Block:
         delete_time=row["delete_time"],
         created_by=row["created_by"],
         updated_by=row["updated_by"],
+        writers=Writers.read(row["writers"]),
     )
 
 

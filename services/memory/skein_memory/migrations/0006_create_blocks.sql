@@ -22,6 +22,8 @@ CREATE TABLE memory.blocks (
     update_time timestamptz NOT NULL,
     created_by text NOT NULL,
     updated_by text NOT NULL,
+    -- The principals that each field has words of: {"value": ["api_key:…"]}.
+    writers jsonb NOT NULL,
     record_time timestamptz,
     CONSTRAINT blocks_value_within_limit CHECK (char_length(value) <= max_characters)
 );

@@ -95,11 +95,12 @@ WHERE known.kind = 'link'
 CREATE VIEW as_of.blocks WITH (security_invoker = true) AS
 SELECT known.tenant_id, known.block_id, known.label, known.value, known.max_characters, known.description,
        known.read_only, known.is_template, known.template_name, known.subject_id, known.metadata, known.delete_time,
-       known.revision, known.create_time, known.update_time, known.created_by, known.updated_by, known.record_time
+       known.revision, known.create_time, known.update_time, known.created_by, known.updated_by, known.writers, known.record_time
 FROM (
     SELECT tenant_id, block_id, label, value, max_characters, description, read_only, is_template, template_name,
            subject_id, metadata, delete_time, revision, create_time, update_time, created_by, updated_by,
-           greatest(record_time, update_time) AS record_time, 'infinity'::timestamptz AS until_time, 'block' AS kind
+           writers, greatest(record_time, update_time) AS record_time, 'infinity'::timestamptz AS until_time,
+           'block' AS kind
     FROM memory.blocks
     UNION ALL
     SELECT tenant_id, item_id COLLATE "C", state ->> 'label', state ->> 'value', (state ->> 'max_characters')::integer,
@@ -107,7 +108,7 @@ FROM (
            state ->> 'template_name', state ->> 'subject_id', nullif(state -> 'metadata', 'null'::jsonb),
            (state ->> 'delete_time')::timestamptz, revision, (state ->> 'create_time')::timestamptz,
            coalesce((state ->> 'update_time')::timestamptz, from_time), state ->> 'created_by', state ->> 'updated_by',
-           from_time, until_time, kind
+           state -> 'writers', from_time, until_time, kind
     FROM memory.revisions
 ) AS known
 WHERE known.kind = 'block'

@@ -60,7 +60,7 @@ LIMIT :count;
 -- Read blocks by id, deleted ones too, in no order.
 SELECT block_id, label, value, max_characters, description, read_only, is_template, template_name, subject_id, metadata,
        revision, create_time, update_time, greatest(record_time, update_time) AS record_time, delete_time, created_by,
-       updated_by
+       updated_by, writers
 FROM memory.blocks
 WHERE tenant_id = :tenant_id AND block_id = ANY (:block_ids::text[]);
 

@@ -12,8 +12,9 @@ from skein_kit.ids import id_time, new_id, parse_id
 from skein_kit.json_values import exact
 from skein_kit.rpc.interceptors import validate
 from skein_kit.rpc.row_times import read_past_time
+from skein_kit.text.writers import Writers
 from skein_memory.blocks import convert as blocks_convert
-from skein_memory.blocks.model import Block
+from skein_memory.blocks.model import STATED_FIELDS, Block
 from skein_memory.links import convert as links_convert
 from skein_memory.memories import convert as memories_convert
 from skein_memory.memories.model import MAX_AHEAD, Draft, FactKey, Memory
@@ -198,6 +199,9 @@ def _import_item(line: ImportLine, *, at: datetime, by: str, max_content: int) -
         if not message.block_id:
             raise FieldInvalid(violations=[("block_id", "must name the block")])
         draft = Block.create(blocks_convert.draft(message), block_id=message.block_id, at=at, by=by)
+        # Where it comes from. The importer vouches for it, so its rating counts too.
+        written_by = [_principal_name(name, "writers") for name in message.writers]
+        draft = replace(draft, writers=draft.writers.joined(Writers.of(STATED_FIELDS, *written_by)))
     return ImportItem(
         line_number=line.line_number,
         kind=line.kind,
@@ -207,14 +211,17 @@ def _import_item(line: ImportLine, *, at: datetime, by: str, max_content: int) -
         agent_ids=agent_ids,
         embedding=tuple(message.embedding) if line.kind == "memory" else (),
         derived_from=tuple(message.derived_from) if line.kind == "memory" else (),
-        created_by=_principal(message, "created_by") if line.kind in {"memory", "link", "block"} else "",
+        created_by=_principal(message, "created_by") if line.kind in {"memory", "link"} else "",
         updated_by=_principal(message, "updated_by") if line.kind == "memory" else "",
     )
 
 
 def _principal(message: Message, field: str) -> str:
     """Return the name of a principal where the item comes from. Raises TextNotStorable and FieldInvalid."""
-    name: str = getattr(message, field)
+    return _principal_name(getattr(message, field), field)
+
+
+def _principal_name(name: str, field: str) -> str:
     check_storable([(field, name)], [])
     if len(name) > _MAX_PRINCIPAL_CHARACTERS:
         raise FieldInvalid(violations=[(field, f"has more than {_MAX_PRINCIPAL_CHARACTERS} characters")])

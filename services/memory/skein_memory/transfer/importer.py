@@ -447,8 +447,10 @@ class Importer:
         elif self._is_unchanged(item, before.update_time):
             return "unchanged"
         else:
-            after = before.revise(block.draft, at=self._at, by=self._by)
-            after = replace(after, delete_time=None, update_time=self._update_time(item))
+            after = before.revise(block.draft, at=self._at, by=self._by, also_by=block.writers.names)
+            if not before.is_active:
+                after = after.undelete(at=self._at, by=self._by)
+            after = replace(after, revision=before.revision + 1, update_time=self._update_time(item))
             outcome = "updated"
             if before.is_active and block_store.same(before, after) and self._has_same_time(item, before.update_time):
                 outcome = "unchanged"

@@ -42,7 +42,7 @@ _SERVICE_FIELDS = frozenset(
     {
         "revision", "create_time", "update_time", "delete_time", "created_by", "updated_by", "content_hash", "scores",
         "access_count", "last_access_time", "record_time", "character_count", "nearly_full", "link_id", "resolution_id",
-        "source_trust_id",
+        "source_trust_id", "writers", "trust",
     }
 )  # fmt: skip
 

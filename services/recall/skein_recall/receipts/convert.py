@@ -60,7 +60,7 @@ def unsigned_receipt(answer: RecordedAnswer, query_secret: bytes, *, seconds: fl
     else:
         kept_query = None
         text = query_text(query, answer.request.embedding if has_embedding else ())
-        content.query_digest = document.query_digest(text, query_secret)
+        content.query_digest = document.query_digest(text, answer.principal, query_secret)
         content.query_key_check = document.query_key_check(query_secret)
     content.request_digest = document.request_digest(salted, kept_query)
     return UnsignedReceipt(

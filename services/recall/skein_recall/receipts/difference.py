@@ -71,7 +71,8 @@ def _unknown_inputs(first: ReadReceipt, second: ReadReceipt) -> list[str]:
     """Return the inputs that cannot be compared."""
     has_texts = first.signed.query is not None and second.signed.query is not None
     one, other = first.content, second.content
-    has_digests = bool(one.query_digest and other.query_digest) and one.query_key_check == other.query_key_check
+    is_comparable = (convert.principal(one), one.query_key_check) == (convert.principal(other), other.query_key_check)
+    has_digests = bool(one.query_digest and other.query_digest) and is_comparable
     is_erased = first.signed.request is None or second.signed.request is None
     compared = {"query": has_texts or has_digests, "request": not is_erased}
     return [name for name, is_comparable in compared.items() if not is_comparable]

@@ -10,7 +10,7 @@ from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.errors import NotKnownThen
 from skein_kit.ids import now
 from skein_kit.recall_receipts import document
-from skein_recall.errors import ModelNotFound, QueryTextMismatch, QueryTextNeeded
+from skein_recall.errors import ModelNotFound, QueryTextMismatch, QueryTextNeeded, QueryTextOfAnother
 from skein_recall.receipts import convert
 from skein_recall.search import convert as search_convert
 from skein_recall.search.model import SearchOptions
@@ -79,12 +79,15 @@ class RecallReplayer:
     async def replay(
         self, caller: Caller, receipt_id: UUID, query: str, embedding: Sequence[float], *, seconds: float
     ) -> Replay:
-        """Replay an answer within `seconds`. Raises ReceiptNotFound, ReceiptAltered, QueryTextNeeded and Mismatch."""
+        """Replay an answer within `seconds`.
+
+        Raises ReceiptNotFound, ReceiptAltered, QueryTextNeeded, QueryTextOfAnother and QueryTextMismatch.
+        """
         signed, content = await self._reader.read(caller, receipt_id)
         try:
             unseen_times = await self._read_unseen_times(signed.tenant_id, content)
             for _ in range(_MAX_ATTEMPTS):
-                replay = await self._search(signed, content, query, embedding, unseen_times, seconds=seconds)
+                replay = await self._search(caller, signed, content, query, embedding, unseen_times, seconds=seconds)
                 if replay.is_identical:
                     break
                 earlier_times, unseen_times = unseen_times, await self._read_unseen_times(signed.tenant_id, content)
@@ -97,6 +100,7 @@ class RecallReplayer:
 
     async def _search(
         self,
+        caller: Caller,
         signed: SignedReceipt,
         content: pb.ReceiptContent,
         query: str,
@@ -120,7 +124,7 @@ class RecallReplayer:
             gaps.append(pb.ReplayGap(reason=pb.REPLAY_GAP_REASON_FORMULA_CHANGED, name=content.formula))
         else:
             request = receipt_request.request
-            is_verified = await self._complete(request, signed, content, query, embedding)
+            is_verified = await self._complete(caller, request, signed, content, query, embedding)
             try:
                 pins = convert.pins(
                     content,
@@ -176,6 +180,7 @@ class RecallReplayer:
 
     async def _complete(
         self,
+        caller: Caller,
         request: pb.RecallRequest,
         signed: SignedReceipt,
         content: pb.ReceiptContent,
@@ -188,6 +193,9 @@ class RecallReplayer:
             if query and query != signed.query:
                 raise QueryTextMismatch
             return True
+        # The search itself would confirm a guess, whether or not its digest is compared.
+        if convert.principal(content) != caller.principal:
+            raise QueryTextOfAnother
         if not query and not embedding:
             raise QueryTextNeeded
         request.query = query
@@ -195,7 +203,8 @@ class RecallReplayer:
         secret = await self._keys.get(signed.tenant_id)
         if document.query_key_check(secret) != content.query_key_check:
             return False
-        if document.query_digest(convert.query_text(query, request.embedding), secret) != content.query_digest:
+        text = convert.query_text(query, request.embedding)
+        if document.query_digest(text, caller.principal, secret) != content.query_digest:
             raise QueryTextMismatch
         return True
 

@@ -335,6 +335,8 @@ CREATE TABLE tenancy.subjects (
     created_by text NOT NULL,
     updated_by text NOT NULL,
     delete_time timestamptz,
+    -- The principals that each field has words of: {"profile": ["api_key:…"]}.
+    writers jsonb NOT NULL,
     record_time timestamptz NOT NULL DEFAULT skein.write_time(),
     -- Earlier display names: the erasure of a person clears them from recorded queries, however old they are.
     former_names text[] NOT NULL DEFAULT '{}'
@@ -364,6 +366,7 @@ CREATE TABLE tenancy.subjects_history (
     created_by text NOT NULL,
     updated_by text NOT NULL,
     delete_time timestamptz,
+    writers jsonb NOT NULL,
     record_time timestamptz NOT NULL,
     former_names text[] NOT NULL,
     until_time timestamptz NOT NULL
@@ -383,12 +386,12 @@ CREATE TRIGGER keep_deleted AFTER DELETE ON tenancy.subjects
 
 CREATE VIEW as_of.subjects WITH (security_invoker = true) AS
 SELECT tenant_id, subject_id, display_name, status, timezone, profile, preferences, account_id, revision, create_time,
-    update_time, created_by, updated_by, delete_time, record_time
+    update_time, created_by, updated_by, delete_time, writers, record_time
 FROM tenancy.subjects
 WHERE record_time <= (SELECT skein.as_of_time())
 UNION ALL
 SELECT tenant_id, subject_id, display_name, status, timezone, profile, preferences, account_id, revision, create_time,
-    update_time, created_by, updated_by, delete_time, record_time
+    update_time, created_by, updated_by, delete_time, writers, record_time
 FROM tenancy.subjects_history
 WHERE record_time <= (SELECT skein.as_of_time()) AND until_time > (SELECT skein.as_of_time());
 GRANT SELECT ON as_of.subjects TO skein_tenancy;

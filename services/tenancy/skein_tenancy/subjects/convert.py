@@ -27,7 +27,7 @@ METHODS_WITH_SUBJECT = [
 
 
 def subject(value: Subject) -> pb.Subject:
-    return well_known_types.to_message(pb.Subject, value)
+    return well_known_types.to_message(pb.Subject, value, writers=value.writers.names)
 
 
 def subject_prefix(subject_id: str) -> bytes:

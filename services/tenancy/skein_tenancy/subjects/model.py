@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 from zoneinfo import available_timezones
 
 from skein_kit.errors import FieldInvalid
 from skein_kit.filters import json_properties
+from skein_kit.json_values import exact
+from skein_kit.text.writers import Writers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
     from uuid import UUID
 
+    import asyncpg
+
     from skein_kit.filters.json_properties import Property
 
 # Columns with JSON, whose scalar values are the subject's properties.
 OBJECTS = ("profile", "preferences")
+# Fields that state something, each with the principals that it has words of.
+STATED_FIELDS = ("display_name", "timezone", *OBJECTS)
 DEFAULT_TIMEZONE = "UTC"
 
 
@@ -41,6 +47,14 @@ class Subject:
     updated_by: str
     # None: not deleted.
     delete_time: datetime | None
+    # By field; the trust follows from their ratings. None: none is rated, or it was not read.
+    writers: Writers
+    trust: float | None = None
+
+    @classmethod
+    def of_row(cls, row: asyncpg.Record) -> Self:
+        """Read a row with all columns."""
+        return cls(**dict(row) | {"writers": Writers.read(row["writers"])})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,6 +66,23 @@ class SubjectFilter:
     # None: any.
     status: str | None
     show_deleted: bool = False
+
+
+def writers_after(row: asyncpg.Record, values: Mapping[str, object], *, by: str) -> Writers:
+    """Return the writers of a stored subject with new values: an object that keeps an item keeps its writers too."""
+    writers = Writers.read(row["writers"])
+    for name in STATED_FIELDS:
+        if name not in values or row[name] == values[name]:
+            continue
+        former: tuple[str, ...] = ()
+        if name in OBJECTS:
+            before, after = (exact.loads(text) if isinstance(text, str) else {} for text in (row[name], values[name]))
+            if before == after:
+                continue
+            if any(key in after and after[key] == value for key, value in before.items()):
+                former = writers.of_fields.get(name, ())
+        writers = writers.replaced(name, *former, by)
+    return writers
 
 
 def properties_of(objects: Mapping[str, str | None]) -> frozenset[Property]:

@@ -2,30 +2,30 @@
 -- Create a subject; no row comes back when the tenant has one with this id.
 INSERT INTO tenancy.subjects
     (tenant_id, subject_id, display_name, status, timezone, profile, preferences, account_id, create_time, update_time,
-     created_by, updated_by)
+     created_by, updated_by, writers)
 VALUES
     (:tenant_id, :subject_id, :display_name, :status, :timezone, :profile::jsonb, :preferences::jsonb, :account_id,
-     :create_time, :update_time, :created_by, :created_by)
+     :create_time, :update_time, :created_by, :created_by, :writers::jsonb)
 ON CONFLICT ON CONSTRAINT subjects_pkey DO NOTHING
 RETURNING subject_id, display_name, status, timezone, profile, preferences, account_id, revision, create_time,
-    update_time, created_by, updated_by, delete_time;
+    update_time, created_by, updated_by, delete_time, writers;
 
 -- get_subject --
 -- Read one subject that is not deleted.
 SELECT subject_id, display_name, status, timezone, profile, preferences, account_id, revision, create_time,
-    update_time, created_by, updated_by, delete_time
+    update_time, created_by, updated_by, delete_time, writers
 FROM tenancy.subjects
 WHERE tenant_id = :tenant_id AND subject_id = :subject_id AND delete_time IS NULL;
 
 -- get_subject_revision --
 -- Read one revision of a subject, the present one or a former one.
 SELECT subject_id, display_name, status, timezone, profile, preferences, account_id, revision, create_time,
-    update_time, created_by, updated_by, delete_time
+    update_time, created_by, updated_by, delete_time, writers
 FROM tenancy.subjects
 WHERE tenant_id = :tenant_id AND subject_id = :subject_id AND revision = :revision::bigint
 UNION ALL
 SELECT subject_id, display_name, status, timezone, profile, preferences, account_id, revision, create_time,
-    update_time, created_by, updated_by, delete_time
+    update_time, created_by, updated_by, delete_time, writers
 FROM tenancy.subjects_history
 WHERE tenant_id = :tenant_id AND subject_id = :subject_id AND revision = :revision
 LIMIT 1;
@@ -34,7 +34,7 @@ LIMIT 1;
 -- Read a page of the tenant's subjects in order of their ids, of any status or of one; `after` is the last one of the page
 -- before.
 SELECT subject_id, display_name, status, timezone, profile, preferences, account_id, revision, create_time,
-    update_time, created_by, updated_by, delete_time
+    update_time, created_by, updated_by, delete_time, writers
 FROM tenancy.subjects
 WHERE tenant_id = :tenant_id AND subject_id > :after
   AND (:status::text IS NULL OR status = :status)
@@ -46,7 +46,7 @@ LIMIT :size;
 -- Read a page of the tenant's subjects that have all of five properties, in order of their ids; fewer are passed by
 -- repeating one. With five plain conditions the planner begins with the rarest; each is one range of the primary key.
 SELECT s.subject_id, s.display_name, s.status, s.timezone, s.profile, s.preferences, s.account_id, s.revision,
-    s.create_time, s.update_time, s.created_by, s.updated_by, s.delete_time
+    s.create_time, s.update_time, s.created_by, s.updated_by, s.delete_time, s.writers
 FROM tenancy.subjects AS s
 WHERE s.tenant_id = :tenant_id AND s.subject_id > :after
   AND (:status::text IS NULL OR s.status = :status)
@@ -72,7 +72,7 @@ LIMIT :size;
 -- lock_subject --
 -- Read one subject, deleted or not, and keep others from changing it until the transaction ends.
 SELECT subject_id, display_name, status, timezone, profile, preferences, account_id, revision, create_time,
-    update_time, created_by, updated_by, delete_time
+    update_time, created_by, updated_by, delete_time, writers
 FROM tenancy.subjects
 WHERE tenant_id = :tenant_id AND subject_id = :subject_id
 FOR NO KEY UPDATE;
@@ -85,10 +85,10 @@ SET display_name = :display_name,
         ELSE array_append(former_names, display_name) END,
     status = :status, timezone = :timezone, profile = :profile::jsonb,
     preferences = :preferences::jsonb, account_id = :account_id, revision = revision + 1, update_time = :update_time,
-    updated_by = :updated_by
+    updated_by = :updated_by, writers = :writers::jsonb
 WHERE tenant_id = :tenant_id AND subject_id = :subject_id
 RETURNING subject_id, display_name, status, timezone, profile, preferences, account_id, revision, create_time,
-    update_time, created_by, updated_by, delete_time;
+    update_time, created_by, updated_by, delete_time, writers;
 
 -- subject_delete_time --
 -- Read the delete time of a subject.
@@ -105,10 +105,11 @@ WHERE tenant_id = :tenant_id AND subject_id = :subject_id AND delete_time IS NUL
 -- undelete_subject --
 -- Bring a deleted subject back that the transaction has locked.
 UPDATE tenancy.subjects
-SET delete_time = NULL, revision = revision + 1, update_time = :update_time, updated_by = :updated_by
+SET delete_time = NULL, revision = revision + 1, update_time = :update_time, updated_by = :updated_by,
+    writers = :writers::jsonb
 WHERE tenant_id = :tenant_id AND subject_id = :subject_id
 RETURNING subject_id, display_name, status, timezone, profile, preferences, account_id, revision, create_time,
-    update_time, created_by, updated_by, delete_time;
+    update_time, created_by, updated_by, delete_time, writers;
 
 -- purge_subject --
 -- Remove a subject for good, and its properties with it.
@@ -126,6 +127,12 @@ UPDATE tenancy.requests
 SET response = '', fingerprint = ''
 WHERE tenant_id = :tenant_id AND create_time >= :since_time AND response <> '' AND method = ANY (:methods::text[])
     AND position(:prefix::bytea IN response) > 0;
+
+-- read_subject_trust --
+-- Read the trust in some writers of profiles.
+SELECT source_key, trust
+FROM memory.source_trust
+WHERE tenant_id = :tenant_id AND source_key = ANY (:source_keys::text[]);
 
 -- insert_subject_properties --
 -- Insert the properties of a subject.

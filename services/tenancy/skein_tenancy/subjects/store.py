@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from skein_kit.audit_log.writer import target_of
@@ -10,16 +11,20 @@ from skein_kit.database.tx_options import TxOptions
 from skein_kit.idempotency.store import LIFETIME
 from skein_kit.ids import new_id, now
 from skein_kit.policies.history import check_history
+from skein_kit.text.writers import Writers
 from skein_tenancy.errors import SubjectDeleted, SubjectExists, SubjectNotFound
 from skein_tenancy.queries import QUERIES
 from skein_tenancy.rows import check_revision, require_row, update_row
-from skein_tenancy.subjects.model import OBJECTS, Subject, properties_of
+from skein_tenancy.subjects.model import OBJECTS, STATED_FIELDS, Subject, properties_of, writers_after
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
     from uuid import UUID
 
+    import asyncpg
+
+    from skein_kit.database.named_queries import Query
     from skein_kit.database.transactions import Database, Transaction
     from skein_kit.filters.json_properties import Property
     from skein_kit.quotas.store import QuotaCounter
@@ -49,6 +54,7 @@ class SubjectStore:
             create_time=times.create_time,
             update_time=times.update_time,
             created_by=created_by,
+            writers=Writers.of(STATED_FIELDS, created_by).text,
             **draft.values,
         )
         if row is None:
@@ -56,13 +62,15 @@ class SubjectStore:
             raise SubjectExists if delete_time is None else SubjectDeleted
         await _insert_properties(tx, tenant_id, row["subject_id"], draft.values)
         await self._quota_counter.charge(tx, tenant_id, {"subjects": 1})
-        return Subject(**row)
+        return Subject.of_row(row)
 
     async def get_subject(self, tenant_id: UUID, subject_id: str) -> Subject:
         """Raises SubjectNotFound."""
         async with self._database.transaction(tenant_id) as tx:
             row = await tx.row(QUERIES["get_subject"], tenant_id=tenant_id, subject_id=subject_id)
-        return Subject(**require_row(row, SubjectNotFound))
+            return (
+                await _with_trust(tx, tenant_id, [require_row(row, SubjectNotFound)], QUERIES["read_subject_trust"])
+            )[0]
 
     async def get_subject_revision(self, tenant_id: UUID, subject_id: str, revision: int) -> Subject:
         """Read one revision of a subject. Raises SubjectNotFound."""
@@ -70,7 +78,9 @@ class SubjectStore:
             row = await tx.row(
                 QUERIES["get_subject_revision"], tenant_id=tenant_id, subject_id=subject_id, revision=revision
             )
-        return Subject(**require_row(row, SubjectNotFound))
+            return (
+                await _with_trust(tx, tenant_id, [require_row(row, SubjectNotFound)], QUERIES["read_subject_trust"])
+            )[0]
 
     async def get_subject_as_of(
         self, tenant_id: UUID, subject_id: str, as_of_time: datetime, *, at: datetime
@@ -80,7 +90,8 @@ class SubjectStore:
         async with self._database.transaction(tenant_id, options) as tx:
             await check_history(tx, tenant_id, as_of_time, at=at)
             row = await tx.row(as_of(QUERIES["get_subject"]), tenant_id=tenant_id, subject_id=subject_id)
-        return Subject(**require_row(row, SubjectNotFound))
+            query = as_of(QUERIES["read_subject_trust"])
+            return await _read(tx, tenant_id, row, query)
 
     async def list_subjects(
         self, tenant_id: UUID, subject_filter: SubjectFilter, *, after: str, size: int
@@ -98,8 +109,7 @@ class SubjectStore:
             query = QUERIES["list_subjects_with_properties"]
             page |= property_parameters(subject_filter.properties)
         async with self._database.transaction(tenant_id) as tx:
-            rows = await tx.rows(query, **page)
-        return [Subject(**row) for row in rows]
+            return await _with_trust(tx, tenant_id, await tx.rows(query, **page), QUERIES["read_subject_trust"])
 
     async def update_subject(self, tx: Transaction, tenant_id: UUID, change: RowChange, *, updated_by: str) -> Subject:
         """Raises SubjectNotFound, RevisionStale, and FieldInvalid for too many properties."""
@@ -108,13 +118,18 @@ class SubjectStore:
         if current is None or current["delete_time"] is not None:
             raise SubjectNotFound
         check_revision(change.revision, current["revision"])
-        stamps = {"tenant_id": tenant_id, "updated_by": updated_by, "update_time": now()}
+        stamps = {
+            "tenant_id": tenant_id,
+            "updated_by": updated_by,
+            "update_time": now(),
+            "writers": writers_after(current, change.values, by=updated_by).text,
+        }
         values = {**current, **change.values, **stamps}
         row = await update_row(tx, QUERIES["update_subject"], values)
         if not change.values.keys().isdisjoint(OBJECTS):
             await tx.execute(QUERIES["delete_subject_properties"], **key)
             await _insert_properties(tx, tenant_id, change.row_id, values)
-        return Subject(**row)
+        return Subject.of_row(row)
 
     async def delete_subject(self, tx: Transaction, tenant_id: UUID, subject_id: str, *, deleted_by: str) -> None:
         """Delete a subject; its properties stay for an undelete. Raises SubjectNotFound."""
@@ -137,11 +152,19 @@ class SubjectStore:
         key = {"tenant_id": tenant_id, "subject_id": subject_id}
         row = require_row(await tx.row(QUERIES["lock_subject"], **key), SubjectNotFound)
         if row["delete_time"] is not None:
+            # To bring it back states it again.
+            writers = Writers.read(row["writers"]).joined(Writers.of(STATED_FIELDS, updated_by))
             row = require_row(
-                await tx.row(QUERIES["undelete_subject"], **key, update_time=now(), updated_by=updated_by)
+                await tx.row(
+                    QUERIES["undelete_subject"],
+                    **key,
+                    update_time=now(),
+                    updated_by=updated_by,
+                    writers=writers.text,
+                )
             )
             await self._quota_counter.charge(tx, tenant_id, {"subjects": 1})
-        return Subject(**row)
+        return Subject.of_row(row)
 
     async def purge_subject(self, tx: Transaction, tenant_id: UUID, subject_id: str) -> None:
         """Remove a subject for good, deleted or not. Raises SubjectNotFound."""
@@ -172,6 +195,22 @@ def property_parameters(properties: Sequence[Property]) -> dict[str, object]:
     for number, (path, value) in enumerate([*properties, *padding], 1):
         parameters |= {f"path_{number}": path, f"value_{number}": value}
     return parameters
+
+
+async def _read(tx: Transaction, tenant_id: UUID, row: asyncpg.Record | None, query: Query) -> Subject:
+    """Return the subject of a row with the trust in its writers. Raises SubjectNotFound."""
+    (subject,) = await _with_trust(tx, tenant_id, [require_row(row, SubjectNotFound)], query)
+    return subject
+
+
+async def _with_trust(tx: Transaction, tenant_id: UUID, rows: Sequence[asyncpg.Record], query: Query) -> list[Subject]:
+    """Return the subjects of rows with the trust in their writers, which the query reads."""
+    subjects = [Subject.of_row(row) for row in rows]
+    keys = sorted({key for subject in subjects for key in subject.writers.keys})
+    if not keys:
+        return subjects
+    ratings = {row["source_key"]: row["trust"] for row in await tx.rows(query, tenant_id=tenant_id, source_keys=keys)}
+    return [replace(subject, trust=subject.writers.trust(ratings)) for subject in subjects] if ratings else subjects
 
 
 async def _insert_properties(tx: Transaction, tenant_id: UUID, subject_id: str, values: Mapping[str, object]) -> None:

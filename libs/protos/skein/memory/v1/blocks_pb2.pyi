@@ -15,7 +15,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Block(_message.Message):
-    __slots__ = ("block_id", "label", "value", "limit", "description", "read_only", "is_template", "template_name", "subject_id", "metadata", "metadata_json", "revision", "create_time", "update_time", "delete_time", "created_by", "updated_by", "character_count", "nearly_full", "record_time")
+    __slots__ = ("block_id", "label", "value", "limit", "description", "read_only", "is_template", "template_name", "subject_id", "metadata", "metadata_json", "revision", "create_time", "update_time", "delete_time", "created_by", "updated_by", "character_count", "nearly_full", "record_time", "writers", "trust")
     BLOCK_ID_FIELD_NUMBER: _ClassVar[int]
     LABEL_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
@@ -36,6 +36,8 @@ class Block(_message.Message):
     CHARACTER_COUNT_FIELD_NUMBER: _ClassVar[int]
     NEARLY_FULL_FIELD_NUMBER: _ClassVar[int]
     RECORD_TIME_FIELD_NUMBER: _ClassVar[int]
+    WRITERS_FIELD_NUMBER: _ClassVar[int]
+    TRUST_FIELD_NUMBER: _ClassVar[int]
     block_id: str
     label: str
     value: str
@@ -56,7 +58,9 @@ class Block(_message.Message):
     character_count: int
     nearly_full: bool
     record_time: _timestamp_pb2.Timestamp
-    def __init__(self, block_id: _Optional[str] = ..., label: _Optional[str] = ..., value: _Optional[str] = ..., limit: _Optional[int] = ..., description: _Optional[str] = ..., read_only: _Optional[bool] = ..., is_template: _Optional[bool] = ..., template_name: _Optional[str] = ..., subject_id: _Optional[str] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., metadata_json: _Optional[str] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delete_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ..., character_count: _Optional[int] = ..., nearly_full: _Optional[bool] = ..., record_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    writers: _containers.RepeatedScalarFieldContainer[str]
+    trust: float
+    def __init__(self, block_id: _Optional[str] = ..., label: _Optional[str] = ..., value: _Optional[str] = ..., limit: _Optional[int] = ..., description: _Optional[str] = ..., read_only: _Optional[bool] = ..., is_template: _Optional[bool] = ..., template_name: _Optional[str] = ..., subject_id: _Optional[str] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., metadata_json: _Optional[str] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delete_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ..., character_count: _Optional[int] = ..., nearly_full: _Optional[bool] = ..., record_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., writers: _Optional[_Iterable[str]] = ..., trust: _Optional[float] = ...) -> None: ...
 
 class BlockRevision(_message.Message):
     __slots__ = ("block", "until_time", "changed_by")
@@ -360,7 +364,7 @@ class ListAgentBlocksResponse(_message.Message):
     def __init__(self, blocks: _Optional[_Iterable[_Union[Block, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class CompileBlocksRequest(_message.Message):
-    __slots__ = ("agent_id", "subject_id", "variables", "labels", "as_of_time")
+    __slots__ = ("agent_id", "subject_id", "variables", "labels", "as_of_time", "min_trust")
     class VariablesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -373,12 +377,14 @@ class CompileBlocksRequest(_message.Message):
     VARIABLES_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     AS_OF_TIME_FIELD_NUMBER: _ClassVar[int]
+    MIN_TRUST_FIELD_NUMBER: _ClassVar[int]
     agent_id: str
     subject_id: str
     variables: _containers.ScalarMap[str, str]
     labels: _containers.RepeatedScalarFieldContainer[str]
     as_of_time: _timestamp_pb2.Timestamp
-    def __init__(self, agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., variables: _Optional[_Mapping[str, str]] = ..., labels: _Optional[_Iterable[str]] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    min_trust: float
+    def __init__(self, agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., variables: _Optional[_Mapping[str, str]] = ..., labels: _Optional[_Iterable[str]] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., min_trust: _Optional[float] = ...) -> None: ...
 
 class CompileBlocksResponse(_message.Message):
     __slots__ = ("text", "character_count", "block_ids", "nearly_full_block_ids")

@@ -199,7 +199,8 @@ class HistoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetWebhook(self, request, context):
-        """GetWebhook reads one webhook, without its signing key. Safe to retry.
+        """GetWebhook reads one webhook, without its signing key. A caller without
+        tenant.write sees the origin of its URL alone. Safe to retry.
 
         Errors:
         - NOT_FOUND, WEBHOOK_NOT_FOUND.
@@ -209,7 +210,8 @@ class HistoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListWebhooks(self, request, context):
-        """ListWebhooks pages through webhooks, newest first. Safe to retry.
+        """ListWebhooks pages through webhooks as GetWebhook shows them, newest first.
+        Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -95,13 +95,16 @@ class HistoryServiceStub:
       webhooks. Delete one, or let an operator raise the limit (UpdateQuota).
     """
     GetWebhook: _grpc.UnaryUnaryMultiCallable[_webhooks_pb2.GetWebhookRequest, _webhooks_pb2.GetWebhookResponse]
-    """GetWebhook reads one webhook, without its signing key. Safe to retry.
+    """GetWebhook reads one webhook, without its signing key. A caller without
+    tenant.write sees the origin of its URL alone. Safe to retry.
 
     Errors:
     - NOT_FOUND, WEBHOOK_NOT_FOUND.
     """
     ListWebhooks: _grpc.UnaryUnaryMultiCallable[_webhooks_pb2.ListWebhooksRequest, _webhooks_pb2.ListWebhooksResponse]
-    """ListWebhooks pages through webhooks, newest first. Safe to retry."""
+    """ListWebhooks pages through webhooks as GetWebhook shows them, newest first.
+    Safe to retry.
+    """
     UpdateWebhook: _grpc.UnaryUnaryMultiCallable[_webhooks_pb2.UpdateWebhookRequest, _webhooks_pb2.UpdateWebhookResponse]
     """UpdateWebhook changes the fields in update_mask. Repeating a request_id
     returns the first answer.
@@ -249,13 +252,16 @@ class HistoryServiceAsyncStub(HistoryServiceStub):
       webhooks. Delete one, or let an operator raise the limit (UpdateQuota).
     """
     GetWebhook: _aio.UnaryUnaryMultiCallable[_webhooks_pb2.GetWebhookRequest, _webhooks_pb2.GetWebhookResponse]  # type: ignore[assignment]
-    """GetWebhook reads one webhook, without its signing key. Safe to retry.
+    """GetWebhook reads one webhook, without its signing key. A caller without
+    tenant.write sees the origin of its URL alone. Safe to retry.
 
     Errors:
     - NOT_FOUND, WEBHOOK_NOT_FOUND.
     """
     ListWebhooks: _aio.UnaryUnaryMultiCallable[_webhooks_pb2.ListWebhooksRequest, _webhooks_pb2.ListWebhooksResponse]  # type: ignore[assignment]
-    """ListWebhooks pages through webhooks, newest first. Safe to retry."""
+    """ListWebhooks pages through webhooks as GetWebhook shows them, newest first.
+    Safe to retry.
+    """
     UpdateWebhook: _aio.UnaryUnaryMultiCallable[_webhooks_pb2.UpdateWebhookRequest, _webhooks_pb2.UpdateWebhookResponse]  # type: ignore[assignment]
     """UpdateWebhook changes the fields in update_mask. Repeating a request_id
     returns the first answer.
@@ -424,7 +430,8 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _webhooks_pb2.GetWebhookRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_webhooks_pb2.GetWebhookResponse, _abc.Awaitable[_webhooks_pb2.GetWebhookResponse]]:
-        """GetWebhook reads one webhook, without its signing key. Safe to retry.
+        """GetWebhook reads one webhook, without its signing key. A caller without
+        tenant.write sees the origin of its URL alone. Safe to retry.
 
         Errors:
         - NOT_FOUND, WEBHOOK_NOT_FOUND.
@@ -436,7 +443,9 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _webhooks_pb2.ListWebhooksRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_webhooks_pb2.ListWebhooksResponse, _abc.Awaitable[_webhooks_pb2.ListWebhooksResponse]]:
-        """ListWebhooks pages through webhooks, newest first. Safe to retry."""
+        """ListWebhooks pages through webhooks as GetWebhook shows them, newest first.
+        Safe to retry.
+        """
 
     @_abc_1.abstractmethod
     def UpdateWebhook(

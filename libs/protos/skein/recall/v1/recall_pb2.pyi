@@ -509,14 +509,16 @@ class ContextInputs(_message.Message):
     def __init__(self, token_budget: _Optional[int] = ..., plain_text: _Optional[bool] = ..., newest_first: _Optional[bool] = ..., session_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., hit_count: _Optional[int] = ..., blocks: _Optional[_Iterable[_Union[ItemPin, _Mapping]]] = ..., profile: _Optional[_Union[ItemPin, _Mapping]] = ..., message_ids: _Optional[bytes] = ..., message_revisions: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ItemPin(_message.Message):
-    __slots__ = ("item_id", "revision", "create_time")
+    __slots__ = ("item_id", "revision", "create_time", "trust")
     ITEM_ID_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    TRUST_FIELD_NUMBER: _ClassVar[int]
     item_id: str
     revision: int
     create_time: _timestamp_pb2.Timestamp
-    def __init__(self, item_id: _Optional[str] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    trust: float
+    def __init__(self, item_id: _Optional[str] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., trust: _Optional[float] = ...) -> None: ...
 
 class ReceiptRequest(_message.Message):
     __slots__ = ("request", "term_documents")

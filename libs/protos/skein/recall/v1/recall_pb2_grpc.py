@@ -240,6 +240,8 @@ class RecallServiceServicer:
         - FAILED_PRECONDITION, QUERY_TEXT_NEEDED: the receipt has a digest of the
         query, and the request has no text.
         - INVALID_ARGUMENT, QUERY_TEXT_MISMATCH: the text is not that of the receipt.
+        - PERMISSION_DENIED, QUERY_TEXT_OF_ANOTHER: the receipt has a digest of
+        another principal's query, which a replay would confirm.
         - FAILED_PRECONDITION, HISTORY_NOT_KEPT.
         - UNAVAILABLE, MODEL_UNAVAILABLE: the embedder did not respond in time.
         """

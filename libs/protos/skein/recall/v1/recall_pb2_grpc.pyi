@@ -125,6 +125,8 @@ class RecallServiceStub:
     - FAILED_PRECONDITION, QUERY_TEXT_NEEDED: the receipt has a digest of the
       query, and the request has no text.
     - INVALID_ARGUMENT, QUERY_TEXT_MISMATCH: the text is not that of the receipt.
+    - PERMISSION_DENIED, QUERY_TEXT_OF_ANOTHER: the receipt has a digest of
+      another principal's query, which a replay would confirm.
     - FAILED_PRECONDITION, HISTORY_NOT_KEPT.
     - UNAVAILABLE, MODEL_UNAVAILABLE: the embedder did not respond in time.
     """
@@ -352,6 +354,8 @@ class RecallServiceAsyncStub(RecallServiceStub):
     - FAILED_PRECONDITION, QUERY_TEXT_NEEDED: the receipt has a digest of the
       query, and the request has no text.
     - INVALID_ARGUMENT, QUERY_TEXT_MISMATCH: the text is not that of the receipt.
+    - PERMISSION_DENIED, QUERY_TEXT_OF_ANOTHER: the receipt has a digest of
+      another principal's query, which a replay would confirm.
     - FAILED_PRECONDITION, HISTORY_NOT_KEPT.
     - UNAVAILABLE, MODEL_UNAVAILABLE: the embedder did not respond in time.
     """
@@ -606,6 +610,8 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
         - FAILED_PRECONDITION, QUERY_TEXT_NEEDED: the receipt has a digest of the
           query, and the request has no text.
         - INVALID_ARGUMENT, QUERY_TEXT_MISMATCH: the text is not that of the receipt.
+        - PERMISSION_DENIED, QUERY_TEXT_OF_ANOTHER: the receipt has a digest of
+          another principal's query, which a replay would confirm.
         - FAILED_PRECONDITION, HISTORY_NOT_KEPT.
         - UNAVAILABLE, MODEL_UNAVAILABLE: the embedder did not respond in time.
         """

@@ -33,7 +33,7 @@ IMPORTANCE_FORMULA_DYNAMIC: ImportanceFormula
 IMPORTANCE_FORMULA_WEIGHTED: ImportanceFormula
 
 class Subject(_message.Message):
-    __slots__ = ("subject_id", "display_name", "status", "timezone", "profile", "profile_json", "preferences", "preferences_json", "account_id", "revision", "create_time", "update_time", "created_by", "updated_by", "delete_time")
+    __slots__ = ("subject_id", "display_name", "status", "timezone", "profile", "profile_json", "preferences", "preferences_json", "account_id", "revision", "create_time", "update_time", "created_by", "updated_by", "delete_time", "writers", "trust")
     SUBJECT_ID_FIELD_NUMBER: _ClassVar[int]
     DISPLAY_NAME_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
@@ -49,6 +49,8 @@ class Subject(_message.Message):
     CREATED_BY_FIELD_NUMBER: _ClassVar[int]
     UPDATED_BY_FIELD_NUMBER: _ClassVar[int]
     DELETE_TIME_FIELD_NUMBER: _ClassVar[int]
+    WRITERS_FIELD_NUMBER: _ClassVar[int]
+    TRUST_FIELD_NUMBER: _ClassVar[int]
     subject_id: str
     display_name: str
     status: SubjectStatus
@@ -64,7 +66,9 @@ class Subject(_message.Message):
     created_by: str
     updated_by: str
     delete_time: _timestamp_pb2.Timestamp
-    def __init__(self, subject_id: _Optional[str] = ..., display_name: _Optional[str] = ..., status: _Optional[_Union[SubjectStatus, str]] = ..., timezone: _Optional[str] = ..., profile: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., profile_json: _Optional[str] = ..., preferences: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., preferences_json: _Optional[str] = ..., account_id: _Optional[str] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ..., delete_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    writers: _containers.RepeatedScalarFieldContainer[str]
+    trust: float
+    def __init__(self, subject_id: _Optional[str] = ..., display_name: _Optional[str] = ..., status: _Optional[_Union[SubjectStatus, str]] = ..., timezone: _Optional[str] = ..., profile: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., profile_json: _Optional[str] = ..., preferences: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., preferences_json: _Optional[str] = ..., account_id: _Optional[str] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ..., delete_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., writers: _Optional[_Iterable[str]] = ..., trust: _Optional[float] = ...) -> None: ...
 
 class PropertyMatch(_message.Message):
     __slots__ = ("path", "value", "value_json")

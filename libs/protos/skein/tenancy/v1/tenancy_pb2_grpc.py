@@ -893,6 +893,10 @@ class TenancyServiceServicer:
         what is due stays due. The deletion of a tenant and the erasure of a person
         are not paused. Recorded as the audit event job_paused. Pausing again
         changes nothing. Repeating a request_id returns the first answer.
+
+        Errors:
+        - PERMISSION_DENIED, PERMISSION_MISSING: retention and expiry need
+        tenant.write, by which the policy of retention is set.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -911,6 +915,9 @@ class TenancyServiceServicer:
         """LimitJob sets the rate and the cost ceiling of a kind of work in the tenant.
         They take effect with the next batch. Recorded as the audit event
         job_limited. Repeating a request_id returns the first answer.
+
+        Errors:
+        - PERMISSION_DENIED, PERMISSION_MISSING: as in PauseJob.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

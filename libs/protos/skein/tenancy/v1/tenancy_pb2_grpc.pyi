@@ -412,6 +412,10 @@ class TenancyServiceStub:
     what is due stays due. The deletion of a tenant and the erasure of a person
     are not paused. Recorded as the audit event job_paused. Pausing again
     changes nothing. Repeating a request_id returns the first answer.
+
+    Errors:
+    - PERMISSION_DENIED, PERMISSION_MISSING: retention and expiry need
+      tenant.write, by which the policy of retention is set.
     """
     ResumeJob: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.ResumeJobRequest, _jobs_pb2.ResumeJobResponse]
     """ResumeJob ends a pause. The work continues where it stopped, within about a
@@ -422,6 +426,9 @@ class TenancyServiceStub:
     """LimitJob sets the rate and the cost ceiling of a kind of work in the tenant.
     They take effect with the next batch. Recorded as the audit event
     job_limited. Repeating a request_id returns the first answer.
+
+    Errors:
+    - PERMISSION_DENIED, PERMISSION_MISSING: as in PauseJob.
     """
     AdvanceImport: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.AdvanceImportRequest, _jobs_pb2.AdvanceImportResponse]
     """AdvanceImport reports the progress of an import and asks for the records of
@@ -866,6 +873,10 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     what is due stays due. The deletion of a tenant and the erasure of a person
     are not paused. Recorded as the audit event job_paused. Pausing again
     changes nothing. Repeating a request_id returns the first answer.
+
+    Errors:
+    - PERMISSION_DENIED, PERMISSION_MISSING: retention and expiry need
+      tenant.write, by which the policy of retention is set.
     """
     ResumeJob: _aio.UnaryUnaryMultiCallable[_jobs_pb2.ResumeJobRequest, _jobs_pb2.ResumeJobResponse]  # type: ignore[assignment]
     """ResumeJob ends a pause. The work continues where it stopped, within about a
@@ -876,6 +887,9 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     """LimitJob sets the rate and the cost ceiling of a kind of work in the tenant.
     They take effect with the next batch. Recorded as the audit event
     job_limited. Repeating a request_id returns the first answer.
+
+    Errors:
+    - PERMISSION_DENIED, PERMISSION_MISSING: as in PauseJob.
     """
     AdvanceImport: _aio.UnaryUnaryMultiCallable[_jobs_pb2.AdvanceImportRequest, _jobs_pb2.AdvanceImportResponse]  # type: ignore[assignment]
     """AdvanceImport reports the progress of an import and asks for the records of
@@ -1599,6 +1613,10 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         what is due stays due. The deletion of a tenant and the erasure of a person
         are not paused. Recorded as the audit event job_paused. Pausing again
         changes nothing. Repeating a request_id returns the first answer.
+
+        Errors:
+        - PERMISSION_DENIED, PERMISSION_MISSING: retention and expiry need
+          tenant.write, by which the policy of retention is set.
         """
 
     @_abc_1.abstractmethod
@@ -1621,6 +1639,9 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         """LimitJob sets the rate and the cost ceiling of a kind of work in the tenant.
         They take effect with the next batch. Recorded as the audit event
         job_limited. Repeating a request_id returns the first answer.
+
+        Errors:
+        - PERMISSION_DENIED, PERMISSION_MISSING: as in PauseJob.
         """
 
     @_abc_1.abstractmethod

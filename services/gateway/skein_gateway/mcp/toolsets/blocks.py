@@ -120,6 +120,7 @@ TOOLS = (
         "subject_id",
         "labels",
         "variables",
+        optional("min_trust", "min_trust", "Least trust in the writers of a block, 0 to 1; 0.5 is neutral."),
         render=made_text,
     ),
     tool(
