@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+import grpc
 import pytest
-from fix_cluster import Cluster
+from fix_cluster import Cluster, Tenant, refused
+
+from skein.memory.v1 import memory_pb2
 
 SMUGGLED = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 CHUNKED = b"Transfer-Encoding: chunked\r\n"
@@ -74,6 +77,43 @@ async def test_a_request_whose_length_is_not_plain_ends_its_connection(cluster: 
 
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert answer.count(b"HTTP/1.1") == 1
+
+
+KEY = b"Authorization: Bearer x\r\n"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        request(KEY, KEY, b"Content-Length: 2\r\n", body=b"{}"),
+        request(KEY, b"authorization: Bearer y\r\n", b"Content-Length: 2\r\n", body=b"{}"),
+        request(b"Content-Length: 2\n", body=b"{}"),
+        request(b"X: y\nAuthorization: Bearer x\r\n", b"Content-Length: 2\r\n", body=b"{}"),
+        SMUGGLED.replace(b"\r\n", b"\n"),
+        SMUGGLED.replace(b"HTTP/1.1\r\n", b"HTTP/1.1\n"),
+    ],
+)
+async def test_headers_that_can_be_read_in_two_ways_end_their_connection(cluster: Cluster, sent: bytes) -> None:
+    answer = await everything_after(cluster.addresses["http"], sent + SMUGGLED)
+
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1") == 1
+
+
+async def test_the_header_of_a_later_request_is_read_as_strictly(cluster: Cluster) -> None:
+    sent = request(b"Content-Length: 2\r\n", body=b"{}") + SMUGGLED.replace(b"\r\n", b"\n") + SMUGGLED
+
+    answer = await everything_after(cluster.addresses["http"], sent)
+
+    assert answer.startswith(b"HTTP/1.1 401 ")
+    assert b"HTTP/1.1 200 " not in answer
+
+
+async def test_a_call_with_two_credentials_has_none(tenant: Tenant) -> None:
+    get = memory_pb2.ListMemoriesRequest()
+
+    with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_MISSING"):
+        await tenant.memory.ListMemories(get, metadata=(("authorization", "Bearer another"),))
 
 
 async def test_one_length_leaves_the_connection_open(cluster: Cluster) -> None:

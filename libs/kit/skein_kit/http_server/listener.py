@@ -16,6 +16,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from skein_kit.http_server.connections import Connection, ConnectionTable, HttpLimits, Phase, Reason
+from skein_kit.http_server.strict_lines import require_line_ends
 from skein_kit.network.tcp_keepalive import enable_keepalive
 
 if TYPE_CHECKING:
@@ -135,6 +136,7 @@ class _Protocol(H11Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._handshake_socket = None
         super().connection_made(cast("asyncio.Transport", transport))
+        require_line_ends(self.conn)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)

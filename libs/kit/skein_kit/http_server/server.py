@@ -2,7 +2,8 @@
 
 h11 rejects lengths that differ, lengths that are no numbers, and encodings other than one `chunked`. It lets
 Transfer-Encoding override Content-Length. If a proxy in front used Content-Length, the remaining body would become the
-next caller's request (smuggling; RFC 9112, 6.1 and 6.3). Therefore requests with both are rejected.
+next caller's request (smuggling; RFC 9112, 6.1 and 6.3). Therefore requests with both are rejected. So are requests
+with several Authorization headers, of which a proxy may have checked another one than Skein would take.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ _TICKS = 10
 _GRACE_SECONDS = 5.0
 _LENGTH = b"content-length"
 _ENCODING = b"transfer-encoding"
+_AUTHORIZATION = b"authorization"
 # HTTP/1.0 has no transfer encoding, so an intermediary has passed the header on without reading it.
 _WITHOUT_ENCODINGS = "1.0"
 
@@ -138,7 +140,10 @@ class FramingGuard:
 
 
 def _problem(scope: Scope) -> str | None:
-    names = {name for name, _ in scope["headers"]}
+    listed = [name for name, _ in scope["headers"]]
+    names = set(listed)
+    if listed.count(_AUTHORIZATION) > 1:
+        return "Send one Authorization header."
     if _ENCODING not in names:
         return None
     if _LENGTH in names:

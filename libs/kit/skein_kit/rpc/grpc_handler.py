@@ -10,7 +10,7 @@ import grpc
 from grpc import aio
 
 from skein_kit import errors
-from skein_kit.calls.call import Call, CallAborted, peer_address, status_metadata
+from skein_kit.calls.call import AUTHORIZATION_KEY, Call, CallAborted, peer_address, status_metadata
 from skein_kit.rpc.request_body import RequestBody
 
 if TYPE_CHECKING:
@@ -128,9 +128,13 @@ async def _read(context: aio.ServicerContext[bytes, bytes], seconds: float) -> b
 def _call_from_context(path: str, context: aio.ServicerContext[bytes, bytes], origin: OriginResolver | None) -> Call:
     remaining = context.time_remaining()
     pairs = [(key, value) for key, value in context.invocation_metadata() or () if isinstance(value, str)]
+    metadata = dict(pairs)
+    if [key for key, _ in pairs].count(AUTHORIZATION_KEY) > 1:
+        # A proxy may have checked another one than the last: the call has none.
+        del metadata[AUTHORIZATION_KEY]
     call = Call(
         path=path,
-        metadata=dict(pairs),
+        metadata=metadata,
         deadline=None if remaining is None else asyncio.get_running_loop().time() + remaining,
         peer=context.peer(),
     )
