@@ -148,6 +148,25 @@ async def test_a_browser_is_led_nowhere_by_a_confusable(web: Web) -> None:
         assert (page.status_code, page.headers.get("location")) == (400, None), uri
 
 
+async def test_a_browser_without_a_login_is_led_nowhere_by_an_error(web: Web) -> None:
+    client_id = (await web.register())["client_id"]
+    url = authorize_url(client_id, Pkce())
+    login = await web.get(url)
+
+    answers = {
+        "no interaction": await web.get(authorize_url(client_id, Pkce(), prompt="none")),
+        "a scope": await web.get(authorize_url(client_id, Pkce(), scope="nonsense")),
+        "no PKCE": await web.get(authorize_url(client_id, Pkce(), code_challenge="")),
+        "a request object": await web.get(f"{url}&request=x"),
+        "a request uri": await web.get(f"{url}&request_uri=x"),
+        "a wrong password": await web.submit(login, "sign_in", email="nobody@example.org", password="wrong"),
+    }
+
+    assert {how: (answer.status_code, answer.headers.get("location")) for how, answer in answers.items()} == {
+        how: (403 if how == "a wrong password" else 400, None) for how in answers
+    }
+
+
 async def test_an_address_that_no_answer_should_go_to_is_not_registered(app: App) -> None:
     for uri in NEVER_REGISTERED:
         client = oauth_pb2.Client(client_name="An app", redirect_uris=[HTTPS, uri])

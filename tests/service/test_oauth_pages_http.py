@@ -158,8 +158,10 @@ async def test_too_much_is_an_error_page(web: Web, client_id: str, changed: dict
     ],
 )
 async def test_any_other_fault_is_the_clients_to_hear(
-    web: Web, client_id: str, changed: dict[str, str], error: str
+    web: Web, client_id: str, person: Person, changed: dict[str, str], error: str
 ) -> None:
+    await web.consent(authorize_url(client_id, Pkce()), person)
+
     answer = await web.get(authorize_url(client_id, Pkce(), **changed))
 
     assert answer.status_code == 302

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
 
 from skein.auth.v1 import oauth_pb2
 from skein_gateway.oauth.browser import Browser
@@ -61,14 +62,16 @@ class AuthorizePage:
     async def _show(self, request: Request, call: Call) -> Response:
         parameters = Parameters.of_bytes(request.scope["query_string"])
         created = await self._oauth.CreateAuthorization(authorization_of(parameters))
-        if created.WhichOneof("result") == "redirect_url":
-            return redirect_found(created.redirect_url)
-        prompt, issuer = created.prompt, await self._metadata.issuer()
-        for name, error in _UNSUPPORTED.items():
-            if name in parameters:
-                return redirect_found(_error_redirect(parameters, error, issuer))
+        issuer = await self._metadata.issuer()
         browser = Browser(request, issuer)
         caller = await self._login.current_caller(call, browser)
+        redirect_url = created.redirect_url
+        for name, error in _UNSUPPORTED.items():
+            if not redirect_url and name in parameters:
+                redirect_url = _error_redirect(parameters, error, issuer)
+        if redirect_url:
+            return _error_page(request, _error_of(redirect_url)) if caller is None else redirect_found(redirect_url)
+        prompt = created.prompt
         if caller is None or _LOGIN_PROMPTS & set(prompt.prompt.split()):
             return _login_page(request, browser, prompt)
         return await consent_page(
@@ -110,8 +113,8 @@ class AuthorizePage:
         except Exception as error:  # noqa: BLE001 - login_form_error raises other errors again.
             problem = login_form_error(error)
             created = await self._oauth.CreateAuthorization(authorization_of(parameters))
-            if created.WhichOneof("result") == "redirect_url":
-                return see_other(created.redirect_url)
+            if created.redirect_url:
+                return _error_page(request, _error_of(created.redirect_url))
             return _login_page(request, browser, created.prompt, form=form, problem=problem)
         response = see_other(_path_without_prompt(request))
         browser.sign_in(response, login_response)
@@ -154,6 +157,16 @@ def _error_redirect(parameters: Parameters, error: str, issuer: str) -> str:
         raise FormInvalid("The parameter redirect_uri is missing.")
     state = {"state": parameters.get("state")} if parameters.get("state") else {}
     return with_parameters(redirect_uri, {"error": error, **state, "iss": issuer})
+
+
+def _error_of(redirect_url: str) -> OAuthError:
+    """Return the error that a redirect would tell the client.
+
+    Anybody may register a client. So a browser in which nobody has signed in is led nowhere (RFC 9700, 4.11.2).
+    """
+    parameters = parse_qs(urlsplit(redirect_url).query)
+    error = parameters["error"][0]
+    return OAuthError(status=400, error=error, description=parameters.get("error_description", [error])[0])
 
 
 def _path_without_prompt(request: Request) -> str:
