@@ -366,3 +366,24 @@ async def test_the_installed_command_is_one_that_a_shell_runs(
     assert json.loads(out) == {}
     (message,) = await messages(tenant, "claude-code")
     assert (message.content, message.subject_id) == (ANSWER, "anna's")
+
+
+@pytest.mark.parametrize("link", [".claude/settings.json", ".claude"])
+@pytest.mark.parametrize("command", ["install", "remove"])
+async def test_a_project_leads_no_hook_out_of_itself(
+    tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, link: str, command: str
+) -> None:
+    project, outside = tmp_path / "project", tmp_path / "home"
+    (outside / ".claude").mkdir(parents=True)
+    target = outside / ".claude/settings.json"
+    target.write_text('{"hooks": {"Stop": []}}', "utf-8")
+    (project / link).parent.mkdir(parents=True)
+    (project / link).symlink_to(outside / link)
+
+    monkeypatch.chdir(project)
+
+    ended = await skein("hooks", command, "claude-code", "--scope", "project", environment=environment)
+
+    assert ended.code != ExitCode.OK
+    assert "out of the project" in ended.err
+    assert target.read_text("utf-8") == '{"hooks": {"Stop": []}}'

@@ -108,7 +108,7 @@ def test_a_file_is_written_with_its_indentation_letters_and_permissions(tmp_path
 
 @pytest.mark.parametrize(
     "text",
-    ['{"a": 1} // comment', '{"a": 1, "a": 2}', '{"hooks": []}', '{"hooks": {"Stop": {}}}', "[]", '{"a":'],
+    ["", " \n", '{"a": 1} // comment', '{"a": 1, "a": 2}', '{"hooks": []}', '{"hooks": {"Stop": {}}}', "[]", '{"a":'],
 )
 def test_a_file_that_would_lose_something_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "settings.json"

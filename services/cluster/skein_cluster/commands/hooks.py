@@ -98,7 +98,7 @@ def install(agent: CodingAgent, scope: Scope, agent_id: str, subject_id: str, en
 
     The file gets no key: the hooks find the cluster as other commands do, in the environment of the agent.
     """
-    path = _settings_path(agent, scope)
+    path = _writable_path(agent, scope)
     document, indent = settings_file.read(path)
     words = ["hooks", "run", agent.name]
     choices = [*(["--agent", agent_id] if agent_id else []), *(["--subject", subject_id] if subject_id else [])]
@@ -122,7 +122,7 @@ def install(agent: CodingAgent, scope: Scope, agent_id: str, subject_id: str, en
 @_scope_option
 def remove(agent: CodingAgent, scope: Scope) -> None:
     """Remove the hooks of Skein from the settings file of NAME, and nothing else."""
-    path = _settings_path(agent, scope)
+    path = _writable_path(agent, scope)
     document, indent = settings_file.read(path)
     changed = settings_file.without_hooks(document, agent)
     if changed == document:
@@ -245,6 +245,17 @@ def _settings_path(agent: CodingAgent, scope: Scope) -> Path:
     except RuntimeError:
         raise CommandError("There is no home folder: set HOME, or use --scope project.", ExitCode.REFUSED) from None
     return agent.settings_path(scope, home, Path.cwd(), os.environ)
+
+
+def _writable_path(agent: CodingAgent, scope: Scope) -> Path:
+    """Return the settings file to change. Raises SettingsUnreadable where a project's leads out of the project.
+
+    Whoever wrote the project may have made it a link to a file of the person.
+    """
+    path = _settings_path(agent, scope)
+    if scope is Scope.PROJECT and not path.resolve().is_relative_to(Path.cwd().resolve()):
+        raise settings_file.SettingsUnreadable(path, "it is a link that leads out of the project")
+    return path
 
 
 def _program(scope: Scope) -> str:

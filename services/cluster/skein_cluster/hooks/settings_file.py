@@ -111,7 +111,8 @@ def read(path: Path) -> tuple[dict[str, Any], str]:
     except (OSError, UnicodeDecodeError):
         raise SettingsUnreadable(path, "it cannot be read as UTF-8 text") from None
     if not text.strip():
-        return {}, _DEFAULT_INDENT
+        # A settings file is never empty: this may be another file, or the target of a link.
+        raise SettingsUnreadable(path, "it is empty, which no settings file is; delete it first")
     try:
         document = json.loads(text, object_pairs_hook=_without_duplicates)
     except ValueError:
