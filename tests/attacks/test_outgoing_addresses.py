@@ -1,7 +1,7 @@
 """Addresses that callers name: none of their spellings leads the cluster into its own network.
 
 Attack: webhooks, client documents and model endpoints that name a private address in every form that is known.
-May be seen: a refusal of the form, or the word "address"; nothing of what listens there.
+May be seen: a refusal of the form, or the word "unreachable"; nothing of what listens there.
 May be spent: not one connection to a private address, and one lookup for each attempt.
 """
 
@@ -18,9 +18,10 @@ from uuid import uuid4
 import grpc
 import httpx
 import pytest
-from fix_cluster import reason_in
+from fix_cluster import Stubs, reason_in
 from grpc import aio
 
+from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import webhooks_pb2 as pb
 from skein.recall.v1 import recall_pb2
 from skein_kit.outbound.fetch import OutboundError, SafeHttpClient, is_public
@@ -92,8 +93,24 @@ async def test_no_webhook_reaches_a_private_address(tenant: Tenant) -> None:
             seen[host] = tested.error
 
     assert caught == []
-    assert set(seen.values()) <= {"INVALID_FIELD", "address", "name"}, seen
+    assert set(seen.values()) <= {"INVALID_FIELD", "unreachable"}, seen
     assert len(seen) == len(HOSTS)
+
+
+async def test_a_reader_sees_no_path_of_a_webhook(cluster: Cluster, tenant: Tenant) -> None:
+    url = "https://hooks.example.com:8443/services/T000/secret?token=secret"
+    webhook = pb.Webhook(display_name="w", event_types=["*"], webhook_url=url)
+    made = (await tenant.history.CreateWebhook(pb.CreateWebhookRequest(webhook=webhook))).webhook
+    request = auth_pb2.CreateApiKeyRequest(display_name="reader", permissions=["memory.read", "memory.write"])
+    reader = cluster.with_key((await tenant.auth.CreateApiKey(request)).secret)
+
+    async def urls(caller: Stubs) -> set[str]:
+        listed = (await caller.history.ListWebhooks(pb.ListWebhooksRequest())).webhooks
+        one = (await caller.history.GetWebhook(pb.GetWebhookRequest(webhook_id=made.webhook_id))).webhook
+        return {each.webhook_url for each in (*listed, one)}
+
+    assert await urls(reader) == {"https://hooks.example.com:8443"}
+    assert await urls(tenant) == {url}
 
 
 async def test_a_webhook_of_another_scheme_is_refused(tenant: Tenant) -> None:

@@ -256,7 +256,7 @@ async def test_nothing_is_sent_into_a_private_network(deployment: Deployment, ur
 
     await deployment.deliver()
 
-    assert (await deployment.deliveries(created.webhook.webhook_id))[0].last_error == "address"
+    assert (await deployment.deliveries(created.webhook.webhook_id))[0].last_error == "unreachable"
 
 
 @pytest.mark.parametrize("url", ["http://example.com/", "ftp://example.com/", "hook", "https://user:pw@example.com/"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 from uuid import UUID
 
 from skein.memory.v1 import memory_pb2
@@ -21,12 +22,16 @@ from skein_memory.webhooks.model import grants_after_update, secret_text
 
 if TYPE_CHECKING:
     from skein_kit.idempotency.store import IdempotencyStore
+    from skein_kit.identity.identity_token import Caller
     from skein_memory.webhooks.delivery_store import DeliveryStore
+    from skein_memory.webhooks.model import Webhook
     from skein_memory.webhooks.sender import WebhookSender
     from skein_memory.webhooks.store import WebhookStore
 
 _STATES = {number: name.removeprefix("DELIVERY_STATE_").lower() for name, number in pb.DeliveryState.items() if number}
 _DEFAULT_DELIVERIES = 100
+# The permission that makes webhooks.
+_MANAGE = "tenant.write"
 
 
 class WebhookHandlers:
@@ -56,13 +61,15 @@ class WebhookHandlers:
         return response
 
     async def GetWebhook(self, request: pb.GetWebhookRequest, context: Context) -> pb.GetWebhookResponse:
-        webhook = await self._store.get_webhook(caller_of(context).require_tenant(), UUID(request.webhook_id))
-        return pb.GetWebhookResponse(webhook=convert.webhook(webhook))
+        caller = caller_of(context)
+        webhook = await self._store.get_webhook(caller.require_tenant(), UUID(request.webhook_id))
+        return pb.GetWebhookResponse(webhook=_shown(webhook, caller))
 
     async def ListWebhooks(self, request: pb.ListWebhooksRequest, context: Context) -> pb.ListWebhooksResponse:
-        tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
+        caller, size = caller_of(context), resolve_page_size(request.page_size)
+        tenant_id = caller.require_tenant()
         webhooks = await self._store.list_webhooks(tenant_id, before=read_id(tenant_id, request), count=size + 1)
-        page, token = cut_page(map(convert.webhook, webhooks), size, "webhook_id", tenant_id, request)
+        page, token = cut_page((_shown(each, caller) for each in webhooks), size, "webhook_id", tenant_id, request)
         return pb.ListWebhooksResponse(webhooks=page, next_page_token=token)
 
     async def UpdateWebhook(self, request: pb.UpdateWebhookRequest, context: Context) -> pb.UpdateWebhookResponse:
@@ -151,3 +158,12 @@ class WebhookHandlers:
             due_count=result.due_count,
             oldest_due_time=to_timestamp(result.oldest_due_time),
         )
+
+
+def _shown(webhook: Webhook, caller: Caller) -> pb.Webhook:
+    """Return a webhook as a caller sees it: without tenant.write no path and no query, which may be a credential."""
+    message = convert.webhook(webhook)
+    if _MANAGE not in caller.permissions:
+        parts = urlsplit(message.webhook_url)
+        message.webhook_url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+    return message

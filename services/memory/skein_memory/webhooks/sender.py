@@ -33,6 +33,9 @@ DELIVERIES = Counter("skein_webhook_deliveries_total", "Attempts to deliver to a
 TIMEOUT_SECONDS = 10.0
 # A call waits no longer than this for attempts: the worker waits for a minute.
 _CALL_SECONDS = 30.0
+# Why nothing was sent, and what callers are told of it.
+_REFUSED = frozenset({"name", "address"})
+_UNREACHABLE = "unreachable"
 # Seconds for running attempts when the process stops.
 DRAIN_SECONDS = 2.0
 
@@ -172,7 +175,8 @@ class WebhookSender:
             )
         except OutboundError as error:
             DELIVERIES.labels("failed").inc()
-            return str(error), is_healthy(error.status)
+            # Whether a name resolves to an address of the inner network is nothing for callers.
+            return _UNREACHABLE if error.why in _REFUSED else str(error), is_healthy(error.status)
         except SecretUndecryptable:
             DELIVERIES.labels("failed").inc()
             log.warning("webhook_secret_undecryptable", tenant_id=str(tenant_id), webhook_id=str(webhook.webhook_id))
