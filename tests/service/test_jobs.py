@@ -14,7 +14,7 @@ from fix_cluster import Cluster, Stubs, Tenant, refused, test_environment
 from fix_command import skein
 from fix_world import system_identity
 
-from skein.auth.v1 import accounts_pb2
+from skein.auth.v1 import accounts_pb2, auth_pb2
 from skein.memory.v1 import memory_pb2, memory_pb2_grpc, scores_pb2
 from skein.tenancy.v1 import jobs_pb2 as pb
 from skein_client.connection import Connection
@@ -351,3 +351,22 @@ async def test_an_import_of_a_complete_file_waits_while_imports_are_paused(
     assert done.created["memory"] == 1
     assert job.state == pb.JOB_STATE_IDLE
     assert job.done_count >= 1
+
+
+@pytest.mark.parametrize("kind", [pb.JOB_KIND_RETENTION, pb.JOB_KIND_EXPIRY])
+async def test_who_sets_no_policy_delays_no_promised_deletion(
+    cluster: Cluster, tenant: Tenant, kind: pb.JobKind
+) -> None:
+    request = auth_pb2.CreateApiKeyRequest(display_name="jobs", permissions=["jobs.write", "tenant.read"])
+    caller = cluster.with_key((await tenant.auth.CreateApiKey(request)).secret)
+
+    for attempt in (
+        caller.tenancy.PauseJob(pb.PauseJobRequest(kind=kind)),
+        caller.tenancy.LimitJob(pb.LimitJobRequest(kind=kind, limits=pb.JobLimits(max_cost_per_day=0))),
+    ):
+        with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
+            await attempt
+    paused = await caller.tenancy.PauseJob(pb.PauseJobRequest(kind=DECAY))
+
+    assert paused.job.state == pb.JOB_STATE_PAUSED
+    assert (await tenant.tenancy.PauseJob(pb.PauseJobRequest(kind=kind))).job.state == pb.JOB_STATE_PAUSED

@@ -7,14 +7,20 @@ from typing import TYPE_CHECKING
 from skein.tenancy.v1 import jobs_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
+from skein_kit.errors import PermissionMissing
 from skein_kit.ids import now
 from skein_kit.jobs.model import Grant, JobKind, Progress
 from skein_tenancy.jobs import convert
 
 if TYPE_CHECKING:
     from skein_kit.idempotency.store import IdempotencyStore
+    from skein_kit.identity.identity_token import Caller
     from skein_kit.jobs.store import JobStore
     from skein_tenancy.jobs.store import TenantJobStore
+
+# Work that deletes what a policy or a writer set an end for, and the permission that sets the policy.
+_DELETING = frozenset({JobKind.RETENTION, JobKind.EXPIRY})
+_POLICY = "tenant.write"
 
 
 class JobHandlers:
@@ -32,6 +38,7 @@ class JobHandlers:
 
     async def PauseJob(self, request: pb.PauseJobRequest, context: Context) -> pb.PauseJobResponse:
         caller, at = caller_of(context), now()
+        _check_may_delay(caller, convert.kind(request.kind))
         async with self._idempotency.begin(caller, request) as write:
             job = await self._store.lock_job(write.tx, caller.require_tenant(), convert.kind(request.kind))
             paused = job.paused(caller.principal, at)
@@ -48,6 +55,7 @@ class JobHandlers:
 
     async def LimitJob(self, request: pb.LimitJobRequest, context: Context) -> pb.LimitJobResponse:
         caller, at, limits = caller_of(context), now(), request.limits
+        _check_may_delay(caller, convert.kind(request.kind))
         async with self._idempotency.begin(caller, request) as write:
             job = await self._store.lock_job(write.tx, caller.require_tenant(), convert.kind(request.kind))
             limited = job.limited(
@@ -72,3 +80,9 @@ class JobHandlers:
             if request.requested_count:
                 grant = await self._jobs.acquire_in(write.tx, tenant_id, JobKind.IMPORT, request.requested_count)
             return await write.save(convert.import_grant(grant))
+
+
+def _check_may_delay(caller: Caller, kind: JobKind) -> None:
+    """Raise PermissionMissing where a caller may not keep what the tenant promises to delete."""
+    if kind in _DELETING and _POLICY not in caller.permissions:
+        raise PermissionMissing(permission=_POLICY)
