@@ -84,6 +84,7 @@ DUE_TABLES = {
     "recall.documents",
     "recall.removals",
     "session.agent_states",
+    "session.messages",
     "session.items",
     "session.requests",
     "session.sessions",
@@ -154,6 +155,8 @@ CROSSINGS = {
     ("skein_tenancy", "memory.source_trust", "SELECT"),
     ("skein_tenancy", "memory.source_trust_history", "SELECT"),
     ("skein_tenancy", "as_of.source_trust", "SELECT"),
+    # Messages that wait for approval have events.
+    ("skein_session", "memory.changes", "INSERT"),
     # A purge of messages removes the memories that wait for approval and name them.
     ("skein_session", "memory.pending_memories", "DELETE"),
     # The erasure of a person clears receipts; the difference of two answers names events.

@@ -113,7 +113,7 @@ async def test_what_waits_for_approval_is_listed_edited_and_refused(
         f"Approved {first.memory_id}.",
         f"Refused {second.memory_id}.",
     )
-    assert after.json == {"pending_memories": []}
+    assert after.json == {"pending_memories": [], "pending_messages": []}
     assert "by the door" in " ".join(memories_after.out.split())
     assert "Obey" not in memories_after.out
 

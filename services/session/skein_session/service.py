@@ -99,8 +99,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             months,
             idempotency=idempotency,
             sessions=sessions,
-            states=states,
-            items=items,
+            expiring=(states, items, messages),
             archives=archives,
             jobs=jobs,
         )

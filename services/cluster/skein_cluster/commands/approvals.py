@@ -1,14 +1,17 @@
-"""`skein approvals`: memories that wait for approval."""
+"""`skein approvals`: memories and messages that wait for approval."""
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import TYPE_CHECKING
 
 import click
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.memory.v1 import approvals_pb2, memory_pb2
+from skein.session.v1 import session_pb2
+from skein_client.errors import NotFound
 from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import options, output
 from skein_cluster.cli.pagination import list_first
@@ -17,10 +20,12 @@ from skein_kit.text.invisible import show_invisible
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from skein_client.client import Client
+
 
 @click.group()
 def approvals_command() -> None:
-    """List, approve and refuse memories that wait for approval."""
+    """List, approve and refuse memories and messages that wait for approval."""
 
 
 @approvals_command.command("list")
@@ -29,9 +34,14 @@ def approvals_command() -> None:
 @options.json_option
 def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
     """List what waits for approval, oldest first."""
-    pending = asyncio.run(_list(environment, limit))
+    pending, messages = asyncio.run(_list(environment, limit))
     if as_json:
-        output.print_json({"pending_memories": [output.message_to_dict(write) for write in pending]})
+        output.print_json(
+            {
+                "pending_memories": [output.message_to_dict(write) for write in pending],
+                "pending_messages": [output.message_to_dict(message) for message in messages],
+            }
+        )
         return
     lines = [
         (
@@ -44,6 +54,16 @@ def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
             ),
         )
         for write in pending
+    ]
+    lines += [
+        (
+            message.message_id,
+            f"message of {message.session_id}",
+            message.updated_by or message.created_by,
+            "",
+            output.shorten(show_invisible(message.content), 200),
+        )
+        for message in messages
     ]
     output.print_table(
         output.table("id", "kind", "from", "expires", "content", ids=("id",)),
@@ -58,12 +78,12 @@ def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
 @options.cluster_options
 @options.json_option
 def approve(pending_id: str, content: str | None, environment: dict[str, str], *, as_json: bool) -> None:
-    """Approve what waits under PENDING_ID: it becomes a memory, or changes one."""
-    memory = asyncio.run(_approve(environment, pending_id, content))
+    """Approve what waits under PENDING_ID: it becomes a memory, or changes one; or a message that all find."""
+    approved = asyncio.run(_approve(environment, pending_id, content))
     if as_json:
-        output.print_json(output.message_to_dict(memory))
+        output.print_json(output.message_to_dict(approved))
         return
-    output.echo(f"Approved {memory.memory_id}.")
+    output.echo(f"Approved {approved.memory_id if isinstance(approved, memory_pb2.Memory) else approved.message_id}.")
 
 
 @approvals_command.command("refuse")
@@ -71,7 +91,7 @@ def approve(pending_id: str, content: str | None, environment: dict[str, str], *
 @options.cluster_options
 @options.json_option
 def refuse(pending_id: str, environment: dict[str, str], *, as_json: bool) -> None:
-    """Refuse what waits under PENDING_ID: it is removed for good."""
+    """Refuse what waits under PENDING_ID: a memory is removed for good, a message is deleted."""
     asyncio.run(_refuse(environment, pending_id))
     if as_json:
         output.print_json({"refused": pending_id})
@@ -79,21 +99,58 @@ def refuse(pending_id: str, environment: dict[str, str], *, as_json: bool) -> No
     output.echo(f"Refused {pending_id}.")
 
 
-async def _list(environment: Mapping[str, str], limit: int) -> list[approvals_pb2.PendingMemory]:
+async def _list(
+    environment: Mapping[str, str], limit: int
+) -> tuple[list[approvals_pb2.PendingMemory], list[session_pb2.Message]]:
     async with as_tenant(environment) as api:
         request = approvals_pb2.ListPendingMemoriesRequest(page_size=limit)
-        return await list_first(limit, api.curation.ListPendingMemories, request, "pending_memories")
+        pending = await list_first(limit, api.curation.ListPendingMemories, request, "pending_memories")
+        of_messages = session_pb2.ListAgentMessagesRequest(pending_approval=True, page_size=limit)
+        messages = await list_first(limit, api.sessions.ListAgentMessages, of_messages, "messages")
+    return pending, messages[::-1]
 
 
-async def _approve(environment: Mapping[str, str], pending_id: str, content: str | None) -> memory_pb2.Memory:
+async def _approve(
+    environment: Mapping[str, str], pending_id: str, content: str | None
+) -> memory_pb2.Memory | session_pb2.Message:
     request = approvals_pb2.ApproveMemoryRequest(pending_id=pending_id)
     if content is not None:
         request.memory.content = content
         request.update_mask.CopyFrom(FieldMask(paths=["content"]))
     async with as_tenant(environment) as api:
-        return (await api.curation.ApproveMemory(request)).memory
+        try:
+            return (await api.curation.ApproveMemory(request)).memory
+        except NotFound:
+            message = await _waiting_message(api, pending_id)
+        approval = session_pb2.UpdateMessageRequest(
+            message=session_pb2.Message(
+                message_id=message.message_id, revision=message.revision, content=content or message.content
+            ),
+            update_mask=FieldMask(paths=["pending_approval", *(["content"] if content is not None else [])]),
+        )
+        return (await api.sessions.UpdateMessage(approval)).message
 
 
 async def _refuse(environment: Mapping[str, str], pending_id: str) -> None:
     async with as_tenant(environment) as api:
-        await api.curation.RefuseMemory(approvals_pb2.RefuseMemoryRequest(pending_id=pending_id))
+        try:
+            await api.curation.RefuseMemory(approvals_pb2.RefuseMemoryRequest(pending_id=pending_id))
+        except NotFound:
+            message = await _waiting_message(api, pending_id)
+            await api.sessions.DeleteMessage(session_pb2.DeleteMessageRequest(message_id=message.message_id))
+
+
+async def _waiting_message(api: Client, pending_id: str) -> session_pb2.Message:
+    """Return a message that waits. Raises the NotFound in hand where there is none."""
+    in_hand = sys.exception()
+    try:
+        response: session_pb2.GetMessageResponse = await api.sessions.GetMessage(
+            session_pb2.GetMessageRequest(message_id=pending_id)
+        )
+        message = response.message
+    except NotFound:
+        message = session_pb2.Message()
+    if not message.pending_approval:
+        assert in_hand is not None  # noqa: S101 - it is called where a memory was not found.
+        raise in_hand
+    return message

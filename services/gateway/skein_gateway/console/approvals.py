@@ -1,19 +1,21 @@
-"""The approvals page: what waits for approval, each with a form that approves, edits or refuses it."""
+"""The approvals page: memories and messages that wait, each with a form that approves, edits or refuses it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from google.protobuf import json_format
+from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.memory.v1 import approvals_pb2, memory_pb2
+from skein.session.v1 import session_pb2
 from skein_gateway.console import formats
 from skein_gateway.console.pages import http_status, page, page_links
 from skein_gateway.console.problems import PageError, or_page_error, page_error_of
 from skein_gateway.console.text_diff import mark_differences
 from skein_gateway.oauth.forms import FormInvalid
 from skein_gateway.oauth.pages import see_other
-from skein_kit.text.invisible import has_invisible
+from skein_kit.text.invisible import has_invisible, show_invisible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from skein_gateway.oauth.forms import Parameters
 
 _PAGE = 20
+# Digits of the highest revision.
+_MAX_DIGITS = 18
 # Decisions of the form, and the confirmation of each.
 _DONE = {"approve": "approved", "edit": "approved", "refuse": "refused"}
 _EDITABLE = ("title", "content")
@@ -47,13 +51,32 @@ async def submit(request: Request, context: PageContext, parameters: Parameters,
     if decision not in _DONE:
         raise FormInvalid("Choose a decision, then send the form again.")
     try:
-        if decision == "refuse":
+        if form.get("kind") == "message":
+            await _decide_on_message(context, decision, form)
+        elif decision == "refuse":
             await context.api.curation.RefuseMemory(approvals_pb2.RefuseMemoryRequest(pending_id=form.get("id")))
         else:
             await context.api.curation.ApproveMemory(_approval(form, is_edited=decision == "edit"))
     except Exception as error:  # noqa: BLE001 - page_error_of raises unexpected errors again.
         return await _list(request, context, parameters, page_error_of(error))
     return see_other(context.url("approvals", done=_DONE[decision]))
+
+
+async def _decide_on_message(context: PageContext, decision: str, form: Parameters) -> None:
+    """Approve a message, as written or as edited, or delete it."""
+    sessions, message_id = context.api.sessions, form.get("id")
+    if decision == "refuse":
+        await sessions.DeleteMessage(session_pb2.DeleteMessageRequest(message_id=message_id))
+        return
+    # The revision that the person saw: what was changed since waits again.
+    revision = form.get("revision")
+    message = session_pb2.Message(
+        message_id=message_id,
+        revision=int(revision) if revision.isdecimal() and len(revision) <= _MAX_DIGITS else 0,
+        content=form.get("content").replace("\r\n", "\n"),
+    )
+    mask = FieldMask(paths=["pending_approval", *(["content"] if decision == "edit" else [])])
+    await sessions.UpdateMessage(session_pb2.UpdateMessageRequest(message=message, update_mask=mask))
 
 
 def _approval(form: Parameters, *, is_edited: bool) -> approvals_pb2.ApproveMemoryRequest:
@@ -75,6 +98,10 @@ async def _list(
     list_request = approvals_pb2.ListPendingMemoriesRequest(page_size=_PAGE, page_token=parameters.get("page"))
     response = await or_page_error(context.api.curation.ListPendingMemories(list_request))
 
+    of_messages = session_pb2.ListAgentMessagesRequest(
+        page_size=_PAGE, pending_approval=True, page_token=parameters.get("messages")
+    )
+    messages = await or_page_error(context.api.sessions.ListAgentMessages(of_messages))
     pending = [] if isinstance(response, PageError) else list(response.pending_memories)
     stored = await _stored(context, pending)
     return page(
@@ -86,6 +113,8 @@ async def _list(
         title="Approvals",
         problem="" if failure is None else failure.text,
         response=response,
+        messages=messages,
+        show_invisible=show_invisible,
         waiting=[_item(write, stored.get(write.memory.memory_id)) for write in pending],
         **page_links(context, "approvals", response, parameters),
         form_token=context.browser.form_token(request.url.path),

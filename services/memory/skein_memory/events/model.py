@@ -25,6 +25,7 @@ EVENT_TYPES = frozenset(
         "memory_consolidated", "memory_merged", "memory_purged",
         "memory_reinforced", "memory_decayed",
         "memory_pending", "memory_approved", "memory_refused", "memory_pending_expired",
+        "message_pending", "message_approved", "message_refused", "message_pending_expired",
         "memory_conflict_resolved", "memory_entity_resolved", "memory_entity_separated", "memory_source_trust_set",
         "secret_revealed", "tenant_key_rotated",
         "block_created", "block_updated", "block_deleted", "block_restored", "block_attached", "block_detached",
@@ -64,7 +65,7 @@ class Event:
     """An event. `summary` and `payload` name ids, counts and fields, never contents."""
 
     type: str
-    # "memory", "link", "block", "alias", "conflict", "source_trust", "snapshot", "webhook", ...
+    # "memory", "link", "block", "alias", "conflict", "source_trust", "snapshot", "webhook", "message", ...
     entity_type: str
     entity_id: str
     summary: str

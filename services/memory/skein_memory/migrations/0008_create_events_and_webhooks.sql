@@ -67,6 +67,8 @@ CREATE POLICY tenant ON memory.revisions
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 GRANT SELECT, INSERT, UPDATE, DELETE ON memory.changes, memory.versions, memory.revisions, memory.access_counts
     TO skein_memory;
+-- Messages that wait for approval have events too.
+GRANT INSERT ON memory.changes TO skein_session;
 
 -- The links of a time, from the rows and their revisions. The id of another item than a link may be no UUID.
 CREATE VIEW as_of.links WITH (security_invoker = true) AS

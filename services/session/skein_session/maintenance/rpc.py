@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from skein.session.v1 import archives_pb2
 from skein.session.v1 import session_pb2 as pb
@@ -18,16 +18,16 @@ from skein_kit.rpc.due_tenants import list_due_tenants
 from skein_kit.rpc.well_known_types import to_timestamp
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+    from uuid import UUID
 
     from skein_kit.database.monthly_partitions import MonthlyPartitions
     from skein_kit.database.named_queries import Query
     from skein_kit.database.transactions import Database
     from skein_kit.idempotency.store import IdempotencyStore
     from skein_kit.jobs.store import JobStore
-    from skein_session.agent_states.store import AgentStateStore
     from skein_session.cold_storage.store import ColdStorageStore
-    from skein_session.items.store import ItemStore
     from skein_session.sessions.store import SessionStore
 
 _QUERIES = Queries.load("skein_session")
@@ -60,6 +60,13 @@ _DEFAULT_INHERIT_LIMIT = 10_000
 _EXPIRED_LIMIT = 1000
 
 
+class ExpiringStore(Protocol):
+    """Rows that expire."""
+
+    async def delete_expired(self, tenant_id: UUID, at: datetime, *, count: int) -> int:
+        """Delete up to `count` rows that have expired; return how many."""
+
+
 class MaintenanceHandlers:
     """Creates partitions, deletes expired rows, ends idle sessions, archives hidden ones, and purges tenants."""
 
@@ -70,8 +77,7 @@ class MaintenanceHandlers:
         *,
         idempotency: IdempotencyStore,
         sessions: SessionStore,
-        states: AgentStateStore,
-        items: ItemStore,
+        expiring: Sequence[ExpiringStore],
         archives: ColdStorageStore,
         jobs: JobStore,
     ) -> None:
@@ -79,8 +85,7 @@ class MaintenanceHandlers:
         self._months = months
         self._idempotency = idempotency
         self._sessions = sessions
-        self._states = states
-        self._items = items
+        self._expiring = expiring
         self._archives = archives
         self._jobs = jobs
 
@@ -110,8 +115,8 @@ class MaintenanceHandlers:
         tenant_id = caller_of(context).require_tenant()
         async with self._database.transaction(tenant_id) as tx:
             deleted_count = await self._idempotency.delete_expired(tx, tenant_id, now())
-        deleted_count += await self._states.delete_expired(tenant_id, now(), count=_EXPIRED_LIMIT)
-        deleted_count += await self._items.delete_expired(tenant_id, now(), count=_EXPIRED_LIMIT)
+        for store in self._expiring:
+            deleted_count += await store.delete_expired(tenant_id, now(), count=_EXPIRED_LIMIT)
         return pb.DeleteExpiredResponse(deleted_count=deleted_count)
 
     async def EndIdleSessions(self, request: pb.EndIdleSessionsRequest, context: Context) -> pb.EndIdleSessionsResponse:

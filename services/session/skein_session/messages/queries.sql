@@ -95,7 +95,7 @@ LIMIT :limit;
 UPDATE session.messages
 SET is_active = false
 WHERE tenant_id = :tenant_id AND message_id = :message_id AND is_active
-RETURNING sequence;
+RETURNING sequence, pending_approval;
 
 -- find_deleted_message --
 -- Find a deleted message.
@@ -132,6 +132,21 @@ UPDATE session.sessions
 SET message_count = greatest(message_count - 1, 0)
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active
 RETURNING message_count;
+
+-- find_expired_pending_messages --
+-- Find messages that wait for approval and have not changed since a time, oldest first.
+SELECT message_id
+FROM session.messages
+WHERE tenant_id = :tenant_id AND pending_approval AND is_active AND coalesce(update_time, create_time) <= :before
+ORDER BY message_id
+LIMIT :count;
+
+-- insert_message_changes --
+-- Insert events of messages that wait, or were decided on, into the tenant's log.
+INSERT INTO memory.changes
+    (tenant_id, change_id, event_type, entity_type, entity_id, summary, principal, create_time)
+VALUES
+    (:tenant_id, :change_id, :event_type, 'message', :entity_id, :summary, :principal, :create_time);
 
 -- touch_session --
 -- Set a session's update_time and lock its row before a change of its messages.

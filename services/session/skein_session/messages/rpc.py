@@ -136,7 +136,9 @@ class MessageHandlers:
     async def DeleteMessage(self, request: pb.DeleteMessageRequest, context: Context) -> pb.DeleteMessageResponse:
         caller = caller_of(context)
         async with self._idempotency.begin(caller, request) as write:
-            await self._store.delete_message(write.tx, caller.require_tenant(), request.message_id)
+            await self._store.delete_message(
+                write.tx, caller.require_tenant(), request.message_id, at=now(), by=caller.principal
+            )
         return pb.DeleteMessageResponse()
 
     async def UndeleteMessage(self, request: pb.UndeleteMessageRequest, context: Context) -> pb.UndeleteMessageResponse:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ from skein_kit.database.named_queries import Queries, as_of
 from skein_kit.database.transactions import translate_constraint_errors
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import ExternalIdTaken, RevisionStale, TransactionConflict
-from skein_kit.ids import parse_id
+from skein_kit.ids import new_ids, parse_id
 from skein_kit.policies.history import read_as_of
 from skein_kit.rpc.pagination import PAGE_BYTES
 from skein_kit.search_text import postings
@@ -43,6 +43,9 @@ _READ_BATCH = 64
 _STREAM_BATCH = 32
 # States that take no more messages.
 _CLOSED_STATES = frozenset({ENDED, HIDDEN})
+# The principal of what expires.
+_WORKER = "system:worker"
+_SUMMARIES = {"pending": "waits for approval", "pending_expired": "expired before approval"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,6 +118,8 @@ class MessageStore:
             # After the insert, which has waited for a concurrent purge of the same id.
             await self._require_unpurged(tx, tenant_id, batch)
         await self._quotas.charge(tx, tenant_id, {"sessions": new_sessions, "messages": len(batch.rows)})
+        waiting_ids = [row["message_id"] for row in batch.rows if row["pending_approval"]]
+        await _record_approvals(tx, tenant_id, "pending", waiting_ids, at=batch.append_time, by=batch.created_by)
 
     async def get_message(
         self, tenant_id: UUID, name: str, *, at: datetime, as_of_time: datetime | None, revision: int
@@ -161,6 +166,9 @@ class MessageStore:
             current = await self._find_message(tx, tenant_id, str(previous_row["message_id"]))
             raise RevisionStale(requested=change.revision, current=current["revision"])
         require_content(row)
+        if row["pending_approval"] or previous_row["pending_approval"]:
+            step = "pending" if row["pending_approval"] else "approved"
+            await _record_approvals(tx, tenant_id, step, [row["message_id"]], at=at, by=updated_by)
         if MessageAuthors.of_row(row) != MessageAuthors.of_row(previous_row):
             await lineage.note_authors(tx, tenant_id, row["message_id"])
         if default_title(row) != default_title(previous_row):
@@ -173,8 +181,45 @@ class MessageStore:
             await postings.add_documents(tx, tenant_id, [document])
         return row, document
 
-    async def delete_message(self, tx: Transaction, tenant_id: UUID, name: str) -> None:
-        """Delete a message and its document. Raises MessageNotFound and SessionArchived."""
+    async def delete_expired(self, tenant_id: UUID, at: datetime, *, count: int) -> int:
+        """Delete up to `count` messages that have waited for approval for too long; return how many."""
+        async with self._database.transaction(tenant_id) as tx:
+            before = await self._sessions.approval_cutoff(tx, tenant_id, at)
+            rows = await tx.rows(
+                _QUERIES["find_expired_pending_messages"], tenant_id=tenant_id, before=before, count=count
+            )
+        deleted_count = 0
+        for row in rows:
+            # One by one, as a deletion locks its session; another caller may have decided meanwhile.
+            with suppress(MessageNotFound, SessionArchived):
+                async with self._database.transaction(tenant_id) as tx:
+                    await self.delete_message(
+                        tx,
+                        tenant_id,
+                        str(row["message_id"]),
+                        at=at,
+                        by=_WORKER,
+                        event="pending_expired",
+                        must_wait=True,
+                    )
+                deleted_count += 1
+        return deleted_count
+
+    async def delete_message(
+        self,
+        tx: Transaction,
+        tenant_id: UUID,
+        name: str,
+        *,
+        at: datetime,
+        by: str,
+        event: str = "refused",
+        must_wait: bool = False,
+    ) -> None:
+        """Delete a message and its document; of one that waits for approval, record the `event`.
+
+        Raises MessageNotFound, also for one that does not wait when it `must_wait`, and SessionArchived.
+        """
         message = await self._find_message(tx, tenant_id, name)
         session_key = {"tenant_id": tenant_id, "session_id": message["session_id"]}
         # Every change of messages locks the session before its messages, which avoids deadlocks.
@@ -183,9 +228,13 @@ class MessageStore:
         deleted_row = await tx.row(_QUERIES["delete_message"], tenant_id=tenant_id, message_id=message["message_id"])
         if deleted_row is None:
             raise MessageNotFound
+        if must_wait and not deleted_row["pending_approval"]:
+            raise MessageNotFound
         await tx.execute(_QUERIES["delete_message_order"], **session_key, sequence=deleted_row["sequence"])
         await postings.remove_documents(tx, tenant_id, [message["message_id"]])
         await self._quotas.charge(tx, tenant_id, {"messages": -1})
+        if deleted_row["pending_approval"]:
+            await _record_approvals(tx, tenant_id, event, [message["message_id"]], at=at, by=by)
 
     async def undelete_message(self, tx: Transaction, tenant_id: UUID, name: str) -> tuple[Record, Document | None]:
         """Bring a deleted message back; return its row, and its document if it was deleted and has text.
@@ -401,3 +450,21 @@ async def _require_unarchived(tx: Transaction, tenant_id: UUID, session_id: str)
     row = await tx.row(_QUERIES["get_session"], tenant_id=tenant_id, session_id=session_id)
     if row is not None and row["archive_time"] is not None:
         raise SessionArchived(session_id=session_id)
+
+
+async def _record_approvals(
+    tx: Transaction, tenant_id: UUID, step: str, message_ids: Sequence[UUID], *, at: datetime, by: str
+) -> None:
+    """Add events of messages that wait for approval to the tenant's log; they name ids alone."""
+    rows = [
+        {
+            "change_id": change_id,
+            "event_type": f"message_{step}",
+            "entity_id": str(message_id),
+            "summary": f"message {_SUMMARIES.get(step, step)}",
+            "principal": by,
+            "create_time": at,
+        }
+        for change_id, message_id in zip(new_ids(at, len(message_ids)), message_ids, strict=True)
+    ]
+    await tx.insert(_QUERIES["insert_message_changes"], tenant_id, rows)

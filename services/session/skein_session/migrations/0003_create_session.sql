@@ -169,6 +169,7 @@ CREATE TABLE session.messages_before_2015 PARTITION OF session.messages
 CREATE INDEX messages_session ON session.messages (tenant_id, session_id, sequence);
 CREATE INDEX messages_agent ON session.messages (tenant_id, agent_id, message_id) WHERE agent_id IS NOT NULL;
 CREATE INDEX messages_subject ON session.messages (tenant_id, subject_id, message_id) WHERE subject_id IS NOT NULL;
+CREATE INDEX messages_pending ON session.messages (tenant_id, message_id) WHERE pending_approval;
 ALTER TABLE session.messages_before_2015 ENABLE ROW LEVEL SECURITY;
 ALTER TABLE session.messages_before_2015 FORCE ROW LEVEL SECURITY;
 ALTER TABLE session.messages ENABLE ROW LEVEL SECURITY;
@@ -516,6 +517,8 @@ CREATE POLICY due ON session.agent_states FOR SELECT TO skein_owner
     USING (current_setting('skein.operator', true) = 'on');
 CREATE POLICY due ON session.items FOR SELECT TO skein_owner
     USING (current_setting('skein.operator', true) = 'on');
+CREATE POLICY due ON session.messages FOR SELECT TO skein_owner
+    USING (current_setting('skein.operator', true) = 'on');
 CREATE POLICY due ON session.unreferenced_files FOR SELECT TO skein_owner
     USING (current_setting('skein.operator', true) = 'on');
 
@@ -550,6 +553,12 @@ BEGIN
         SELECT a.tenant_id FROM session.agent_states AS a WHERE a.tenant_id > after AND a.expire_time <= at
         UNION
         SELECT i.tenant_id FROM session.items AS i WHERE i.tenant_id > after AND i.expire_time <= at
+        UNION
+        SELECT m.tenant_id
+        FROM session.messages AS m
+        JOIN tenancy.policies AS p ON p.tenant_id = m.tenant_id
+        WHERE m.tenant_id > after AND m.pending_approval AND m.is_active
+            AND coalesce(m.update_time, m.create_time) <= at - make_interval(days => coalesce(p.approval_expiry_days, 30))
         UNION
         SELECT unnest(found)
         ORDER BY 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from skein_kit.database.named_queries import Queries
@@ -181,6 +182,10 @@ class SessionStore:
         """Return the time before which an active session was last used to be idle; None disables idling."""
         policy = await self._policies.get(tx, tenant_id)
         return idle_cutoff(at, policy.session_idle_minutes)
+
+    async def approval_cutoff(self, tx: Transaction, tenant_id: UUID, at: datetime) -> datetime:
+        """Return the time before which what waits for approval was last changed to be expired."""
+        return at - timedelta(days=(await self._policies.get(tx, tenant_id)).approval_expiry_days)
 
     async def end_idle(self, tenant_id: UUID, at: datetime, *, count: int) -> int:
         """End up to `count` idle sessions of a tenant; return how many."""

@@ -18,6 +18,15 @@ WHERE tenant_id = :tenant_id AND subject_id = :subject_id AND message_id >= :fro
 ORDER BY message_id DESC
 LIMIT :window;
 
+-- messages_that_wait --
+-- Scan a window of the messages that wait for approval within a range of ids, newest first. `is_match` is true for messages
+-- that are not deleted.
+SELECT message_id, is_active AS is_match
+FROM session.messages
+WHERE tenant_id = :tenant_id AND pending_approval AND message_id >= :from_id AND message_id < :before_id
+ORDER BY message_id DESC
+LIMIT :window;
+
 -- read_summary --
 -- Read the summary of a session that is not deleted.
 SELECT summary

@@ -60,8 +60,8 @@ class TranscriptHandlers:
     async def ListAgentMessages(
         self, request: pb.ListAgentMessagesRequest, context: Context
     ) -> pb.ListAgentMessagesResponse:
-        if not (request.agent_id or request.subject_id):
-            raise FieldInvalid(violations=[("agent_id", "must be set, unless subject_id is set")])
+        if not (request.agent_id or request.subject_id or request.pending_approval):
+            raise FieldInvalid(violations=[("agent_id", "must be set, unless subject_id or pending_approval is set")])
         if request.pending_approval and APPROVE not in caller_of(context).permissions:
             raise PermissionMissing(permission=APPROVE)
         tenant_id = caller_of(context).require_tenant()

@@ -135,19 +135,22 @@ class TranscriptStore:
     ) -> AgentMessagesPage:
         """Read a page of messages of an agent or a subject in all sessions, newest first: only those that wait, or not.
 
+        With neither, all that wait.
+
         The ids are from `lowest_id` (inclusive) to `before_id` (exclusive); None is no bound.
         """
         async with self._database.transaction(tenant_id) as tx:
             scanned_rows: list[Record] = []
             for range_start, range_end in id_ranges(lowest_id, before_id, at):
                 id_range = {"from_id": range_start, "before_id": range_end, "window": _SCAN_WINDOW - len(scanned_rows)}
-                if agent_id is None:
-                    query, values = "messages_of_subject", {"subject_id": subject_id}
-                else:
+                query, values = "messages_that_wait", dict[str, object]()
+                if agent_id is not None:
                     query, values = "messages_of_agent", {"agent_id": agent_id, "subject_id": subject_id}
-                scanned_rows += await tx.rows(
-                    _QUERIES[query], tenant_id=tenant_id, pending_approval=pending_approval, **id_range, **values
-                )
+                elif subject_id is not None:
+                    query, values = "messages_of_subject", {"subject_id": subject_id}
+                if values:
+                    values["pending_approval"] = pending_approval
+                scanned_rows += await tx.rows(_QUERIES[query], tenant_id=tenant_id, **id_range, **values)
                 if len(scanned_rows) == _SCAN_WINDOW or sum(row["is_match"] for row in scanned_rows) > page_size:
                     break
             matching_ids = [row["message_id"] for row in scanned_rows if row["is_match"]]
