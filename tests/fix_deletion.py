@@ -119,8 +119,9 @@ REST = """
     VALUES ($1, now(), $2, now() - interval '1 hour', 1);
     INSERT INTO tenancy.subjects_history
         (tenant_id, subject_id, display_name, status, timezone, revision, create_time, update_time, created_by,
-         updated_by, writers, record_time, until_time)
-    VALUES ($1, 'x', 'x', 'active', 'UTC', 1, now(), now(), 'test', 'test', '{}', now() - interval '1 hour', now());
+         updated_by, writers, former_names, record_time, until_time)
+    VALUES ($1, 'x', 'x', 'active', 'UTC', 1, now(), now(), 'test', 'test', '{}', '{}', now() - interval '1 hour',
+            now());
     INSERT INTO memory.aliases
         (tenant_id, alias_memory_id, canonical_memory_id, confidence, revision, create_time, update_time, created_by,
          updated_by)

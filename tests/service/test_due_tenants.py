@@ -72,8 +72,9 @@ FORMER_POLICY = """
 """
 FORMER_PROFILE = """
     INSERT INTO tenancy.subjects_history (tenant_id, subject_id, display_name, status, timezone, revision, create_time,
-                                          update_time, created_by, updated_by, writers, record_time, until_time)
-    VALUES ($1, 's', '', 'active', 'UTC', 1, now(), now(), 'p', 'p', '{{}}', now(), now() - interval '{}')
+                                          update_time, created_by, updated_by, writers, former_names, record_time,
+                                          until_time)
+    VALUES ($1, 's', '', 'active', 'UTC', 1, now(), now(), 'p', 'p', '{{}}', '{{}}', now(), now() - interval '{}')
 """
 OF_A_GRANT = "UPDATE memory.webhooks SET grant_ids = ARRAY[$1::uuid] WHERE tenant_id = $1"
 DELIVERY = """

@@ -11,6 +11,7 @@ from skein_kit.errors import QuotaExceeded, RpcError
 from skein_kit.search_text import postings
 from skein_memory.events import writer
 from skein_memory.events.model import Event
+from skein_memory.lineage import changes
 from skein_memory.lineage import store as lineage
 from skein_memory.memories import level_capacity, memory_type, names, writes
 from skein_memory.memories import rows as memory_rows
@@ -204,7 +205,7 @@ class MemoryStore:
             memory_type.check_type_allowed(policy, [after.draft.type])
         if secret:
             await self._vault.put(tx, tenant_id, {after.memory_id: secret}, at=at)
-            await lineage.record_secret(tx, tenant_id, after, at=at)
+            await changes.record_secret(tx, tenant_id, after, at=at)
         if memory_type.VAULT in {before.draft.type} - {after.draft.type}:
             await self._vault.delete(tx, tenant_id, after.memory_id)
         if after.occupied_level is None or after.occupied_level == before.occupied_level:

@@ -17,6 +17,7 @@ from skein_kit.search_text import postings
 from skein_kit.text.source_keys import source_key
 from skein_memory.errors import MemoryNotFound
 from skein_memory.events import writer
+from skein_memory.lineage import changes
 from skein_memory.lineage import store as lineage
 from skein_memory.memories import names, oldest
 from skein_memory.memories import rows as memory_rows
@@ -129,7 +130,7 @@ async def update_memory(
             raise ExternalIdTaken(external_id=conflicting_id)
     await _replace_task(tx, tenant_id, before, after)
     await _replace_properties(tx, tenant_id, before, after)
-    await lineage.record_change(tx, tenant_id, before, after, at=at)
+    await changes.record_change(tx, tenant_id, before, after, at=at)
     changed_fields = [name for name in DRAFT_FIELDS if getattr(before.draft, name) != getattr(after.draft, name)]
     await writer.insert_events(
         tx, tenant_id, [memory_event(event, after, changed_fields)], at=at, by=by or after.updated_by

@@ -31,6 +31,7 @@ from skein_memory.conflicts.model import Resolution
 from skein_memory.errors import AliasCycle, BlockExists, FactKeyTaken, MemoryNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
+from skein_memory.lineage import changes
 from skein_memory.lineage import convert as lineage_convert
 from skein_memory.lineage import store as lineage
 from skein_memory.links import store as link_store
@@ -240,7 +241,7 @@ class Importer:
                 self._tx, self._tenant_id, before, after, at=self._at, event=kind
             )
         if self._mode is ImportMode.RESTORE and before.draft.content_hash != after.draft.content_hash:
-            await lineage.restore_writer(self._tx, self._tenant_id, after, at=self._at)
+            await changes.restore_writer(self._tx, self._tenant_id, after, at=self._at)
         if memory_type.VAULT in {before.draft.type} - {after.draft.type}:
             await self._tx.execute(QUERIES["delete_secret"], tenant_id=self._tenant_id, memory_id=after.memory_id)
         self.usage["memories"] += int(after.is_active) - int(before.is_active)
@@ -267,7 +268,7 @@ class Importer:
             for item, memory_id in written
             if memory_id in new_ids and {item.created_by, item.updated_by} - {"", self._by}
         }
-        await lineage.add_imported_writers(self._tx, self._tenant_id, writers, at=self._at, by=self._by)
+        await changes.add_imported_writers(self._tx, self._tenant_id, writers, at=self._at, by=self._by)
 
     def _count(self, outcome: str, memory: Memory) -> None:
         getattr(self, outcome).append("memory")
