@@ -224,7 +224,7 @@ async def replace_sources(
         QUERIES["delete_declared_sources"], tenant_id=tenant_id, memory_id=memory_id, first_added=_FIRST_ADDED
     )
     await _insert(tx, tenant_id, {memory_id: replacing})
-    await _put_principal(tx, tenant_id, memory_id, "declarer", by)
+    await put_principal(tx, tenant_id, memory_id, "declarer", by)
     await rescore_with_derived(tx, tenant_id, [memory_id], at=at)
 
 
@@ -240,34 +240,18 @@ async def record_change(tx: Transaction, tenant_id: UUID, before: Memory, after:
         if after.updated_by == after.created_by:
             is_due |= bool(await tx.execute(QUERIES["delete_writer"], **key))
         else:
-            is_due |= await _put_principal(tx, tenant_id, after.memory_id, "writer", after.updated_by)
+            is_due |= await put_principal(tx, tenant_id, after.memory_id, "writer", after.updated_by)
         changed = {row["memory_id"] for row in await tx.rows(QUERIES["replace_repeats"], **key)}
         is_due |= after.memory_id in changed
         if changed - {after.memory_id}:
             await note(tx, tenant_id, [after.memory_id])
     if (before.draft.title, before.draft.key) != (after.draft.title, after.draft.key):
-        is_due |= await _put_principal(tx, tenant_id, after.memory_id, "editor", after.updated_by)
+        is_due |= await put_principal(tx, tenant_id, after.memory_id, "editor", after.updated_by)
     if is_due:
         await rescore_with_derived(tx, tenant_id, [after.memory_id], at=at)
 
 
-async def restore_writer(tx: Transaction, tenant_id: UUID, after: Memory, *, at: datetime) -> None:
-    """Store for a memory that has a former text again who wrote the text, in place of who restored it."""
-    draft, key = after.draft, {"tenant_id": tenant_id, "memory_id": after.memory_id}
-    writer = await tx.value(
-        QUERIES["find_former_writer"], **key, type=draft.type, content=draft.content, data=draft.data
-    )
-    if writer is None:
-        return
-    if writer == after.created_by:
-        is_due = bool(await tx.execute(QUERIES["delete_writer"], **key))
-    else:
-        is_due = await _put_principal(tx, tenant_id, after.memory_id, "writer", writer)
-    if is_due:
-        await rescore_with_derived(tx, tenant_id, [after.memory_id], at=at)
-
-
-async def _put_principal(tx: Transaction, tenant_id: UUID, memory_id: UUID, kind: Kind, name: str) -> bool:
+async def put_principal(tx: Transaction, tenant_id: UUID, memory_id: UUID, kind: Kind, name: str) -> bool:
     """Store which principal changed a part of a memory last; return whether it was another one before."""
     (name_key,) = node_keys(name) or ("",)
     return bool(

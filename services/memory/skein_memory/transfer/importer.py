@@ -33,6 +33,7 @@ from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.lineage import convert as lineage_convert
 from skein_memory.lineage import store as lineage
+from skein_memory.lineage.restored_writers import restore_writer
 from skein_memory.links import store as link_store
 from skein_memory.links.model import Link, LinkDraft
 from skein_memory.memories import memory_type, names, writes
@@ -240,7 +241,7 @@ class Importer:
                 self._tx, self._tenant_id, before, after, at=self._at, event=kind
             )
         if self._mode is ImportMode.RESTORE and before.draft.content_hash != after.draft.content_hash:
-            await lineage.restore_writer(self._tx, self._tenant_id, after, at=self._at)
+            await restore_writer(self._tx, self._tenant_id, after, at=self._at)
         if memory_type.VAULT in {before.draft.type} - {after.draft.type}:
             await self._tx.execute(QUERIES["delete_secret"], tenant_id=self._tenant_id, memory_id=after.memory_id)
         self.usage["memories"] += int(after.is_active) - int(before.is_active)
