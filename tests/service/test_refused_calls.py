@@ -259,6 +259,21 @@ async def test_a_flood_of_refused_calls_has_few_events_which_count_all() -> None
     assert sum(refusal.count for refusal in written) == 1000
 
 
+async def test_refused_calls_in_a_deleted_tenant_are_not_written() -> None:
+    written: list[Refusal] = []
+
+    async def write(refusals: Sequence[Refusal]) -> None:
+        written.extend(refusals)
+
+    caller = Caller(principal="key:1", tenant_id=uuid.uuid4(), permissions=frozenset(), is_tenant_deleted=True)
+    async with RefusalRecorder(write, count_lost=_none_lost).open() as recorder:
+        call = Call(path=f"{MEMORIES}/GetMemory", metadata={}, deadline=None, peer="")
+        call.caller = caller
+        await recorder.record(call, PermissionMissing(permission="memory.read"), None)
+
+    assert written == []
+
+
 async def test_a_counted_refusal_is_written_when_its_window_ends() -> None:
     is_counted = asyncio.Event()
 

@@ -54,7 +54,7 @@ def test_each_memory_of_each_call_has_its_row_with_what_the_call_shares() -> Non
     results = [row for statement in insert_statements(TENANT, calls) for row in rows(statement)]
 
     expected = [(place, call.request_id) for call in calls for place in call.memory_ids_or_none]
-    assert Counter((row[2], row[16]) for row in results) == Counter(expected)
+    assert Counter((row[2], row[17]) for row in results) == Counter(expected)
     assert {row[0] for row in results} == {TENANT}
     assert len({row[1] for row in results}) == len(results)
     assert {row[3:5] for row in results} == {("search", "Recall")}

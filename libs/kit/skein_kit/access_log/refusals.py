@@ -115,9 +115,9 @@ class RefusalRecorder:
         return answer
 
     async def record(self, call: Call, error: RpcError, request: Any) -> None:
-        """Record a refused call of a verified caller with a tenant."""
+        """Record a refused call of a verified caller with a tenant; the log of a deleted one takes no more."""
         caller = call.caller
-        if caller is None or caller.tenant_id is None or is_probe(caller.tenant_id, call):
+        if caller is None or caller.tenant_id is None or caller.is_tenant_deleted or is_probe(caller.tenant_id, call):
             return
         if (refusal := self._counted(caller.tenant_id, caller.principal, call, error)) is not None:
             message = await _message(call, error, request)
