@@ -34,12 +34,27 @@ ANSWER = "The webshop is deployed from the release branch, by the script deploy.
 KNOWN = "The webshop is deployed on Tuesdays only"
 # Each takes the context of a prompt.
 WITH_CONTEXT = [name for name, agent in AGENTS.items() if agent.takes_context_at_prompt]
+PROJECT = "/projects/webshop"
 NO_EFFECT: dict[tuple[str, str], dict[str, Any]] = {("cursor", "prompt"): {"continue": True}}
 
 
 @pytest.fixture
-def environment(cluster: Cluster, tenant: Tenant) -> dict[str, str]:
-    return {**test_environment(), "SKEIN_ENDPOINT": cluster.endpoint, "SKEIN_API_KEY": tenant.api_key}
+def environment(cluster: Cluster, tenant: Tenant, tmp_path: Path) -> dict[str, str]:
+    return {
+        **test_environment(),
+        "SKEIN_ENDPOINT": cluster.endpoint,
+        "SKEIN_HTTP_ENDPOINT": f"http://{cluster.addresses['http']}",
+        "SKEIN_API_KEY": tenant.api_key,
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+    }
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path) -> dict[str, str]:
+    """An environment whose cluster is not there."""
+    unreachable = {"SKEIN_ENDPOINT": "127.0.0.1:1", "SKEIN_HTTP_ENDPOINT": "http://127.0.0.1:1"}
+    state = {"SKEIN_API_KEY": "skein_nobody", "XDG_STATE_HOME": str(tmp_path / "state")}
+    return {**test_environment(), **unreachable, **state}
 
 
 def hook_input(agent: str, event: str, **changed: Any) -> dict[str, Any]:
@@ -59,8 +74,7 @@ def context_of(agent: str, event: str, answer: dict[str, Any]) -> str:
     """Return the text that the agent's documentation says it adds to its context."""
     if agent == "cursor":
         return str(answer["additional_context"])
-    (specific,) = answer.values()
-    assert list(answer) == ["hookSpecificOutput"]
+    specific = answer["hookSpecificOutput"]
     assert specific["hookEventName"] == hook_input(agent, event)["hook_event_name"]
     return str(specific["additionalContext"])
 
@@ -115,7 +129,7 @@ async def test_a_turn_is_remembered_once_however_often_it_is_reported(
         (session_pb2.MESSAGE_ROLE_USER, PROMPT),
         (session_pb2.MESSAGE_ROLE_ASSISTANT, ANSWER),
     ]
-    assert [get_json(message, "metadata") for message in stored] == [{"coding_agent": agent, "project": "webshop"}] * 2
+    assert [get_json(message, "metadata") for message in stored] == [{"coding_agent": agent, "project": PROJECT}] * 2
 
 
 async def test_a_turn_that_is_reported_twice_at_once_is_remembered_once(
@@ -214,17 +228,188 @@ async def test_long_and_odd_texts_are_remembered(environment: dict[str, str], te
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-@pytest.mark.parametrize("event", ["session-start", "prompt", "stop"])
-async def test_without_a_cluster_the_agent_gets_an_output_without_effect(agent: str, event: str) -> None:
-    nowhere = {**test_environment(), "SKEIN_ENDPOINT": "127.0.0.1:1", "SKEIN_API_KEY": "skein_nobody"}
+async def test_without_a_cluster_the_person_is_told_once_in_a_session(nowhere: dict[str, str], agent: str) -> None:
+    told = await run(agent, "session-start", environment=nowhere)
+    later = [await run(agent, event, environment=nowhere) for event in ("session-start", "prompt", "stop")]
+    another = await run(agent, "session-start", environment=nowhere, session_id="b", conversation_id="b")
 
-    ended = await run(agent, event, environment=nowhere)
+    for first in (told, another):
+        (text,) = first.json.values()
+        assert "does not answer at http://127.0.0.1:1" in text
+    events = ("session-start", "prompt", "stop")
+    assert [ended.json for ended in later] == [NO_EFFECT.get((agent, event), {}) for event in events]
+    for event, ended in zip(("session-start", *events), (told, *later), strict=True):
+        assert ended.err.count("\n") == 1
+        assert ended.err.startswith(f"skein hooks: {agent} {event}: ")
+        assert PROMPT not in ended.err
+        assert ANSWER not in ended.err
 
-    assert ended.json == NO_EFFECT.get((agent, event), {})
-    assert ended.err.count("\n") == 1
-    assert ended.err.startswith(f"skein hooks: {agent} {event}: ")
-    assert PROMPT not in ended.err
-    assert ANSWER not in ended.err
+
+async def test_a_failure_after_an_answer_is_told_again(environment: dict[str, str], nowhere: dict[str, str]) -> None:
+    await run("claude-code", "stop", environment=nowhere)
+    await run("claude-code", "stop", environment=environment)
+
+    again = await run("claude-code", "stop", environment=nowhere)
+
+    assert "does not answer" in again.json["systemMessage"]
+
+
+async def test_without_a_place_for_notes_only_the_start_of_a_session_tells(nowhere: dict[str, str]) -> None:
+    nowhere["XDG_STATE_HOME"] = "/dev/null"
+
+    started = await run("claude-code", "session-start", environment=nowhere)
+    stopped = await run("claude-code", "stop", environment=nowhere)
+
+    assert "does not answer" in started.json["systemMessage"]
+    assert stopped.json == {}
+
+
+async def test_without_an_http_address_a_hook_calls_grpc(environment: dict[str, str], tenant: Tenant) -> None:
+    del environment["SKEIN_HTTP_ENDPOINT"]
+    await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content=KNOWN)))
+
+    prompted = await run("claude-code", "prompt", environment=environment)
+    await run("claude-code", "stop", environment=environment)
+    refused = await run("claude-code", "stop", environment={**environment, "SKEIN_API_KEY": "skein_nobody"})
+    missing = await run("claude-code", "stop", environment={**environment, "SKEIN_ENDPOINT": "127.0.0.1:1"})
+
+    assert KNOWN in context_of("claude-code", "prompt", prompted.json)
+    assert [message.content for message in await messages(tenant, "claude-code")] == [PROMPT, ANSWER]
+    assert "credential" in refused.err
+    assert "does not answer at 127.0.0.1:1" in missing.err
+
+
+@pytest.mark.parametrize("agent", WITH_CONTEXT)
+async def test_an_agent_gets_the_memory_of_its_own_project(environment: dict[str, str], agent: str) -> None:
+    await run(agent, "prompt", environment=environment)
+    await run(agent, "stop", environment=environment)
+
+    started = await run(agent, "session-start", environment=environment, session_id="b", cwd="/projects/api")
+    elsewhere = await run(agent, "prompt", environment=environment, session_id="b", cwd="/projects/api")
+    here = await run(agent, "prompt", environment=environment, session_id="b", cwd=PROJECT)
+
+    assert (elsewhere.json, started.json) == ({}, {})
+    assert ANSWER in context_of(agent, "prompt", here.json)
+
+
+async def test_what_other_projects_know_comes_by_option_and_is_named(environment: dict[str, str]) -> None:
+    await run("claude-code", "stop", environment=environment)
+
+    prompted = await run(
+        "claude-code", "prompt", "--other-projects", environment=environment, session_id="b", cwd="/projects/api"
+    )
+
+    assert f"- [{PROJECT}] {ANSWER}" in context_of("claude-code", "prompt", prompted.json)
+
+
+async def test_folders_with_one_remote_are_one_project(
+    environment: dict[str, str], tenant: Tenant, tmp_path: Path
+) -> None:
+    for name, url in (("one", "git@github.com:acme/shop.git"), ("two", "https://me:secret@GitHub.com/acme/shop")):
+        git = tmp_path / name / ".git"
+        git.mkdir(parents=True)
+        (git / "config").write_text(f'[core]\n\tbare = false\n[remote "origin"]\n\turl = {url}\n', "utf-8")
+    (tmp_path / "two" / "src").mkdir()
+    await run("claude-code", "stop", environment=environment, cwd=str(tmp_path / "one"))
+
+    prompted = await run(
+        "claude-code", "prompt", environment=environment, session_id="b", cwd=str(tmp_path / "two" / "src")
+    )
+
+    assert ANSWER in context_of("claude-code", "prompt", prompted.json)
+    (message,) = await messages(tenant, "claude-code")
+    assert get_json(message, "metadata")["project"] == "github.com/acme/shop"
+
+
+async def test_blocks_of_the_tenant_belong_to_every_project(environment: dict[str, str], tenant: Tenant) -> None:
+    block = blocks_pb2.Block(label="conventions", value="Conventions: tests come first")
+    await tenant.blocks.CreateBlock(blocks_pb2.CreateBlockRequest(block=block))
+
+    started = await run("claude-code", "session-start", environment=environment)
+
+    assert "tests come first" in context_of("claude-code", "session-start", started.json)
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+async def test_secrets_are_not_sent(environment: dict[str, str], tenant: Tenant, agent: str) -> None:
+    key = "AKIA" + "IOSFODNN7EXAMPLE"
+    token = "ghp_" + "a1" * 18
+
+    await run(agent, "prompt", environment=environment, prompt=f"Deploy the webshop with {key}")
+    await run(
+        agent,
+        "stop",
+        environment=environment,
+        prompt=f"Deploy the webshop with {key}",
+        **{AGENTS[agent].response_field: f"Done with {token}."},
+    )
+
+    contents = [message.content for message in await messages(tenant, agent)]
+    assert contents == ["Deploy the webshop with [aws_access_key]", "Done with [github_token]."]
+
+
+async def test_secrets_are_kept_by_option(environment: dict[str, str], tenant: Tenant) -> None:
+    key = "AKIA" + "IOSFODNN7EXAMPLE"
+
+    await run("claude-code", "stop", "--keep-secrets", environment=environment, last_assistant_message=key)
+
+    assert [message.content for message in await messages(tenant, "claude-code")] == [key]
+
+
+@pytest.mark.system
+async def test_a_hook_imports_neither_click_nor_grpc(environment: dict[str, str]) -> None:
+    content = json.dumps(hook_input("claude-code", "prompt")).encode()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-X", "importtime", "-m", "skein_cluster", "hooks", "run", "claude-code", "prompt"),
+        env=environment,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await process.communicate(content)
+
+    assert json.loads(out) == {}
+    imported = {line.rpartition("|")[2].strip() for line in err.decode().splitlines()}
+    assert "skein_cluster.hooks.run" in imported
+    assert not imported & {"click", "rich", "grpc", "asyncio", "google.protobuf", "skein.gateway.v1.gateway_pb2"}
+
+
+async def test_install_names_the_cluster_and_says_whether_it_answers(
+    environment: dict[str, str], nowhere: dict[str, str], tmp_path: Path
+) -> None:
+    home = {"HOME": str(tmp_path)}
+
+    reached = await skein("hooks", "install", "claude-code", environment={**environment, **home})
+    settings = (tmp_path / ".claude/settings.json").read_text("utf-8")
+    missed = await skein("hooks", "install", "codex", environment={**nowhere, **home})
+    folder = {name: value for name, value in nowhere.items() if "ENDPOINT" not in name and "KEY" not in name}
+    empty = await skein(
+        *("hooks", "install", "gemini-cli", "--data-dir", str(tmp_path / "empty")), environment={**folder, **home}
+    )
+    listed = await skein("hooks", "list", "--json", environment={**environment, **home})
+
+    http = environment["SKEIN_HTTP_ENDPOINT"]
+    assert [one.code for one in (reached, missed, empty)] == [ExitCode.OK] * 3
+    assert f"Skein answers at {http}." in reached.out
+    assert f"--endpoint {environment['SKEIN_ENDPOINT']} --http-endpoint {http}" in settings
+    assert environment["SKEIN_API_KEY"] not in settings
+    assert "do not reach Skein yet: Skein does not answer at http://127.0.0.1:1" in missed.err
+    assert "do not reach Skein yet: No key" in empty.err
+    commands = {one["agent"]: one["command"] for one in listed.json["hooks"]}
+    assert commands["gemini-cli"].endswith(f"--data-dir {tmp_path / 'empty'}")
+
+
+async def test_a_recorded_folder_goes_before_an_address_in_the_environment(
+    environment: dict[str, str], nowhere: dict[str, str], tenant: Tenant, tmp_path: Path
+) -> None:
+    saved = {"endpoint": "x:1", "http": environment["SKEIN_HTTP_ENDPOINT"], "api_key": tenant.api_key}
+    (tmp_path / "credentials.json").write_text(json.dumps(saved), "utf-8")
+    del nowhere["SKEIN_API_KEY"]
+
+    stopped = await run("claude-code", "stop", "--data-dir", str(tmp_path), environment=nowhere)
+
+    assert stopped.err == ""
+    assert len(await messages(tenant, "claude-code")) == 1
 
 
 @pytest.mark.parametrize(
@@ -248,13 +433,12 @@ async def test_a_wrong_command_line_does_not_stop_the_agent(arguments: tuple[str
     assert (ended.code, ended.json, ended.err.count("\n")) == (ExitCode.OK, {}, 1)
 
 
-async def test_a_refused_key_is_a_line_without_the_key(cluster: Cluster) -> None:
-    stranger = {**test_environment(), "SKEIN_ENDPOINT": cluster.endpoint, "SKEIN_API_KEY": "skein_nobody"}
+async def test_a_refused_key_is_a_line_without_the_key(environment: dict[str, str]) -> None:
+    ended = await run("claude-code", "prompt", environment={**environment, "SKEIN_API_KEY": "skein_nobody"})
 
-    ended = await run("claude-code", "prompt", environment=stranger)
-
-    assert (ended.json, ended.err.count("\n")) == ({}, 1)
-    assert "skein_nobody" not in ended.err
+    assert ended.err.count("\n") == 1
+    assert list(ended.json) == ["systemMessage"]
+    assert "skein_nobody" not in ended.err + ended.out
 
 
 async def test_what_cannot_be_remembered_does_not_keep_the_context_back(
@@ -272,10 +456,10 @@ async def test_what_cannot_be_remembered_does_not_keep_the_context_back(
 
 @pytest.mark.system
 @pytest.mark.parametrize("silent", ["stdin", "cluster"])
-async def test_a_hook_ends_although_something_never_answers(silent: str) -> None:
+async def test_a_hook_ends_although_something_never_answers(nowhere: dict[str, str], silent: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        silence = {**test_environment(), "SKEIN_ENDPOINT": f"127.0.0.1:{port}", "SKEIN_API_KEY": "skein_nobody"}
+        silence = {**nowhere, "SKEIN_HTTP_ENDPOINT": f"http://127.0.0.1:{port}"}
         began = time.monotonic()
         process = await start(
             "hooks", "run", "claude-code", "prompt", environment=silence, stdin=asyncio.subprocess.PIPE
@@ -288,7 +472,7 @@ async def test_a_hook_ends_although_something_never_answers(silent: str) -> None
         out = await process.stdout.read()
 
         assert await process.wait() == ExitCode.OK
-        assert json.loads(out) == {}
+        assert list(json.loads(out)) == (["systemMessage"] if silent == "cluster" else [])
         assert time.monotonic() - began < 60
 
 

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import ipaddress
-import json
 import os
-import tempfile
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from skein_client.environment import CREDENTIALS_FILE, NotConfigured, check_api_key, data_dir, read_access, read_ca_file
 from skein_client.retry import RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
-DEFAULT_ENDPOINT = "127.0.0.1:50050"
+__all__ = ["CREDENTIALS_FILE", "ClientClosed", "Connection", "NotConfigured", "data_dir", "read_ca_file"]
+
 DEFAULT_TIMEOUT_SECONDS = 10.0
-CREDENTIALS_FILE = "credentials.json"
-
-
-class NotConfigured(Exception):
-    """The endpoint or the key is missing or unusable; the message says which setting to change."""
 
 
 class ClientClosed(Exception):
@@ -49,9 +44,7 @@ class Connection:
 
     def __post_init__(self) -> None:
         """Refuse a key that gRPC cannot send: gRPC's own error would not name the key."""
-        if not (self.api_key.isascii() and self.api_key.isprintable()):
-            message = "The API key contains a line break or another character that no key has. Copy the key again."
-            raise NotConfigured(message)
+        check_api_key(self.api_key)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
@@ -61,18 +54,10 @@ class Connection:
         endpoint only, so that no other cluster sees it. Raises NotConfigured.
         """
         values = os.environ if environment is None else environment
-        path = data_dir(values) / CREDENTIALS_FILE
-        credentials = _read_credentials_file(path)
-        endpoint = values.get("SKEIN_ENDPOINT") or credentials.get("endpoint", DEFAULT_ENDPOINT)
-        api_key = _read_api_key(values)
-        if not api_key and endpoint == credentials.get("endpoint"):
-            api_key = credentials.get("api_key", "")
-        if not api_key:
-            message = f"No key for {endpoint}: set SKEIN_API_KEY, or run `skein up`, which writes {path}."
-            raise NotConfigured(message)
+        access = read_access(values)
         return cls(
-            endpoint=endpoint,
-            api_key=api_key,
+            endpoint=access.endpoint,
+            api_key=access.api_key,
             tenant_id=values.get("SKEIN_TENANT_ID", ""),
             ca_file=read_ca_file(values),
         )
@@ -114,44 +99,3 @@ class Connection:
             ("skein-session-id", self.session_id),
         )
         return (("authorization", f"Bearer {self.api_key}"), *(pair for pair in optional if pair[1]))
-
-
-def data_dir(environment: Mapping[str, str]) -> Path:
-    """Return the data folder of `skein up`."""
-    if environment.get("SKEIN_DATA_DIR"):
-        return Path(environment["SKEIN_DATA_DIR"]).expanduser()
-    if environment.get("XDG_DATA_HOME"):
-        return Path(environment["XDG_DATA_HOME"]) / "skein"
-    try:
-        return Path.home() / ".local" / "share" / "skein"
-    except RuntimeError:  # No home folder: containers with an unknown user.
-        return Path(tempfile.gettempdir()) / "skein"
-
-
-def read_ca_file(environment: Mapping[str, str]) -> Path | None:
-    """Return the file of SKEIN_CA_FILE; None without one."""
-    return Path(environment["SKEIN_CA_FILE"]).expanduser() if environment.get("SKEIN_CA_FILE") else None
-
-
-def _read_api_key(values: Mapping[str, str]) -> str:
-    if values.get("SKEIN_API_KEY"):
-        return values["SKEIN_API_KEY"].strip()
-    path = values.get("SKEIN_API_KEY_FILE")
-    if not path:
-        return ""
-    try:
-        return Path(path).read_text("utf-8").strip()
-    except OSError as error:
-        message = f"Cannot read the file that SKEIN_API_KEY_FILE names: {error.strerror}."
-        raise NotConfigured(message) from None
-
-
-def _read_credentials_file(path: Path) -> dict[str, str]:
-    try:
-        values: dict[str, str] = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError):
-        message = f"Cannot read {path}. Set SKEIN_ENDPOINT and SKEIN_API_KEY instead."
-        raise NotConfigured(message) from None
-    return values

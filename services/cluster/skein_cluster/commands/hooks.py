@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import os
-import select
 import shlex
 import shutil
 import sys
@@ -15,36 +12,35 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from skein_client.connection import data_dir
+from skein_client import environment
+from skein_client.environment import NotConfigured
 from skein_cluster.cli import options, output
 from skein_cluster.cli.command_lines import PROGRAM
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
-from skein_cluster.hooks import memory, settings_file
-from skein_cluster.hooks.agents import AGENTS, CodingAgent, HookEvent, HookInputInvalid, Scope
+from skein_cluster.hooks import run as hook
+from skein_cluster.hooks import settings_file
+from skein_cluster.hooks.agents import AGENTS, CodingAgent, HookEvent, Scope
+from skein_cluster.hooks.calls import Cluster
+from skein_cluster.hooks.failures import AUTH, CallFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 Decorated = TypeVar("Decorated", bound="Callable[..., Any]")
 
-# For reading the input and calling the cluster.
-_DEADLINE_SECONDS = 5.0
 # After which the agent ends the hook: the deadline, and a slow start of the process.
 _TIMEOUT_SECONDS = 15
-_MAX_INPUT_BYTES = 16 << 20
 
 
 class HookCommand(click.Command):
-    """A command that ends with 0 even if its arguments are wrong: agents take 2 as an order to stop."""
+    """The command that `__main__` runs without click; click knows its options for the help alone."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments; end the command after a line on stderr when they are wrong."""
-        try:
-            return super().parse_args(ctx, args)
-        except click.UsageError as error:
-            _log(error.format_message())
-            click.echo("{}")
+        """Show the help, or handle the event."""
+        if not {"-h", "--help"}.intersection(args):
+            hook.main(args)
             ctx.exit(ExitCode.OK)
+        return super().parse_args(ctx, args)
 
 
 def _agent_argument(command: Decorated) -> Decorated:
@@ -69,11 +65,28 @@ def _scope_option(command: Decorated) -> Decorated:
 
 
 def _participant_options(command: Decorated) -> Decorated:
-    """Add --agent and --subject."""
+    """Add the options on whose memory it is, and what becomes of it."""
     decorated = cast("Any", command)
     for option in (
+        click.option("--keep-secrets", is_flag=True, help="Remember keys, tokens and passwords as they were written."),
+        click.option(
+            "--other-projects", is_flag=True, help="With a prompt, show what other projects know, with their names."
+        ),
         click.option("--subject", "subject_id", default="", help="Subject: the person who works with the agent."),
         click.option("--agent", "agent_id", default="", help="Agent of the tenant, whose blocks and memories it sees."),
+    ):
+        decorated = option(decorated)
+    return cast("Decorated", decorated)
+
+
+def _cluster_options(command: Decorated) -> Decorated:
+    """Add the options on where the cluster is."""
+    decorated = cast("Any", command)
+    for option in (
+        click.option("--api-key-file", help="File with the key, else SKEIN_API_KEY_FILE."),
+        click.option("--http-endpoint", help="HTTP address of the cluster, else SKEIN_HTTP_ENDPOINT."),
+        click.option("--endpoint", help="Address of the cluster, else SKEIN_ENDPOINT."),
+        click.option("--data-dir", help="Data folder with the credentials.json of the cluster, else SKEIN_DATA_DIR."),
     ):
         decorated = option(decorated)
     return cast("Decorated", decorated)
@@ -92,29 +105,86 @@ def hooks_command() -> None:
 @_agent_argument
 @_scope_option
 @_participant_options
-@options.cluster_options
-def install(agent: CodingAgent, scope: Scope, agent_id: str, subject_id: str, environment: dict[str, str]) -> None:
-    """Add the hooks to the settings file of NAME, or bring them up to date.
+@_cluster_options
+def install(  # noqa: PLR0913 - the options of the command.
+    agent: CodingAgent,
+    scope: Scope,
+    agent_id: str,
+    subject_id: str,
+    *,
+    other_projects: bool,
+    keep_secrets: bool,
+    data_dir: str | None,
+    endpoint: str | None,
+    http_endpoint: str | None,
+    api_key_file: str | None,
+) -> None:
+    """Add the hooks to the settings file of NAME, or bring them up to date, and call the cluster once.
 
-    The file gets no key: the hooks find the cluster as other commands do, in the environment of the agent.
+    The entries name the cluster: the address that is given or set, else the data folder. Those of a project name no
+    folder of yours. The file gets no key: the hooks find it in the environment of the agent, in a file, or in the
+    credentials.json of the data folder.
     """
     path = _writable_path(agent, scope)
     document, indent = settings_file.read(path)
-    words = ["hooks", "run", agent.name]
-    choices = [*(["--agent", agent_id] if agent_id else []), *(["--subject", subject_id] if subject_id else [])]
-    folder = environment["SKEIN_DATA_DIR"]
-    if Path(folder).expanduser() != data_dir(os.environ):
-        choices += ["--data-dir", str(Path(folder).expanduser().absolute())]
+    place = _place(scope, data_dir, endpoint, http_endpoint, api_key_file)
+    choices = [
+        *(["--agent", agent_id] if agent_id else []),
+        *(["--subject", subject_id] if subject_id else []),
+        *(["--other-projects"] if other_projects else []),
+        *(["--keep-secrets"] if keep_secrets else []),
+        *(word for pair in place.items() for word in pair),
+    ]
     handlers = {
-        event: agent.handler(f"{_program(scope)} {shlex.join([*words, event.value, *choices])}", _TIMEOUT_SECONDS)
+        event: agent.handler(
+            f"{_program(scope)} {shlex.join(['hooks', 'run', agent.name, event.value, *choices])}", _TIMEOUT_SECONDS
+        )
         for event in HookEvent
     }
     changed = settings_file.with_hooks(document, agent, handlers)
     if changed == document:
         output.echo(f"{path} has the hooks of {agent.title} already.")
+    else:
+        settings_file.write(path, changed, indent)
+        output.echo(f"{path} has the hooks of {agent.title}. Sessions that start from now on use them.")
+    _report_connection(hook.with_options(place, os.environ), place)
+
+
+def _place(
+    scope: Scope, data_dir: str | None, endpoint: str | None, http_endpoint: str | None, api_key_file: str | None
+) -> dict[str, str]:
+    """Return the options of the hooks that say where the cluster is, with absolute paths."""
+    if endpoint is None and data_dir is None:
+        endpoint = os.environ.get("SKEIN_ENDPOINT") or None
+    if endpoint is not None:
+        http_endpoint = http_endpoint or os.environ.get("SKEIN_HTTP_ENDPOINT")
+        api_key_file = api_key_file or os.environ.get("SKEIN_API_KEY_FILE")
+    folder = environment.data_dir({**os.environ, **({"SKEIN_DATA_DIR": data_dir} if data_dir else {})})
+    # Other members of the project have folders of their own.
+    is_named = data_dir is not None or scope is Scope.USER
+    values = {
+        "--data-dir": str(folder.absolute()) if is_named and (endpoint is None or data_dir is not None) else None,
+        "--endpoint": endpoint,
+        "--http-endpoint": http_endpoint,
+        "--api-key-file": str(Path(api_key_file).expanduser().absolute()) if api_key_file else None,
+    }
+    return {option: value for option, value in values.items() if value}
+
+
+def _report_connection(values: Mapping[str, str], place: Mapping[str, str]) -> None:
+    """Call the cluster as the hooks will, and say what came of it."""
+    try:
+        cluster = Cluster.from_environment(values)
+        cluster.call(AUTH, "GetMe", {}, time.monotonic() + hook.DEADLINE_SECONDS)
+    except (CallFailed, NotConfigured, TimeoutError) as error:
+        output.echo(f"The hooks do not reach Skein yet: {hook.reason_of(error)}", err=True)
         return
-    settings_file.write(path, changed, indent)
-    output.echo(f"{path} has the hooks of {agent.title}. Sessions that start from now on use them.")
+    output.echo(f"Skein answers at {cluster.address}.")
+    if not cluster.access.http_endpoint:
+        hint = "Each hook takes half a second less with --http-endpoint, the HTTP address of the cluster."
+        output.echo(hint, err=True)
+    if "SKEIN_API_KEY" in values and "--data-dir" not in place:
+        output.echo("The agent needs SKEIN_API_KEY in its environment, or install with --api-key-file.", err=True)
 
 
 @hooks_command.command("remove")
@@ -162,81 +232,14 @@ def list_(*, as_json: bool) -> None:
 @click.argument("name", metavar="NAME")
 @click.argument("event", metavar="EVENT")
 @_participant_options
-@options.cluster_options
-def run(name: str, event: str, agent_id: str, subject_id: str, environment: dict[str, str]) -> None:
+@_cluster_options
+def run(**_: object) -> None:
     """Handle an event of a coding agent, which calls this with JSON on stdin.
 
     EVENT is session-start, prompt or stop. The command takes a few seconds at most, and ends with 0 whatever happens.
-    After a failure the agent goes on without the memory, and a line on stderr says why.
+    After a failure the agent goes on without the memory. A line on stderr says why, and once in a session the agent
+    shows it.
     """
-    participants = memory.Participants(agent_id=agent_id, subject_id=subject_id)
-    answer: dict[str, Any] = {}
-    failure: Exception | None
-    try:
-        agent, hook_event = _agent_and_event(name, event)
-        answer = agent.output(hook_event, "")
-        handled = _handle(agent, hook_event, participants, environment)
-        answer = agent.output(hook_event, handled.context)
-        failure = handled.error
-    except Exception as error:  # noqa: BLE001 - a hook never breaks its agent.
-        failure = error
-    if failure is not None:
-        _log(f"{name} {event}: {_reason(failure)}")
-    # ASCII, whatever the encoding of the agent's pipe.
-    click.echo(json.dumps(answer))
-
-
-def _agent_and_event(name: str, event: str) -> tuple[CodingAgent, HookEvent]:
-    if name not in AGENTS or event not in set(HookEvent):
-        raise CommandError("Skein knows no such agent or event; install the hooks again.", ExitCode.USAGE)
-    return AGENTS[name], HookEvent(event)
-
-
-def _handle(
-    agent: CodingAgent, event: HookEvent, participants: memory.Participants, environment: Mapping[str, str]
-) -> memory.HookAnswer:
-    deadline = time.monotonic() + _DEADLINE_SECONDS
-    try:
-        fields = json.loads(_read_input(deadline))
-    except ValueError:
-        raise HookInputInvalid("it is not JSON") from None
-    if not isinstance(fields, dict):
-        raise HookInputInvalid("it is not an object")
-    call = agent.read_input(event, fields)
-    remaining = max(deadline - time.monotonic(), 0.0)
-    return asyncio.run(memory.handle(agent, event, call, participants, environment, remaining))
-
-
-def _read_input(deadline: float) -> bytes:
-    """Read stdin to its end. Raises TimeoutError when the agent does not close it, HookInputInvalid for a huge one."""
-    parts: list[bytes] = []
-    size = 0
-    while size <= _MAX_INPUT_BYTES:
-        readable, _, _ = select.select([sys.stdin], [], [], max(deadline - time.monotonic(), 0.0))
-        if not readable:
-            raise TimeoutError
-        part = os.read(sys.stdin.fileno(), 1 << 16)
-        if not part:
-            return b"".join(parts)
-        parts.append(part)
-        size += len(part)
-    raise HookInputInvalid(f"it has more than {_MAX_INPUT_BYTES >> 20} MiB")
-
-
-def _reason(error: Exception) -> str:
-    """Return a failure in one line, without contents."""
-    if isinstance(error, HookInputInvalid):
-        return f"The input is not as documented: {error}."
-    if isinstance(error, TimeoutError):
-        return f"Nothing answered within {_DEADLINE_SECONDS:.0f} seconds."
-    from skein_cluster.cli.error_messages import command_error  # noqa: PLC0415 - half a second of imports; only failures pay.
-
-    failure = command_error(error)
-    return f"{type(error).__name__}." if failure is None else failure.message
-
-
-def _log(line: str) -> None:
-    output.echo(f"skein hooks: {' '.join(line.split())}", err=True)
 
 
 def _settings_path(agent: CodingAgent, scope: Scope) -> Path:

@@ -12,15 +12,17 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path, PurePath
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 # Default limit of a message's content, in characters.
 _MAX_CONTENT = 100_000
+# A secret that begins before the limit ends before this many characters more.
+_MAX_SECRET = 10_000
 _MAX_ID = 255
 
 
@@ -58,7 +60,7 @@ class HookCall:
 
     # Id of the session in Skein.
     session_id: str
-    # Name of the folder in which the agent works; empty when the agent does not say.
+    # The project (project.project_of) of the folder in which the agent works; empty when the agent does not say.
     project: str
     # What the person wrote; empty except for a prompt.
     prompt: str
@@ -107,48 +109,71 @@ class CodingAgent:
         timeout = timeout_seconds * self.timeout_units
         return {**({"type": "command"} if self.has_groups else {}), "command": command, "timeout": timeout}
 
-    def read_input(self, event: HookEvent, fields: Mapping[str, Any]) -> HookCall:
-        """Return what an input says. Raises HookInputInvalid.
+    def read_input(
+        self,
+        event: HookEvent,
+        fields: Mapping[str, Any],
+        project_of: Callable[[str], str] = str,
+        redact: Callable[[str], str] = str,
+    ) -> HookCall:
+        """Return what an input says, its texts as `redact` returns them. Raises HookInputInvalid.
 
         What a subagent says belongs to no person's conversation, so nothing of it is remembered.
         """
+
+        def spoken_text(name: str) -> str:
+            text = _text(fields, name)
+            return redact(text[: _MAX_CONTENT + _MAX_SECRET])[:_MAX_CONTENT] if text.strip() else ""
+
         session_id = _text(fields, self.session_field) or _text(fields, "session_id")
         if not session_id:
             raise HookInputInvalid(f"it has no {self.session_field}")
-        prompt = _text(fields, "prompt") if event is HookEvent.PROMPT else ""
+        prompt = spoken_text("prompt") if event is HookEvent.PROMPT else ""
         spoken: list[tuple[str, str]] = []
         if event is HookEvent.PROMPT and not self.has_prompt_at_stop:
             spoken = [("user", prompt)]
         elif event is HookEvent.STOP:
-            spoken = [("assistant", _text(fields, self.response_field))]
+            spoken = [("assistant", spoken_text(self.response_field))]
             # A stop after a hook made the agent continue repeats the prompt.
             if self.has_prompt_at_stop and fields.get("stop_hook_active") is not True:
-                spoken.insert(0, ("user", _text(fields, "prompt")))
+                spoken.insert(0, ("user", spoken_text("prompt")))
         if self.has_groups and fields.get("agent_id"):
             spoken = []
         turn_id = _text(fields, self.turn_field)
         turns = tuple(
             Turn(
                 role=role,
-                content=content[:_MAX_CONTENT],
+                content=content,
                 external_id=f"{self.name}:{_digest(session_id, turn_id, role, content)}",
             )
             for role, content in spoken
             if content.strip()
         )
         return HookCall(
-            session_id=self._session_id(session_id), project=_project(fields), prompt=prompt.strip(), turns=turns
+            session_id=self._session_id(session_id),
+            project=project_of(_folder(fields)),
+            prompt=prompt.strip(),
+            turns=turns,
         )
 
-    def output(self, event: HookEvent, context: str) -> dict[str, Any]:
-        """Return the output that adds a text to the agent's context, or that of a hook without effect."""
+    def shows_notice(self, event: HookEvent) -> bool:
+        """Return whether a notice at an event reaches the person."""
+        return self.has_groups or event is HookEvent.SESSION_START
+
+    def output(self, event: HookEvent, context: str, notice: str = "") -> dict[str, Any]:
+        """Return the output that adds a text to the agent's context, or that of a hook without effect.
+
+        `notice` is for the person. An agent that shows none gets it in the context of a session's start.
+        """
         if event is HookEvent.PROMPT and not self.takes_context_at_prompt:
             return {"continue": True}
-        if not context or event is HookEvent.STOP:
-            return {}
         if not self.has_groups:
-            return {"additional_context": context}
-        return {"hookSpecificOutput": {"hookEventName": self.events[event], "additionalContext": context}}
+            texts = [*([f"Tell the person: {notice}"] if notice else []), *([context] if context else [])]
+            return {"additional_context": "\n\n".join(texts)} if texts and event is not HookEvent.STOP else {}
+        result: dict[str, Any] = {"systemMessage": notice} if notice else {}
+        if context and event is not HookEvent.STOP:
+            result["hookSpecificOutput"] = {"hookEventName": self.events[event], "additionalContext": context}
+        return result
 
     def _session_id(self, session_id: str) -> str:
         whole = f"{self.name}:{session_id}"
@@ -161,10 +186,10 @@ def _text(fields: Mapping[str, Any], name: str) -> str:
     return value.encode("utf-8", "replace").decode().replace("\0", "") if isinstance(value, str) else ""
 
 
-def _project(fields: Mapping[str, Any]) -> str:
+def _folder(fields: Mapping[str, Any]) -> str:
     roots = fields.get("workspace_roots")
     first = roots[0] if isinstance(roots, list) and roots and isinstance(roots[0], str) else ""
-    return PurePath(_text(fields, "cwd") or first).name
+    return _text(fields, "cwd") or _text({"root": first}, "root")
 
 
 def _digest(*texts: str) -> str:
