@@ -13,6 +13,231 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+_BY = """
+    created_at TIMESTAMPTZ NOT NULL DEFAULT NOW(),
+    updated_at TIMESTAMPTZ NOT NULL DEFAULT NOW(),
+    is_deleted BOOLEAN NOT NULL DEFAULT FALSE,
+    created_by_id VARCHAR(255),
+    last_updated_by_id VARCHAR(255)
+"""
+_OF = "organization_id VARCHAR(255) NOT NULL REFERENCES organizations(id) ON DELETE CASCADE"
+AGENTMEM = f"""
+CREATE TABLE organizations (
+    id VARCHAR(255) PRIMARY KEY,
+    name VARCHAR(255) NOT NULL,
+    created_at TIMESTAMPTZ NOT NULL DEFAULT NOW(),
+    updated_at TIMESTAMPTZ NOT NULL DEFAULT NOW(),
+    is_deleted BOOLEAN NOT NULL DEFAULT FALSE
+);
+CREATE TABLE users (
+    id VARCHAR(255) PRIMARY KEY, {_OF},
+    name VARCHAR(255) NOT NULL,
+    status VARCHAR(50) NOT NULL DEFAULT 'active',
+    timezone VARCHAR(100) NOT NULL DEFAULT 'UTC', {_BY}
+);
+CREATE TABLE agents (
+    id VARCHAR(255) PRIMARY KEY, {_OF},
+    agent_type VARCHAR(100), name VARCHAR(255), description TEXT, system TEXT, topic TEXT, message_ids JSONB,
+    metadata_ JSONB, llm_config JSONB, embedding_config JSONB, tool_rules JSONB, mcp_tools JSONB, {_BY}
+);
+CREATE TABLE messages (
+    id VARCHAR(255) PRIMARY KEY, {_OF},
+    user_id VARCHAR(255) NOT NULL REFERENCES users(id) ON DELETE CASCADE,
+    agent_id VARCHAR(255) NOT NULL REFERENCES agents(id) ON DELETE CASCADE,
+    role VARCHAR(50) NOT NULL,
+    text TEXT, content JSONB, model VARCHAR(255), name VARCHAR(255), tool_calls JSONB, tool_call_id VARCHAR(255),
+    step_id VARCHAR(255), otid VARCHAR(255), tool_returns JSONB, group_id VARCHAR(255), sender_id VARCHAR(255), {_BY}
+);
+CREATE INDEX idx_messages_agent_created_at ON messages (agent_id, created_at);
+CREATE TABLE blocks (
+    id VARCHAR(255) PRIMARY KEY, {_OF},
+    user_id VARCHAR(255) NOT NULL REFERENCES users(id) ON DELETE CASCADE,
+    template_name VARCHAR(255), description TEXT,
+    label VARCHAR(50) NOT NULL,
+    is_template BOOLEAN NOT NULL DEFAULT FALSE,
+    value TEXT NOT NULL,
+    "limit" BIGINT NOT NULL DEFAULT 2000,
+    metadata_ JSONB, {_BY},
+    CONSTRAINT unique_block_id_label UNIQUE (id, label)
+);
+CREATE TABLE tools (
+    id VARCHAR(255) PRIMARY KEY, {_OF},
+    name VARCHAR(255) NOT NULL,
+    description TEXT, json_schema JSONB, source_type VARCHAR(100), source_code TEXT, tags JSONB, metadata_ JSONB, {_BY}
+);
+CREATE TABLE memories (
+    id VARCHAR(255) PRIMARY KEY, {_OF},
+    user_id VARCHAR(255) NOT NULL REFERENCES users(id) ON DELETE CASCADE,
+    agent_id VARCHAR(255) NOT NULL REFERENCES agents(id) ON DELETE CASCADE,
+    content TEXT NOT NULL,
+    hash VARCHAR(64),
+    metadata JSONB NOT NULL DEFAULT '{{}}',
+    score REAL,
+    memory_type VARCHAR(50) NOT NULL,
+    scope VARCHAR(50) NOT NULL,
+    level VARCHAR(50) NOT NULL,
+    importance REAL NOT NULL DEFAULT 0.0,
+    access_count BIGINT NOT NULL DEFAULT 0,
+    last_accessed TIMESTAMPTZ, {_BY}
+);
+CREATE TABLE blocks_agents (
+    block_id VARCHAR(255) NOT NULL,
+    block_label VARCHAR(50) NOT NULL,
+    agent_id VARCHAR(255) NOT NULL REFERENCES agents(id) ON DELETE CASCADE,
+    PRIMARY KEY (block_id, block_label, agent_id),
+    FOREIGN KEY (block_id, block_label) REFERENCES blocks(id, label) ON DELETE CASCADE
+);
+CREATE TABLE tools_agents (
+    tool_id VARCHAR(255) NOT NULL REFERENCES tools(id) ON DELETE CASCADE,
+    agent_id VARCHAR(255) NOT NULL REFERENCES agents(id) ON DELETE CASCADE,
+    PRIMARY KEY (tool_id, agent_id)
+);
+"""
+_TIMES = "created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL"
+_BRAIN = "brain_id TEXT NOT NULL REFERENCES brains(id) ON DELETE CASCADE"
+MEMORYVAULT = f"""
+CREATE TABLE users (
+    id TEXT PRIMARY KEY, email TEXT NOT NULL UNIQUE, password_hash TEXT NOT NULL, display_name TEXT, {_TIMES}
+);
+CREATE TABLE brains (id TEXT PRIMARY KEY, name TEXT NOT NULL, slug TEXT UNIQUE, owner_user_id TEXT, {_TIMES});
+CREATE TABLE brain_memberships (
+    {_BRAIN}, user_id TEXT NOT NULL REFERENCES users(id), role TEXT NOT NULL DEFAULT 'member',
+    created_at INTEGER NOT NULL, PRIMARY KEY (brain_id, user_id)
+);
+CREATE TABLE memories (
+    id TEXT PRIMARY KEY, {_BRAIN}, type TEXT NOT NULL, title TEXT, key TEXT, content TEXT NOT NULL, tags TEXT,
+    source TEXT, confidence REAL NOT NULL DEFAULT 0.7, importance REAL NOT NULL DEFAULT 0.5, archived_at INTEGER,
+    {_TIMES}
+);
+CREATE TABLE memory_links (
+    id TEXT PRIMARY KEY, {_BRAIN}, from_id TEXT NOT NULL REFERENCES memories(id),
+    to_id TEXT NOT NULL REFERENCES memories(id), relation_type TEXT NOT NULL DEFAULT 'related', label TEXT,
+    created_at INTEGER NOT NULL
+);
+CREATE TABLE memory_changelog (
+    id TEXT PRIMARY KEY, {_BRAIN}, event_type TEXT NOT NULL, entity_type TEXT NOT NULL, entity_id TEXT NOT NULL,
+    summary TEXT NOT NULL, payload TEXT, created_at INTEGER NOT NULL
+);
+CREATE TABLE auth_sessions (
+    id TEXT PRIMARY KEY, user_id TEXT NOT NULL, brain_id TEXT NOT NULL, client_id TEXT,
+    refresh_hash TEXT NOT NULL UNIQUE, expires_at INTEGER NOT NULL, created_at INTEGER NOT NULL,
+    used_at INTEGER NOT NULL, revoked_at INTEGER, replaced_by TEXT
+);
+CREATE TABLE oauth_clients (
+    id TEXT PRIMARY KEY, client_id TEXT NOT NULL UNIQUE, client_name TEXT, redirect_uris TEXT NOT NULL,
+    grant_types TEXT NOT NULL, response_types TEXT NOT NULL, token_endpoint_auth_method TEXT NOT NULL DEFAULT 'none',
+    client_secret_hash TEXT, client_secret_expires_at INTEGER NOT NULL DEFAULT 0, {_TIMES}
+);
+CREATE TABLE oauth_authorization_codes (
+    id TEXT PRIMARY KEY, code TEXT NOT NULL UNIQUE, client_id TEXT NOT NULL, redirect_uri TEXT NOT NULL,
+    user_id TEXT NOT NULL, brain_id TEXT NOT NULL, code_challenge TEXT NOT NULL,
+    code_challenge_method TEXT NOT NULL DEFAULT 'S256', scope TEXT, resource TEXT, created_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL, used_at INTEGER
+);
+CREATE TABLE brain_source_trust (
+    id TEXT PRIMARY KEY, {_BRAIN}, source_key TEXT NOT NULL, trust REAL NOT NULL DEFAULT 0.5, notes TEXT, {_TIMES},
+    UNIQUE (brain_id, source_key)
+);
+CREATE TABLE brain_policies (brain_id TEXT PRIMARY KEY, policy_json TEXT NOT NULL, {_TIMES});
+CREATE TABLE brain_snapshots (
+    id TEXT PRIMARY KEY, {_BRAIN}, label TEXT, summary TEXT, memory_count INTEGER DEFAULT 0,
+    link_count INTEGER DEFAULT 0, payload_json TEXT NOT NULL, created_at INTEGER NOT NULL
+);
+CREATE TABLE memory_conflict_resolutions (
+    id TEXT PRIMARY KEY, {_BRAIN}, pair_key TEXT NOT NULL, a_id TEXT NOT NULL, b_id TEXT NOT NULL,
+    status TEXT NOT NULL, canonical_id TEXT, note TEXT, {_TIMES}, UNIQUE (brain_id, pair_key)
+);
+CREATE TABLE memory_entity_aliases (
+    id TEXT PRIMARY KEY, {_BRAIN}, canonical_memory_id TEXT NOT NULL, alias_memory_id TEXT NOT NULL, note TEXT,
+    confidence REAL NOT NULL DEFAULT 0.9, {_TIMES}, UNIQUE (brain_id, alias_memory_id)
+);
+CREATE TABLE memory_watches (
+    id TEXT PRIMARY KEY, {_BRAIN}, name TEXT NOT NULL, event_types TEXT NOT NULL, query TEXT, webhook_url TEXT,
+    secret TEXT, is_active INTEGER NOT NULL DEFAULT 1, {_TIMES}, last_triggered_at INTEGER, last_error TEXT
+);
+CREATE TABLE rate_limits (ip TEXT, window INTEGER, count INTEGER DEFAULT 0, PRIMARY KEY (ip, window));
+"""
+ORCHESTRATOR = """
+CREATE EXTENSION IF NOT EXISTS vector;
+CREATE TABLE sessions (
+    session_id VARCHAR(64) PRIMARY KEY,
+    user_id VARCHAR(64),
+    created_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    updated_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    ended_at TIMESTAMP,
+    metadata JSONB,
+    summary TEXT,
+    is_archived BOOLEAN NOT NULL DEFAULT FALSE,
+    session_type VARCHAR(32) NOT NULL
+);
+CREATE TABLE memory_entries (
+    memory_id VARCHAR(64) PRIMARY KEY,
+    session_id VARCHAR(64) REFERENCES sessions(session_id) ON DELETE CASCADE,
+    memory_type VARCHAR(32) NOT NULL,
+    content JSONB NOT NULL,
+    text_content TEXT GENERATED ALWAYS AS (content->>'text') STORED,
+    source_agent VARCHAR(64),
+    created_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    updated_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    expires_at TIMESTAMP,
+    priority INTEGER NOT NULL DEFAULT 5,
+    is_active BOOLEAN NOT NULL DEFAULT TRUE,
+    CONSTRAINT valid_priority CHECK (priority BETWEEN 1 AND 10)
+);
+CREATE TABLE memory_tags (
+    tag_id SERIAL PRIMARY KEY,
+    memory_id VARCHAR(64) NOT NULL REFERENCES memory_entries(memory_id) ON DELETE CASCADE,
+    tag VARCHAR(64) NOT NULL,
+    CONSTRAINT unique_memory_tag UNIQUE (memory_id, tag)
+);
+CREATE TABLE vector_embeddings (
+    embedding_id SERIAL PRIMARY KEY,
+    memory_id VARCHAR(64) NOT NULL REFERENCES memory_entries(memory_id) ON DELETE CASCADE,
+    embedding VECTOR(1536) NOT NULL,
+    embedding_model VARCHAR(64) NOT NULL,
+    created_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    CONSTRAINT unique_memory_embedding UNIQUE (memory_id, embedding_model)
+);
+CREATE TABLE user_profiles (
+    user_id VARCHAR(64) PRIMARY KEY,
+    created_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    updated_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    profile_data JSONB,
+    preferences JSONB,
+    is_active BOOLEAN NOT NULL DEFAULT TRUE
+);
+CREATE TABLE agent_states (
+    state_id SERIAL PRIMARY KEY,
+    agent_id VARCHAR(64) NOT NULL,
+    session_id VARCHAR(64) REFERENCES sessions(session_id) ON DELETE SET NULL,
+    state_data JSONB NOT NULL,
+    created_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    updated_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    expires_at TIMESTAMP,
+    CONSTRAINT unique_agent_session UNIQUE (agent_id, session_id)
+);
+CREATE TABLE memory_relationships (
+    relationship_id SERIAL PRIMARY KEY,
+    source_memory_id VARCHAR(64) NOT NULL REFERENCES memory_entries(memory_id) ON DELETE CASCADE,
+    target_memory_id VARCHAR(64) NOT NULL REFERENCES memory_entries(memory_id) ON DELETE CASCADE,
+    relationship_type VARCHAR(32) NOT NULL,
+    metadata JSONB,
+    created_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    CONSTRAINT unique_memory_relationship UNIQUE (source_memory_id, target_memory_id, relationship_type)
+);
+CREATE TABLE memory_access_logs (
+    log_id SERIAL PRIMARY KEY,
+    memory_id VARCHAR(64) REFERENCES memory_entries(memory_id) ON DELETE SET NULL,
+    session_id VARCHAR(64) REFERENCES sessions(session_id) ON DELETE SET NULL,
+    agent_id VARCHAR(64),
+    operation VARCHAR(16) NOT NULL,
+    timestamp TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    request_data JSONB,
+    success BOOLEAN NOT NULL,
+    error_message TEXT,
+    ip_address VARCHAR(45)
+);
+"""
 DUYETBOT = """
 CREATE TABLE memory_users (
   id TEXT PRIMARY KEY,

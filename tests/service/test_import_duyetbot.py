@@ -66,7 +66,6 @@ async def test_everything_of_duyetbot_is_imported_and_changes_are_reported(
         ("memory_messages", "role", "4"),
         ("memory_messages", "content", "8"),
         ("memory_long_term_items", "tags", "l1"),
-        ("memory_long_term_items", "key", "l1"),
     }
 
 
@@ -123,8 +122,7 @@ async def test_duyetbot_s_items_become_memories_and_items(cluster: Cluster, tena
         0,
         ["oolong", "tea"],
     )
-    assert (older.key, older.importance, sorted(older.tags)) == ("", 1, ["hot", "tea"])
-    assert json_format.MessageToDict(older.metadata)["key"] == "drink"
+    assert (older.key, older.importance, sorted(older.tags)) == ("drink", 1, ["hot", "tea"])
     assert (third.importance, third.type, third.subject_id) == (1, "note", "u1")
     assert third.create_time.ToJsonString() == AT
     items = await tenant.sessions.ListSessionItems(states_pb2.ListSessionItemsRequest(session_id="s1"))
@@ -396,3 +394,65 @@ async def _has_messages(tenant: Tenant, session_id: str) -> bool:
         if error.code() is not grpc.StatusCode.NOT_FOUND:
             raise
         return False
+
+
+async def test_facts_of_two_people_and_items_of_two_categories_keep_their_keys(
+    cluster: Cluster, tenant: Tenant, tmp_path: Path
+) -> None:
+    source = tmp_path / "duyetbot.sqlite"
+    columns = "id, user_id, category, key, value, updated_at"
+    rows = [
+        ("a", "u1", "fact", "city", "Graz", 1), ("b", "u2", "fact", "City", "Wien", 2),
+        ("c", "u1", "place", "city", "Linz", 3), ("d", "u1", "Fact", " CITY", "Krems", 4),
+    ]  # fmt: skip
+    with closing(sqlite3.connect(source)) as connection:
+        connection.executescript(DUYETBOT + DUYETBOT_ITEMS)
+        statement = f"INSERT INTO memory_long_term_items ({columns}) VALUES (?, ?, ?, ?, ?, ?)"  # noqa: S608 - our names.
+        connection.executemany(statement, rows)
+        connection.commit()
+
+    done = await move_in(cluster, tenant, "duyetbot-d1", str(source))
+
+    assert done.json["refused"] == [], done.err
+    keys = {name: (await tenant.get_memory(name)).key for name in "abcd"}
+    assert keys == {"a": "", "b": "City", "c": "city", "d": "CITY"}
+
+
+async def test_what_a_person_s_account_says_comes_into_the_profile(
+    cluster: Cluster, tenant: Tenant, tmp_path: Path
+) -> None:
+    source = tmp_path / "duyetbot.sqlite"
+    with closing(sqlite3.connect(source)) as connection:
+        connection.executescript(DUYETBOT)
+        connection.execute("ALTER TABLE memory_users ADD COLUMN email TEXT")
+        connection.execute("ALTER TABLE memory_users ADD COLUMN avatar_url TEXT")
+        connection.execute("ALTER TABLE memory_users ADD COLUMN theme TEXT")
+        row = ("u", "1", "ann", SECONDS, "ann@example.org", "https://example.org/ann.png", "dark")
+        connection.execute("INSERT INTO memory_users VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        connection.commit()
+
+    done = await move_in(cluster, tenant, "duyetbot-d1", str(source))
+
+    subject = (await tenant.tenancy.GetSubject(subjects_pb2.GetSubjectRequest(subject_id="u"))).subject
+    profile = json_format.MessageToDict(subject.profile)
+    assert (profile["email"], profile["avatar_url"]) == ("ann@example.org", "https://example.org/ann.png")
+    left = {(entry["table"], entry["column"]): (entry["how"], entry["count"]) for entry in done.json["coerced"]}
+    assert left["memory_users", "theme"] == ("left out: there is no such field here", 1)
+
+
+async def test_an_archived_session_keeps_its_times(cluster: Cluster, tenant: Tenant, tmp_path: Path) -> None:
+    source = tmp_path / "duyetbot.sqlite"
+    with closing(sqlite3.connect(source)) as connection:
+        connection.executescript(DUYETBOT)
+        connection.execute("INSERT INTO memory_users VALUES ('u', '1', 'ann', ?)", (SECONDS,))
+        row = ("s", "u", "archived", SECONDS, SECONDS + 60)
+        statement = "INSERT INTO memory_sessions (id, user_id, state, created_at, updated_at) VALUES (?, ?, ?, ?, ?)"
+        connection.execute(statement, row)
+        connection.commit()
+
+    await move_in(cluster, tenant, "duyetbot-d1", str(source))
+
+    session = (await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id="s"))).session
+    assert session.state == session_pb2.SESSION_STATE_HIDDEN
+    times = (session.create_time, session.update_time, session.end_time, session.hide_time)
+    assert [time.seconds - SECONDS for time in times] == [0, 60, 60, 60]

@@ -112,7 +112,8 @@ async def test_an_agent_comes_with_tools_blocks_and_conversation(
     assert (juno.agent_type, juno.system_prompt, juno.description) == ("memgpt_v2_agent", "Be kind.", "Helps at home")
     assert MessageToDict(juno.metadata) == {
         "room": "hall",
-        "letta": {"tags": ["home"], "timezone": "Europe/Vienna", "source_ids": ["source-0"]},
+        "letta": {"tags": ["home"], "timezone": "Europe/Vienna", "source_ids": ["source-0"],
+                  "in_context_message_ids": ["message-0", "message-4"]},
     }  # fmt: skip
     assert MessageToDict(juno.tool_rules) == {"rules": [{"tool_name": "find", "type": "run_first"}]}
     tools = (await tenant.tenancy.ListTools(subjects_pb2.ListToolsRequest(agent_id="Juno"))).tools

@@ -14,6 +14,7 @@ import pytest
 from fix_cluster import Cluster, Tenant, refused
 from fix_moving import a_file, changed, move_all_in, move_in, outcome, refusal_of, refusals, remaining_counts
 from fix_oauth import REDIRECT, App
+from fix_stores import MEMORYVAULT
 from google.protobuf.json_format import MessageToDict
 
 from skein.auth.v1 import accounts_pb2, oauth_pb2
@@ -23,70 +24,6 @@ from skein.tenancy.v1 import members_pb2, subjects_pb2, tenancy_pb2
 if TYPE_CHECKING:
     from pathlib import Path
 
-_TIMES = "created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL"
-_BRAIN = "brain_id TEXT NOT NULL REFERENCES brains(id) ON DELETE CASCADE"
-DDL = f"""
-CREATE TABLE users (
-    id TEXT PRIMARY KEY, email TEXT NOT NULL UNIQUE, password_hash TEXT NOT NULL, display_name TEXT, {_TIMES}
-);
-CREATE TABLE brains (id TEXT PRIMARY KEY, name TEXT NOT NULL, slug TEXT UNIQUE, owner_user_id TEXT, {_TIMES});
-CREATE TABLE brain_memberships (
-    {_BRAIN}, user_id TEXT NOT NULL REFERENCES users(id), role TEXT NOT NULL DEFAULT 'member',
-    created_at INTEGER NOT NULL, PRIMARY KEY (brain_id, user_id)
-);
-CREATE TABLE memories (
-    id TEXT PRIMARY KEY, {_BRAIN}, type TEXT NOT NULL, title TEXT, key TEXT, content TEXT NOT NULL, tags TEXT,
-    source TEXT, confidence REAL NOT NULL DEFAULT 0.7, importance REAL NOT NULL DEFAULT 0.5, archived_at INTEGER,
-    {_TIMES}
-);
-CREATE TABLE memory_links (
-    id TEXT PRIMARY KEY, {_BRAIN}, from_id TEXT NOT NULL REFERENCES memories(id),
-    to_id TEXT NOT NULL REFERENCES memories(id), relation_type TEXT NOT NULL DEFAULT 'related', label TEXT,
-    created_at INTEGER NOT NULL
-);
-CREATE TABLE memory_changelog (
-    id TEXT PRIMARY KEY, {_BRAIN}, event_type TEXT NOT NULL, entity_type TEXT NOT NULL, entity_id TEXT NOT NULL,
-    summary TEXT NOT NULL, payload TEXT, created_at INTEGER NOT NULL
-);
-CREATE TABLE auth_sessions (
-    id TEXT PRIMARY KEY, user_id TEXT NOT NULL, brain_id TEXT NOT NULL, client_id TEXT,
-    refresh_hash TEXT NOT NULL UNIQUE, expires_at INTEGER NOT NULL, created_at INTEGER NOT NULL,
-    used_at INTEGER NOT NULL, revoked_at INTEGER, replaced_by TEXT
-);
-CREATE TABLE oauth_clients (
-    id TEXT PRIMARY KEY, client_id TEXT NOT NULL UNIQUE, client_name TEXT, redirect_uris TEXT NOT NULL,
-    grant_types TEXT NOT NULL, response_types TEXT NOT NULL, token_endpoint_auth_method TEXT NOT NULL DEFAULT 'none',
-    client_secret_hash TEXT, client_secret_expires_at INTEGER NOT NULL DEFAULT 0, {_TIMES}
-);
-CREATE TABLE oauth_authorization_codes (
-    id TEXT PRIMARY KEY, code TEXT NOT NULL UNIQUE, client_id TEXT NOT NULL, redirect_uri TEXT NOT NULL,
-    user_id TEXT NOT NULL, brain_id TEXT NOT NULL, code_challenge TEXT NOT NULL,
-    code_challenge_method TEXT NOT NULL DEFAULT 'S256', scope TEXT, resource TEXT, created_at INTEGER NOT NULL,
-    expires_at INTEGER NOT NULL, used_at INTEGER
-);
-CREATE TABLE brain_source_trust (
-    id TEXT PRIMARY KEY, {_BRAIN}, source_key TEXT NOT NULL, trust REAL NOT NULL DEFAULT 0.5, notes TEXT, {_TIMES},
-    UNIQUE (brain_id, source_key)
-);
-CREATE TABLE brain_policies (brain_id TEXT PRIMARY KEY, policy_json TEXT NOT NULL, {_TIMES});
-CREATE TABLE brain_snapshots (
-    id TEXT PRIMARY KEY, {_BRAIN}, label TEXT, summary TEXT, memory_count INTEGER DEFAULT 0,
-    link_count INTEGER DEFAULT 0, payload_json TEXT NOT NULL, created_at INTEGER NOT NULL
-);
-CREATE TABLE memory_conflict_resolutions (
-    id TEXT PRIMARY KEY, {_BRAIN}, pair_key TEXT NOT NULL, a_id TEXT NOT NULL, b_id TEXT NOT NULL,
-    status TEXT NOT NULL, canonical_id TEXT, note TEXT, {_TIMES}, UNIQUE (brain_id, pair_key)
-);
-CREATE TABLE memory_entity_aliases (
-    id TEXT PRIMARY KEY, {_BRAIN}, canonical_memory_id TEXT NOT NULL, alias_memory_id TEXT NOT NULL, note TEXT,
-    confidence REAL NOT NULL DEFAULT 0.9, {_TIMES}, UNIQUE (brain_id, alias_memory_id)
-);
-CREATE TABLE memory_watches (
-    id TEXT PRIMARY KEY, {_BRAIN}, name TEXT NOT NULL, event_types TEXT NOT NULL, query TEXT, webhook_url TEXT,
-    secret TEXT, is_active INTEGER NOT NULL DEFAULT 1, {_TIMES}, last_triggered_at INTEGER, last_error TEXT
-);
-CREATE TABLE rate_limits (ip TEXT, window INTEGER, count INTEGER DEFAULT 0, PRIMARY KEY (ip, window));
-"""
 T0 = 1_709_281_800
 AT = {"created_at": T0, "updated_at": T0}
 PASSWORD = "correct horse battery"
@@ -116,7 +53,7 @@ def one_brain(path: Path) -> str:
     """Make a database with one brain, as years and scripts leave it."""
     return a_file(
         path / "vault.sqlite",
-        DDL,
+        MEMORYVAULT,
         brains=[brain("b"), brain("legacy-default-brain")],
         memories=[
             memory("tea", "b", type="fact", key="drink", content="Tea", tags="hot, leaf,,hot", source=" API  log",
@@ -260,7 +197,7 @@ def many_brains(path: Path, mark: str) -> str:
     client = {"grant_types": '["authorization_code", "refresh_token"]', "response_types": '["code"]', **AT}
     return a_file(
         path / "vaults.sqlite",
-        DDL,
+        MEMORYVAULT,
         users=[
             {"id": "ada", "email": f"Ada.{mark}@Example.org", "display_name": "Ada", **person},
             {"id": "bob", "email": f"bob.{mark}@example.org", **person, "password_hash": "bcrypt?"},
@@ -408,11 +345,11 @@ async def test_several_brains_never_come_into_one_tenant_unless_one_is_named(
 
 
 # MemoryVault's first schemas: no brains, and no column that names one.
-EARLY_DDL = f"""
+EARLY_DDL = """
 -- The tables of the first release.
 CREATE TABLE IF NOT EXISTS memories (
     id TEXT PRIMARY KEY, type TEXT NOT NULL CHECK(type IN ('note', 'fact', 'journal')), title TEXT, key TEXT,
-    content TEXT NOT NULL, tags TEXT, {_TIMES}
+    content TEXT NOT NULL, tags TEXT, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL
 ); -- One table,
 CREATE INDEX IF NOT EXISTS idx_type ON memories(type);
 /* and its links. */
@@ -456,7 +393,9 @@ async def test_a_schema_without_brains_is_one_brain(
 async def test_without_the_table_brains_everything_belongs_to_the_one_brain_that_memories_name(
     cluster: Cluster, tenant: Tenant, tmp_path: Path
 ) -> None:
-    ddl = DDL.replace("CREATE TABLE brains (id TEXT PRIMARY KEY,", "CREATE TABLE unrelated (id TEXT PRIMARY KEY,")
+    ddl = MEMORYVAULT.replace(
+        "CREATE TABLE brains (id TEXT PRIMARY KEY,", "CREATE TABLE unrelated (id TEXT PRIMARY KEY,"
+    )
     source = a_file(
         tmp_path / "headless.sqlite",
         f"PRAGMA foreign_keys = OFF; {ddl}",
@@ -475,7 +414,9 @@ async def test_without_the_table_brains_everything_belongs_to_the_one_brain_that
 async def test_several_brains_stay_apart_without_the_table_brains(
     cluster: Cluster, tenant: Tenant, tmp_path: Path
 ) -> None:
-    ddl = DDL.replace("CREATE TABLE brains (id TEXT PRIMARY KEY,", "CREATE TABLE unrelated (id TEXT PRIMARY KEY,")
+    ddl = MEMORYVAULT.replace(
+        "CREATE TABLE brains (id TEXT PRIMARY KEY,", "CREATE TABLE unrelated (id TEXT PRIMARY KEY,"
+    )
     source = a_file(
         tmp_path / "headless.sqlite",
         f"PRAGMA foreign_keys = OFF; {ddl}",
@@ -509,7 +450,7 @@ async def test_a_realm_is_named_by_its_slug_too(cluster: Cluster, tenant: Tenant
 async def test_a_slug_that_two_realms_have_asks_for_the_id(cluster: Cluster, tenant: Tenant, tmp_path: Path) -> None:
     source = a_file(
         tmp_path / "twins.sqlite",
-        DDL.replace("slug TEXT UNIQUE", "slug TEXT"),
+        MEMORYVAULT.replace("slug TEXT UNIQUE", "slug TEXT"),
         brains=[brain("b1", slug="home"), brain("b2", slug="home"), brain("home-id", slug="other")],
         memories=[memory("of-b1", "b1"), memory("of-b2", "b2"), memory("of-home", "home-id")],
     )
@@ -572,3 +513,33 @@ async def test_an_export_comes_with_the_same_report_and_comparison(
     assert remaining_counts(done.json) == {"changelog": 2}
     assert not any(again.json["written"].values())
     assert (same.json["missing"], same.json["different"]) == ({}, [])
+
+
+@pytest.mark.parametrize("said_by", ["link", "conflict"])
+async def test_a_superseded_fact_leaves_its_key_to_the_one_that_supersedes_it(
+    cluster: Cluster, tenant: Tenant, tmp_path: Path, said_by: str
+) -> None:
+    fact = {"type": "fact", "key": "drink"}
+    link = {
+        "id": "l",
+        "brain_id": "b",
+        "from_id": "new",
+        "to_id": "old",
+        "relation_type": "supersedes",
+        "created_at": T0,
+    }
+    conflict = {"id": "c", "brain_id": "b", "pair_key": "new|old", "a_id": "new", "b_id": "old", "canonical_id": "new"}
+    source = a_file(
+        tmp_path / "vault.sqlite",
+        MEMORYVAULT,
+        brains=[brain("b")],
+        memories=[memory("new", "b", **fact), memory("old", "b", **{**fact, "updated_at": T0 + 60})],
+        memory_links=[{**link, "created_at": T0}] if said_by == "link" else [],
+        memory_conflict_resolutions=[{**conflict, "status": "superseded", **AT}] if said_by == "conflict" else [],
+    )
+
+    await move_in(cluster, tenant, "memoryvault-d1", source)
+
+    new, old = [await tenant.get_memory(name) for name in ("new", "old")]
+    assert (new.key, old.key) == ("drink", "")
+    assert MessageToDict(old.metadata)["memoryvault"]["key"] == "drink"

@@ -10,6 +10,7 @@ import grpc
 import pytest
 from fix_cluster import Cluster, Tenant, refused
 from fix_moving import a_database, changed, fill, move_all_in, move_in, refusal_of, refusals, remaining_counts
+from fix_stores import AGENTMEM
 from google.protobuf.json_format import MessageToDict
 
 from skein.memory.v1 import blocks_pb2, memory_pb2
@@ -21,93 +22,13 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-_BY = """
-    created_at TIMESTAMPTZ NOT NULL DEFAULT NOW(),
-    updated_at TIMESTAMPTZ NOT NULL DEFAULT NOW(),
-    is_deleted BOOLEAN NOT NULL DEFAULT FALSE,
-    created_by_id VARCHAR(255),
-    last_updated_by_id VARCHAR(255)
-"""
-_OF = "organization_id VARCHAR(255) NOT NULL REFERENCES organizations(id) ON DELETE CASCADE"
-DDL = f"""
-CREATE TABLE organizations (
-    id VARCHAR(255) PRIMARY KEY,
-    name VARCHAR(255) NOT NULL,
-    created_at TIMESTAMPTZ NOT NULL DEFAULT NOW(),
-    updated_at TIMESTAMPTZ NOT NULL DEFAULT NOW(),
-    is_deleted BOOLEAN NOT NULL DEFAULT FALSE
-);
-CREATE TABLE users (
-    id VARCHAR(255) PRIMARY KEY, {_OF},
-    name VARCHAR(255) NOT NULL,
-    status VARCHAR(50) NOT NULL DEFAULT 'active',
-    timezone VARCHAR(100) NOT NULL DEFAULT 'UTC', {_BY}
-);
-CREATE TABLE agents (
-    id VARCHAR(255) PRIMARY KEY, {_OF},
-    agent_type VARCHAR(100), name VARCHAR(255), description TEXT, system TEXT, topic TEXT, message_ids JSONB,
-    metadata_ JSONB, llm_config JSONB, embedding_config JSONB, tool_rules JSONB, mcp_tools JSONB, {_BY}
-);
-CREATE TABLE messages (
-    id VARCHAR(255) PRIMARY KEY, {_OF},
-    user_id VARCHAR(255) NOT NULL REFERENCES users(id) ON DELETE CASCADE,
-    agent_id VARCHAR(255) NOT NULL REFERENCES agents(id) ON DELETE CASCADE,
-    role VARCHAR(50) NOT NULL,
-    text TEXT, content JSONB, model VARCHAR(255), name VARCHAR(255), tool_calls JSONB, tool_call_id VARCHAR(255),
-    step_id VARCHAR(255), otid VARCHAR(255), tool_returns JSONB, group_id VARCHAR(255), sender_id VARCHAR(255), {_BY}
-);
-CREATE INDEX idx_messages_agent_created_at ON messages (agent_id, created_at);
-CREATE TABLE blocks (
-    id VARCHAR(255) PRIMARY KEY, {_OF},
-    user_id VARCHAR(255) NOT NULL REFERENCES users(id) ON DELETE CASCADE,
-    template_name VARCHAR(255), description TEXT,
-    label VARCHAR(50) NOT NULL,
-    is_template BOOLEAN NOT NULL DEFAULT FALSE,
-    value TEXT NOT NULL,
-    "limit" BIGINT NOT NULL DEFAULT 2000,
-    metadata_ JSONB, {_BY},
-    CONSTRAINT unique_block_id_label UNIQUE (id, label)
-);
-CREATE TABLE tools (
-    id VARCHAR(255) PRIMARY KEY, {_OF},
-    name VARCHAR(255) NOT NULL,
-    description TEXT, json_schema JSONB, source_type VARCHAR(100), source_code TEXT, tags JSONB, metadata_ JSONB, {_BY}
-);
-CREATE TABLE memories (
-    id VARCHAR(255) PRIMARY KEY, {_OF},
-    user_id VARCHAR(255) NOT NULL REFERENCES users(id) ON DELETE CASCADE,
-    agent_id VARCHAR(255) NOT NULL REFERENCES agents(id) ON DELETE CASCADE,
-    content TEXT NOT NULL,
-    hash VARCHAR(64),
-    metadata JSONB NOT NULL DEFAULT '{{}}',
-    score REAL,
-    memory_type VARCHAR(50) NOT NULL,
-    scope VARCHAR(50) NOT NULL,
-    level VARCHAR(50) NOT NULL,
-    importance REAL NOT NULL DEFAULT 0.0,
-    access_count BIGINT NOT NULL DEFAULT 0,
-    last_accessed TIMESTAMPTZ, {_BY}
-);
-CREATE TABLE blocks_agents (
-    block_id VARCHAR(255) NOT NULL,
-    block_label VARCHAR(50) NOT NULL,
-    agent_id VARCHAR(255) NOT NULL REFERENCES agents(id) ON DELETE CASCADE,
-    PRIMARY KEY (block_id, block_label, agent_id),
-    FOREIGN KEY (block_id, block_label) REFERENCES blocks(id, label) ON DELETE CASCADE
-);
-CREATE TABLE tools_agents (
-    tool_id VARCHAR(255) NOT NULL REFERENCES tools(id) ON DELETE CASCADE,
-    agent_id VARCHAR(255) NOT NULL REFERENCES agents(id) ON DELETE CASCADE,
-    PRIMARY KEY (tool_id, agent_id)
-);
-"""
 T0 = datetime(2024, 5, 4, 9, 0, tzinfo=UTC)
 
 
 @pytest.fixture
 async def source(cluster: Cluster) -> AsyncIterator[tuple[str, asyncpg.Connection[asyncpg.Record]]]:
     """An AgentMem with two organizations that live, and one that was deleted."""
-    async with a_database(cluster, DDL) as (url, connection):
+    async with a_database(cluster, AGENTMEM) as (url, connection):
         await fill(
             connection,
             "organizations",
@@ -179,6 +100,7 @@ async def source(cluster: Cluster) -> AsyncIterator[tuple[str, asyncpg.Connectio
             {**memory, "id": "m3", "content": "   "},
             {**memory, "id": "m4", "content": "Forgotten", "is_deleted": True},
             {**memory, "id": "m5", "content": "For all of Acme", "scope": "organization"},
+            {**memory, "id": "m6", "content": "Only now", "scope": "session", "user_id": "jane"},
             {**memory, **bolt, "id": "n1", "user_id": "bo", "agent_id": "b1", "content": "Bolt's own"},
         )  # fmt: skip
         yield url, connection
@@ -202,6 +124,9 @@ async def test_memories_and_messages_of_an_organization_keep_their_ids_times_and
     assert (m2.scope, m2.level, m2.importance) == (memory_pb2.SCOPE_AGENT, memory_pb2.LEVEL_OPERATIONAL, 1.0)
     assert MessageToDict(m2.metadata)["agentmem"] == {"scope": "somewhere", "level": "deep"}
     assert m5.scope == memory_pb2.SCOPE_GLOBAL
+    m6 = await tenant.get_memory("m6")
+    assert (m6.scope, m6.session_id) == (memory_pb2.SCOPE_SESSION, "a1:jane")
+    await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id="a1:jane"))
     response = await tenant.sessions.ListMessages(session_pb2.ListMessagesRequest(session_id="a1:john"))
     assert [(message.external_id, message.sequence, message.content) for message in response.messages] == [
         ("x1", 1, "Hello!"),
@@ -259,9 +184,9 @@ async def test_the_report_counts_everything_and_a_repeat_writes_nothing(
         "tool_attachment": 2,
         "block": 3,
         "block_attachment": 1,
-        "session": 1,
+        "session": 2,
         "message": 3,
-        "memory": 3,
+        "memory": 4,
     }
     assert remaining_counts(report) == {"users": 1, "tools": 1, "tools_agents": 1, "messages": 1, "memories": 1}
     assert set(refusals(report)) == {"messages x4", "messages x5", "memories m3"}
@@ -298,6 +223,8 @@ async def test_all_organizations_become_tenants_that_see_nothing_of_each_other(
     sessions = await bolt.sessions.ListSessions(session_pb2.ListSessionsRequest())
     assert [session.session_id for session in sessions.sessions] == ["b1:bo"]
     assert remaining_counts(done.json)["organizations"] == 1
+    metadata = (await bolt.tenancy.GetTenant(tenancy_pb2.GetTenantRequest(tenant_id=tenants["bolt"]))).tenant.metadata
+    assert set(MessageToDict(metadata)["agentmem-pg"]) == {"created_at", "updated_at"}
 
 
 async def test_a_comparison_finds_a_memory_that_was_changed_there(

@@ -12,6 +12,7 @@ import pytest
 from fix_cluster import Cluster, Tenant
 from fix_command import skein
 from fix_moving import a_database, changed, fill, holding, move_in, outcome, refusal_of, refusals, remaining_counts
+from fix_stores import ORCHESTRATOR
 from google.protobuf.json_format import MessageToDict
 
 from skein.memory.v1 import memory_pb2
@@ -27,87 +28,6 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-DDL = """
-CREATE EXTENSION IF NOT EXISTS vector;
-CREATE TABLE sessions (
-    session_id VARCHAR(64) PRIMARY KEY,
-    user_id VARCHAR(64),
-    created_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
-    updated_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
-    ended_at TIMESTAMP,
-    metadata JSONB,
-    summary TEXT,
-    is_archived BOOLEAN NOT NULL DEFAULT FALSE,
-    session_type VARCHAR(32) NOT NULL
-);
-CREATE TABLE memory_entries (
-    memory_id VARCHAR(64) PRIMARY KEY,
-    session_id VARCHAR(64) REFERENCES sessions(session_id) ON DELETE CASCADE,
-    memory_type VARCHAR(32) NOT NULL,
-    content JSONB NOT NULL,
-    text_content TEXT GENERATED ALWAYS AS (content->>'text') STORED,
-    source_agent VARCHAR(64),
-    created_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
-    updated_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
-    expires_at TIMESTAMP,
-    priority INTEGER NOT NULL DEFAULT 5,
-    is_active BOOLEAN NOT NULL DEFAULT TRUE,
-    CONSTRAINT valid_priority CHECK (priority BETWEEN 1 AND 10)
-);
-CREATE TABLE memory_tags (
-    tag_id SERIAL PRIMARY KEY,
-    memory_id VARCHAR(64) NOT NULL REFERENCES memory_entries(memory_id) ON DELETE CASCADE,
-    tag VARCHAR(64) NOT NULL,
-    CONSTRAINT unique_memory_tag UNIQUE (memory_id, tag)
-);
-CREATE TABLE vector_embeddings (
-    embedding_id SERIAL PRIMARY KEY,
-    memory_id VARCHAR(64) NOT NULL REFERENCES memory_entries(memory_id) ON DELETE CASCADE,
-    embedding VECTOR(1536) NOT NULL,
-    embedding_model VARCHAR(64) NOT NULL,
-    created_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
-    CONSTRAINT unique_memory_embedding UNIQUE (memory_id, embedding_model)
-);
-CREATE TABLE user_profiles (
-    user_id VARCHAR(64) PRIMARY KEY,
-    created_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
-    updated_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
-    profile_data JSONB,
-    preferences JSONB,
-    is_active BOOLEAN NOT NULL DEFAULT TRUE
-);
-CREATE TABLE agent_states (
-    state_id SERIAL PRIMARY KEY,
-    agent_id VARCHAR(64) NOT NULL,
-    session_id VARCHAR(64) REFERENCES sessions(session_id) ON DELETE SET NULL,
-    state_data JSONB NOT NULL,
-    created_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
-    updated_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
-    expires_at TIMESTAMP,
-    CONSTRAINT unique_agent_session UNIQUE (agent_id, session_id)
-);
-CREATE TABLE memory_relationships (
-    relationship_id SERIAL PRIMARY KEY,
-    source_memory_id VARCHAR(64) NOT NULL REFERENCES memory_entries(memory_id) ON DELETE CASCADE,
-    target_memory_id VARCHAR(64) NOT NULL REFERENCES memory_entries(memory_id) ON DELETE CASCADE,
-    relationship_type VARCHAR(32) NOT NULL,
-    metadata JSONB,
-    created_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
-    CONSTRAINT unique_memory_relationship UNIQUE (source_memory_id, target_memory_id, relationship_type)
-);
-CREATE TABLE memory_access_logs (
-    log_id SERIAL PRIMARY KEY,
-    memory_id VARCHAR(64) REFERENCES memory_entries(memory_id) ON DELETE SET NULL,
-    session_id VARCHAR(64) REFERENCES sessions(session_id) ON DELETE SET NULL,
-    agent_id VARCHAR(64),
-    operation VARCHAR(16) NOT NULL,
-    timestamp TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
-    request_data JSONB,
-    success BOOLEAN NOT NULL,
-    error_message TEXT,
-    ip_address VARCHAR(45)
-);
-"""
 T0 = datetime(2024, 3, 1, 8, 30)  # noqa: DTZ001 - its columns have no zone.
 MODEL = f"moving-{uuid.uuid4().hex[:8]}"
 VECTOR = "[" + ",".join(["0.5"] + ["0.01"] * 1535) + "]"
@@ -120,7 +40,7 @@ def body(**content: Any) -> str:
 @pytest.fixture
 async def source(cluster: Cluster) -> AsyncIterator[tuple[str, asyncpg.Connection[asyncpg.Record]]]:
     """A Memory Orchestrator that was used for a while, by people and by scripts."""
-    async with a_database(cluster, DDL) as (url, connection):
+    async with a_database(cluster, ORCHESTRATOR) as (url, connection):
         await fill(
             connection,
             "user_profiles",
@@ -334,7 +254,7 @@ async def test_an_unknown_or_unreadable_database_is_refused_in_one_sentence(
     cluster: Cluster, change: str, words: str
 ) -> None:
     role = f"reader_{uuid.uuid4().hex}"
-    async with a_database(cluster, DDL) as (url, connection):
+    async with a_database(cluster, ORCHESTRATOR) as (url, connection):
         await connection.execute(change.format(role=role))
         source = url.replace("postgres@", f"{role}:open%20sesame@", 1) if "ROLE" in change else url
 

@@ -5,6 +5,7 @@ Another tenant with the same slug is never imported into or compared with.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from google.protobuf import json_format
@@ -19,7 +20,7 @@ from skein_importers.organizations import (
     ensure_organization,
     find_organization,
 )
-from skein_importers.sources.rows import make_storable, struct
+from skein_importers.sources.rows import format_iso, make_storable, parse_time, struct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -64,11 +65,20 @@ async def all_tenants(operator: Client, form: str, realms: Sequence[Realm]) -> M
                 organization_id=organization_id,
                 display_name=make_storable(realm.name)[:255] or realm.slug,
                 slug=realm.slug,
-                metadata=struct({_MARK: _mark(form, realm)}),
+                metadata=struct({_MARK: _mark(form, realm), **_times(form, realm)}),
             )
             response = await operator.tenancy.CreateTenant(tenancy_pb2.CreateTenantRequest(tenant=tenant))
             result[realm.key] = response.tenant.tenant_id
     return result
+
+
+def _times(form: str, realm: Realm) -> dict[str, dict[str, str]]:
+    """Return when the realm was made and changed there: a tenant begins with the import."""
+    times = {}
+    for name, value in realm.times.items():
+        with suppress(ValueError):
+            times[name] = format_iso(parse_time(value)[0])
+    return {form: times} if times else {}
 
 
 def _slug_taken(realm: Realm) -> SlugTaken:

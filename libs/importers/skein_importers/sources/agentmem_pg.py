@@ -7,6 +7,7 @@ field are kept under `metadata.agentmem` (of a user under `profile.agentmem`).
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -22,7 +23,7 @@ from skein_importers.sources.rows import InvalidRow, Row, format_iso, list_value
 from skein_importers.sources.slugs import slug_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from google.protobuf.message import Message
 
@@ -31,15 +32,25 @@ if TYPE_CHECKING:
 
 NAME = "agentmem-pg"
 _BY = ("created_at", "updated_at", "created_by_id", "last_updated_by_id", "is_deleted")
+# The realm, what was computed for reading, and a copy.
+_UNREAD: Mapping[str, str] = {"organization_id": "", "gone": "", "block_label": "left out: a copy of the block's label"}
 TABLES = {
-    "organizations": Table(needs=("id", "name"), may_have=("is_deleted",), order=("id",)),
-    "users": Table(needs=("id", "organization_id", "name"), may_have=("status", "timezone", *_BY), order=("id",)),
+    "organizations": Table(
+        needs=("id", "name"), may_have=("created_at", "updated_at", "is_deleted"), order=("id",), unread=_UNREAD
+    ),
+    "users": Table(
+        needs=("id", "organization_id", "name"),
+        may_have=("status", "timezone", *_BY),
+        order=("id",),
+        unread=_UNREAD,
+    ),
     "agents": Table(
         needs=("id", "organization_id"),
         may_have=(
             *("agent_type", "name", "description", "system", "topic", "message_ids", "metadata_", "llm_config"),
             *("embedding_config", "tool_rules", "mcp_tools", *_BY),
         ),
+        unread=_UNREAD,
         order=("id",),
     ),
     "tools": Table(
@@ -47,16 +58,22 @@ TABLES = {
         may_have=("description", "json_schema", "source_type", "source_code", "tags", "metadata_", *_BY),
         order=("created_at", "id"),
         optional=True,
+        unread=_UNREAD,
     ),
-    "tools_agents": Table(needs=("tool_id", "agent_id"), order=("tool_id", "agent_id"), optional=True),
+    "tools_agents": Table(needs=("tool_id", "agent_id"), order=("tool_id", "agent_id"), optional=True, unread=_UNREAD),
     "blocks": Table(
         needs=("id", "organization_id", "label", "value"),
         may_have=("user_id", "template_name", "description", "is_template", "limit", "metadata_", *_BY),
         order=("id",),
         optional=True,
+        unread=_UNREAD,
     ),
     "blocks_agents": Table(
-        needs=("block_id", "agent_id"), may_have=("block_label",), order=("block_id", "agent_id"), optional=True
+        needs=("block_id", "agent_id"),
+        may_have=("block_label",),
+        order=("block_id", "agent_id"),
+        optional=True,
+        unread=_UNREAD,
     ),
     "messages": Table(
         needs=("id", "organization_id", "user_id", "agent_id", "role", "created_at"),
@@ -65,6 +82,7 @@ TABLES = {
             *("group_id", "sender_id", "updated_at", "created_by_id", "last_updated_by_id", "is_deleted"),
         ),
         order=("agent_id", "user_id", "created_at", "id"),
+        unread=_UNREAD,
     ),
     "memories": Table(
         needs=("id", "organization_id", "user_id", "agent_id", "content", "memory_type"),
@@ -73,6 +91,7 @@ TABLES = {
             *_BY,
         ),
         order=("id",),
+        unread=_UNREAD,
     ),
 }
 _DELETED = "deleted there (is_deleted is true)"
@@ -93,8 +112,12 @@ _LEVELS = {
 }
 _SESSIONS = """
 SELECT agent_id, user_id, min(created_at) AS created_at, count(*) AS messages
-FROM messages
-WHERE organization_id = $1 {deleted}
+FROM (
+    SELECT agent_id, user_id, created_at FROM messages WHERE organization_id = $1 {messages}
+    UNION ALL
+    SELECT agent_id, user_id, {memory_time} FROM memories
+    WHERE organization_id = $1 AND lower({scope}) = 'session' {memories}
+) AS spoken
 GROUP BY agent_id, user_id
 ORDER BY agent_id, user_id
 """
@@ -112,7 +135,12 @@ class AgentMem:
     def tenants(self) -> list[Realm]:
         """Return the organizations without deleted ones."""
         realms = [
-            Realm(key=row["id"], name=row["name"], slug=slug_of(row["name"], row["id"]))
+            Realm(
+                key=row["id"],
+                name=row["name"],
+                slug=slug_of(row["name"], row["id"]),
+                times={name: row[name] for name in ("created_at", "updated_at")},
+            )
             for row in self._database.rows("organizations")
             if not row["is_deleted"]
         ]
@@ -189,12 +217,22 @@ class _Organization:
         except (InvalidRow, ValueError) as error:
             yield UnreadableRecord(where=row.where, reason=str(error), table=row.table)
         else:
-            yield Record(where=row.where, kind=kind, item=set_times(row, kind, item), table=row.table)
+            record = Record(where=row.where, kind=kind, item=set_times(row, kind, item), table=row.table)
+            row.count_unread(_UNREAD)
+            yield record
 
     def sessions(self) -> Iterator[Record | UnreadableRecord]:
-        """Create a session for each agent and user with common messages."""
-        is_known = "is_deleted" in self._database.columns("messages")
-        statement = _SESSIONS.format(deleted="AND is_deleted IS NOT TRUE" if is_known else "")
+        """Create a session for each agent and user with common messages, or memories of their session."""
+        conditions = {
+            table: "AND is_deleted IS NOT TRUE" if "is_deleted" in self._database.columns(table) else ""
+            for table in ("messages", "memories")
+        }
+        columns = self._database.columns("memories")
+        if "scope" not in columns:
+            conditions["memories"] = "AND FALSE"
+        memory_time = "created_at" if "created_at" in columns else "NULL"
+        scope = "scope" if "scope" in columns else "''"
+        statement = _SESSIONS.format(memory_time=memory_time, scope=scope, **conditions)
         for values in self._database.query(statement, self._key):
             row = Row("messages", f"{values['agent_id']} {values['user_id']}", values, self._notes)
             row.count_converted("agent_id, user_id", "made a session of each pair")
@@ -352,6 +390,9 @@ class _Organization:
             level=_number_of(row, "level", _LEVELS, extra, memory_pb2.LEVEL_OPERATIONAL),  # type: ignore[arg-type]  # Numbers.
             importance=row.share("importance"),
         )
+        if memory.scope == memory_pb2.SCOPE_SESSION:
+            row.count_converted("scope", "of the session that is made of agent and user")
+            memory.session_id = session_of(memory.agent_id, memory.subject_id)
         if (create_time := row.time("created_at")) is not None:
             memory.create_time.CopyFrom(to_timestamp(create_time))
         if metadata or extra:

@@ -103,9 +103,16 @@ def open_store(source: str, name: str, store_format: StoreFormat) -> Iterator[As
 
 
 def convert_rows(
-    rows: Iterable[Row], convert: Callable[[Row], Iterable[Record]], *, count_rows: bool = True
+    rows: Iterable[Row],
+    convert: Callable[[Row], Iterable[Record]],
+    *,
+    count_rows: bool = True,
+    unread: Mapping[str, str] | None = None,
 ) -> Iterator[Record | UnreadableRecord]:
-    """Convert rows one by one; invalid rows become UnreadableRecord. Rows are counted as read if `count_rows`."""
+    """Convert rows one by one; invalid rows become UnreadableRecord. Rows are counted as read if `count_rows`.
+
+    With `unread`, values that `convert` did not read are counted as left out, with the reasons that it has by column.
+    """
     for row in rows:
         if count_rows:
             row.notes.read(row.table)
@@ -118,7 +125,9 @@ def convert_rows(
         else:
             for record in records:
                 set_times(row, record.kind, record.item)
-                yield record
+            if unread is not None:
+                row.count_unread(unread)
+            yield from records
 
 
 def one_realm(name: str) -> list[Realm]:

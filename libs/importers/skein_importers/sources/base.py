@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     from skein_importers.records import Record, UnreadableRecord
@@ -30,6 +30,8 @@ class Realm:
     slug: str
     # The slug that it has in the source; empty for none.
     source_slug: str = ""
+    # When it was made and changed there, by the names of the columns; the tenant keeps them as metadata.
+    times: Mapping[str, object] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

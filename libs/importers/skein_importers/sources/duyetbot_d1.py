@@ -2,7 +2,7 @@
 
 | theirs | here |
 |---|---|
-| memory_users | subjects; github_id and github_login in the profile |
+| memory_users | subjects; github_id, github_login, name, email and avatar_url in the profile |
 | memory_sessions | sessions, with their state, title, time and metadata |
 | memory_messages | messages <session_id>/<id>, by session and time |
 | memory_session_tokens | ignored: each login creates a new one |
@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -42,18 +43,31 @@ _USERS, _SESSIONS, _MESSAGES, _TOKENS = "memory_users", "memory_sessions", "memo
 # Tables by their names with and without the prefix.
 _SHORT = ("memory_short_term_items", "memory_short_term", "short_term_memory")
 _LONG = ("memory_long_term_items", "memory_long_term", "long_term_memory")
+# What the source's GitHub account says of a person.
+_PROFILE = ("name", "email", "avatar_url")
+# The row's own number, and whether its person exists.
+_UNREAD: Mapping[str, str] = {"rowid": "", "has_user": "", "user_id": ""}
 TABLES = {
-    _USERS: Table(needs=("id",), may_have=("github_id", "github_login", "created_at", "updated_at")),
+    _USERS: Table(
+        needs=("id",),
+        may_have=("github_id", "github_login", *_PROFILE, "created_at", "updated_at"),
+        unread=_UNREAD,
+    ),
     _SESSIONS: Table(
-        needs=("id", "user_id"), may_have=("title", "state", "created_at", "updated_at", "metadata", "summary")
+        needs=("id", "user_id"),
+        may_have=("title", "state", "created_at", "updated_at", "metadata", "summary"),
+        unread=_UNREAD,
     ),
     _MESSAGES: Table(
-        needs=("id", "session_id", "role", "content"), may_have=("timestamp", "created_at", "metadata")
+        needs=("id", "session_id", "role", "content"), may_have=("timestamp", "created_at", "metadata"), unread=_UNREAD
     ),
     _TOKENS: Table(needs=(), optional=True),
     **{
         name: Table(
-            needs=("session_id", "key", "value"), may_have=("expires_at", "created_at", "updated_at"), optional=True
+            needs=("session_id", "key", "value"),
+            may_have=("expires_at", "created_at", "updated_at"),
+            optional=True,
+            unread=_UNREAD,
         )
         for name in _SHORT
     },
@@ -65,6 +79,7 @@ TABLES = {
                 "created_at", "updated_at", "expires_at",
             ),
             optional=True,
+            unread=_UNREAD,
         )
         for name in _LONG
     },
@@ -82,6 +97,8 @@ _ROLES = {
     "system": session_pb2.MESSAGE_ROLE_SYSTEM,
     "tool": session_pb2.MESSAGE_ROLE_TOOL,
 }
+# The type whose keys are unique.
+_FACT = "fact"
 _DAY = timedelta(days=1)
 _MAX_LIFETIME = timedelta(days=30)
 _MAX_IMPORTANCE = 10
@@ -107,17 +124,19 @@ class Duyetbot:
 
     def records(self, _realm: Realm, notes: Notes) -> Iterator[Record | UnreadableRecord]:
         """Read users, sessions, messages by session and time, then items."""
-        yield from convert_rows(self._rows(_USERS, notes), _subject)
+        yield from convert_rows(self._rows(_USERS, notes), _subject, unread=_UNREAD)
         has_user = f'EXISTS (SELECT 1 FROM "{_USERS}" WHERE "id" = "{_SESSIONS}"."user_id") AS has_user'  # noqa: S608 - our names.
-        yield from convert_rows(self._rows(_SESSIONS, notes, extra_columns=has_user), _session)
+        yield from convert_rows(self._rows(_SESSIONS, notes, extra_columns=has_user), _session, unread=_UNREAD)
         time = next((name for name in ("timestamp", "created_at") if self._database.has_column(_MESSAGES, name)), "")
         order = f'"session_id", {seconds(time)}, "id"' if time else '"session_id", "id"'
         has_session = f'(SELECT "user_id" FROM "{_SESSIONS}" WHERE "id" = "{_MESSAGES}"."session_id") AS user_id'  # noqa: S608 - our names.
-        yield from convert_rows(self._rows(_MESSAGES, notes, order=order, extra_columns=has_session), _message)
+        yield from convert_rows(
+            self._rows(_MESSAGES, notes, order=order, extra_columns=has_session), _message, unread=_UNREAD
+        )
         for table in _SHORT:
-            yield from convert_rows(self._rows(table, notes, order='"session_id", "key"'), self._item)
+            yield from convert_rows(self._rows(table, notes, order='"session_id", "key"'), self._item, unread=_UNREAD)
         for table in _LONG:
-            yield from convert_rows(self._rows(table, notes), _memories(self._superseded_rows(table)))
+            yield from convert_rows(self._rows(table, notes), _memories(self._superseded_rows(table)), unread=_UNREAD)
         for _ in self._rows(_TOKENS, notes):
             notes.read(_TOKENS)
             notes.count_ignored(_TOKENS, "session tokens: each login creates a new one")
@@ -128,20 +147,29 @@ class Duyetbot:
             yield Row(table, str(key)[:80], values, notes)
 
     def _superseded_rows(self, table: str) -> set[int]:
-        """Return the rows whose key a newer row has."""
+        """Return the facts whose key a newer fact about the same user has: keys of other types need not be unique."""
         if not self._database.has(table):
             return set()
-        newest = ", ".join(
+        columns = [
+            f'"{name}"' if self._database.has_column(table, name) else f'NULL AS "{name}"'
+            for name in ("user_id", "category", "key")
+        ]
+        newest = [
             f"{seconds(column)} DESC"
             for column in ("updated_at", "created_at")
             if self._database.has_column(table, column)
-        )
-        rank = f'row_number() OVER (PARTITION BY trim("key") ORDER BY {newest + ", " if newest else ""}rowid DESC)'
-        statement = (
-            f'SELECT number FROM (SELECT rowid AS number, {rank} AS place FROM "{table}" '  # noqa: S608 - our names.
-            "WHERE \"key\" <> '') WHERE place > 1"
-        )
-        return {number for (number,) in self._database.query(statement)}
+        ]
+        order = ", ".join([*newest, "rowid DESC"])
+        statement = f'SELECT rowid, {", ".join(columns)} FROM "{table}" WHERE "key" <> \'\' ORDER BY {order}'  # noqa: S608 - our names.
+        superseded: set[int] = set()
+        keys: set[tuple[str, str]] = set()
+        for number, user_id, category, key in self._database.query(statement):
+            if str(category).strip().lower() == _FACT:
+                of_user = (str(user_id or ""), str(key).strip().lower())
+                if of_user in keys:
+                    superseded.add(number)
+                keys.add(of_user)
+        return superseded
 
     def _item(self, row: Row) -> Iterator[Record]:
         expire_time = row.time("expires_at")
@@ -176,7 +204,9 @@ def open_source(source: str) -> Iterator[Duyetbot]:
 
 def _subject(row: Row) -> Iterator[Record]:
     subject = subjects_pb2.Subject(subject_id=row.required_text("id"), display_name=row.text("github_login", 255))
-    profile: dict[str, Any] = {name: row.text(name) for name in ("github_id", "github_login") if row.value(name)}
+    profile: dict[str, Any] = {
+        name: row.text(name) for name in ("github_id", "github_login", *_PROFILE) if row.value(name)
+    }
     if (create_time := row.time("created_at")) is not None:
         profile["created_at"] = format_iso(create_time)
     if (struct := metadata_of("profile", profile)) is not None:
@@ -259,7 +289,7 @@ def _memory(row: Row, *, has_key: bool) -> Iterator[Record]:
     if key and has_key:
         memory.key = key
     elif key:
-        row.count_converted("key", "a newer row has the same key: kept as metadata.key")
+        row.count_converted("key", "a newer fact about the same user has the key: kept as metadata.key")
         metadata["key"] = key
     if (importance := _importance(row)) is not None:
         memory.importance = importance

@@ -131,6 +131,10 @@ class AgentFile:
                 field.CopyFrom(struct(config))
         if rules := tool_rules(row, extra):
             agent.tool_rules.CopyFrom(struct(rules))
+        for name in ("in_context_message_ids", "in_context_message_indices"):
+            if ids := row.sequence(name, extra):
+                extra[name] = ids
+                row.count_converted(name, "no such field here: kept as metadata.letta")
         if row.value(_SECRETS):
             row.count_converted(_SECRETS, "left out: they are secrets of the tools")
         _set_metadata(agent, metadata, extra)

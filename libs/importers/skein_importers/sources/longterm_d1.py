@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import tempfile
+from collections.abc import Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,12 +34,21 @@ if TYPE_CHECKING:
 NAME = "longterm-d1"
 _TABLE = "long_term_memory"
 _VECTORS = "vectors"
+# The realm, and what the row's vector says.
+_UNREAD: Mapping[str, str] = dict.fromkeys(
+    ("rowid", "tenant_id", "embedding_provider", "embedding_model", "embedding_dimensions"), ""
+)
+# Without a dump of the vectors.
+_COMPUTED_AGAIN = dict.fromkeys(
+    ("embedding_provider", "embedding_dimensions"), "left out: of a vector that is computed again"
+)
 TABLES = {
     _TABLE: Table(
         needs=("id", "tenant_id", "content"),
         may_have=(
             "agent_id", "metadata", "embedding_provider", "embedding_model", "embedding_dimensions", "created_at",
         ),
+        unread=_UNREAD,
     )
 }  # fmt: skip
 _IDS = ("id", "_id", "vector_id")
@@ -69,7 +79,8 @@ class LongTerm:
     def records(self, realm: Realm, notes: Notes) -> Iterator[Record | UnreadableRecord]:
         """Read a tenant's memories, then their vectors."""
         self._note_strays(notes)
-        yield from convert_rows(self._rows(realm, notes, _TABLE), _memory)
+        unread = _UNREAD if self._vectors is not None else {**_UNREAD, **_COMPUTED_AGAIN}
+        yield from convert_rows(self._rows(realm, notes, _TABLE), _memory, unread=unread)
         if self._vectors is None:
             for row in self._rows(realm, notes, _TABLE):
                 if row.value("embedding_model"):

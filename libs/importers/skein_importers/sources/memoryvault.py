@@ -33,6 +33,17 @@ TABLES = (
     "brain_policies",
     "memory_watches",
 )
+# Why columns have no place here; "" for those that the report names elsewhere, or that were computed for reading.
+UNREAD: Mapping[str, str] = {
+    **dict.fromkeys(("rowid", "brain_id", "secret"), ""),
+    **dict.fromkeys(("from_id_known", "to_id_known", "a_id_known", "b_id_known"), ""),
+    **dict.fromkeys(("alias_memory_id_known", "canonical_memory_id_known"), ""),
+    "id": "left out: the row has an id of its own here",
+    "pair_key": "left out: made of the two ids",
+    "is_active": "left out: every webhook is imported inactive",
+    "last_triggered_at": "left out: deliveries begin with the import",
+    "last_error": "left out: deliveries begin with the import",
+}
 _MAX_NOTE_LENGTH = 4000
 _STATUSES = {
     "needs_review": curation_pb2.CONFLICT_STATUS_NEEDS_REVIEW,
@@ -111,7 +122,9 @@ class BrainRows:
                 yield UnreadableRecord(where=row.where, reason=str(error), table=table)
                 continue
             if result is not None:
-                yield Record(where=row.where, kind=result[0], item=set_times(row, *result), table=table)
+                record = Record(where=row.where, kind=result[0], item=set_times(row, *result), table=table)
+                row.count_unread(UNREAD)
+                yield record
 
     def _memory(self, row: Row) -> tuple[Kind, Message]:
         extra: dict[str, Any] = {}
@@ -239,10 +252,25 @@ class BrainRows:
         if name in self._webhook_names:
             name = f"{name} {row.required_text('id')}"[:255]
         self._webhook_names.add(name)
-        row.count_converted("secret", "not imported: inactive until the receiver has a key from RotateWebhookSecret")
+        if row.value("secret"):
+            row.count_converted(
+                "secret", "not imported: inactive until the receiver has a key from RotateWebhookSecret"
+            )
         return Kind.WEBHOOK, webhooks_pb2.Webhook(
             display_name=name, event_types=_events(row), where=_where(row), webhook_url=url, active=False
         )
+
+
+def superseded_by(links: Iterable[Mapping[str, Any]], conflicts: Iterable[Mapping[str, Any]]) -> frozenset[str]:
+    """Return the memories that a link or a settled conflict says another one supersedes."""
+    by_links = {str(row["to_id"]) for row in links if str(row.get("relation_type")).strip().lower() == "supersedes"}
+    by_conflicts = {
+        str(row[loser])
+        for row in conflicts
+        for loser, winner in (("a_id", "b_id"), ("b_id", "a_id"))
+        if str(row.get("status")).strip().lower() == "superseded" and row.get("canonical_id") == row[winner]
+    }
+    return frozenset(by_links | by_conflicts)
 
 
 def _ends(row: Row, *columns: str) -> None:

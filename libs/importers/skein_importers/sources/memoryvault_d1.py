@@ -10,11 +10,12 @@ no call can write; create a new snapshot after the import.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from skein_importers.records import UnreadableRecord
 from skein_importers.sources.base import Membership, OAuthClient, Person, Realm
-from skein_importers.sources.memoryvault import LEGACY_BRAIN, BrainRows
+from skein_importers.sources.memoryvault import LEGACY_BRAIN, UNREAD, BrainRows, superseded_by
 from skein_importers.sources.memoryvault import TABLES as BRAIN_TABLES
 from skein_importers.sources.passwords import password_hash_of, sha256_of
 from skein_importers.sources.rows import InvalidRow, Row, parse_time
@@ -31,11 +32,17 @@ if TYPE_CHECKING:
 NAME = "memoryvault-d1"
 LEGACY_USER = "legacy-token-user"
 _TIMES = ("created_at", "updated_at")
+_table = partial(Table, unread=UNREAD)
 TABLES = {
-    "users": Table(needs=("id", "email", "password_hash"), may_have=("display_name", *_TIMES), optional=True),
-    "brains": Table(needs=("id", "name"), may_have=("slug", "owner_user_id", *_TIMES), optional=True),
-    "brain_memberships": Table(needs=("brain_id", "user_id"), may_have=("role", "created_at"), optional=True),
+    "users": Table(
+        unread=UNREAD, needs=("id", "email", "password_hash"), may_have=("display_name", *_TIMES), optional=True
+    ),
+    "brains": _table(needs=("id", "name"), may_have=("slug", "owner_user_id", *_TIMES), optional=True),
+    "brain_memberships": Table(
+        unread=UNREAD, needs=("brain_id", "user_id"), may_have=("role", "created_at"), optional=True
+    ),
     "oauth_clients": Table(
+        unread=UNREAD,
         needs=("client_id", "redirect_uris"),
         may_have=(
             *("id", "client_name", "grant_types", "response_types", "token_endpoint_auth_method"),
@@ -44,6 +51,7 @@ TABLES = {
         optional=True,
     ),
     "memories": Table(
+        unread=UNREAD,
         needs=("id", "content", "created_at"),
         may_have=(
             *("brain_id", "type", "title", "key", "tags", "source", "confidence", "importance", "archived_at"),
@@ -51,21 +59,29 @@ TABLES = {
         ),
     ),
     "memory_links": Table(
-        needs=("id", "from_id", "to_id"), may_have=("brain_id", "relation_type", "label", "created_at"), optional=True
+        unread=UNREAD,
+        needs=("id", "from_id", "to_id"),
+        may_have=("brain_id", "relation_type", "label", "created_at"),
+        optional=True,
     ),
     "brain_source_trust": Table(
-        needs=("source_key", "trust"), may_have=("id", "brain_id", "notes", *_TIMES), optional=True
+        unread=UNREAD, needs=("source_key", "trust"), may_have=("id", "brain_id", "notes", *_TIMES), optional=True
     ),
     "memory_entity_aliases": Table(
+        unread=UNREAD,
         needs=("canonical_memory_id", "alias_memory_id"),
         may_have=("id", "brain_id", "note", "confidence", *_TIMES),
         optional=True,
     ),
     "memory_conflict_resolutions": Table(
-        needs=("a_id", "b_id", "status"), may_have=("id", "brain_id", "canonical_id", "note", *_TIMES), optional=True
+        unread=UNREAD,
+        needs=("a_id", "b_id", "status"),
+        may_have=("id", "brain_id", "canonical_id", "note", *_TIMES),
+        optional=True,
     ),
-    "brain_policies": Table(needs=("policy_json",), may_have=("brain_id", *_TIMES), optional=True),
+    "brain_policies": _table(needs=("policy_json",), may_have=("brain_id", *_TIMES), optional=True),
     "memory_watches": Table(
+        unread=UNREAD,
         needs=("id", "name", "event_types"),
         may_have=("brain_id", "query", "webhook_url", "secret", "is_active", *_TIMES),
         optional=True,
@@ -120,6 +136,7 @@ class MemoryVault:
                     LEGACY_BRAIN if row["id"] == LEGACY_BRAIN else str(row["slug"] or ""),
                 ),
                 source_slug=str(row["slug"] or ""),
+                times={name: row[name] for name in _TIMES},
             )
             for row in self._database.rows("brains")
         }
@@ -162,9 +179,11 @@ class MemoryVault:
                 continue
             emails[row.key] = row.text("email").strip().lower()
             yield _person(row, emails[row.key])
+            row.count_unread(UNREAD)
         for row in self._rows("oauth_clients", ("client_id",), notes):
             try:
                 yield _client(row)
+                row.count_unread(UNREAD)
             except (InvalidRow, ValueError) as error:
                 yield UnreadableRecord(where=row.where, reason=str(error), table=row.table)
         yield from self._memberships(notes, emails)
@@ -196,6 +215,7 @@ class MemoryVault:
                 row.count_converted("role", "owner, as brains.owner_user_id says")
                 role = "owner"
             members.add((brain, user))
+            row.count_unread(UNREAD)
             yield Membership(where=row.where, realm=brain, email=emails[user], role=role)
         for brain, owner in sorted(brains.items()):
             if owner in emails and (brain, owner) not in members:
@@ -254,18 +274,32 @@ class MemoryVault:
         return not self._database.has("brains") and len(self._brains_of_memories()) <= 1
 
     def _keys(self, brain: str) -> dict[str, str]:
-        """Return the memory of each fact key in lower case: the one changed last that is not archived."""
+        """Return the memory of each fact key in lower case: of those not archived or superseded, the one changed last.
+
+        Where all of them are, it is the one changed last.
+        """
         if not self._database.has_column("memories", "key"):
             return {}
-        best: dict[str, tuple[bool, float, str]] = {}
+        superseded = self._superseded(brain)
+        best: dict[str, tuple[bool, bool, float, str]] = {}
         where = f"{self._is_of('memories', brain)} AND key IS NOT NULL"
         rows = self._database.rows("memories", where=where, parameters=(brain,))
         for row in rows:
             if str(row["type"]).strip().lower() == "fact":
-                rank = (row["archived_at"] is None, _seconds(row), str(row["id"]))
+                identity = str(row["id"])
+                rank = (row["archived_at"] is None, identity not in superseded, _seconds(row), identity)
                 key = str(row["key"]).strip().lower()
                 best[key] = max(best.get(key, rank), rank)
-        return {key: rank[2] for key, rank in best.items()}
+        return {key: rank[-1] for key, rank in best.items()}
+
+    def _superseded(self, brain: str) -> frozenset[str]:
+        """Return the memories that another one of the brain supersedes."""
+        of_brain = {
+            table: self._database.rows(table, where=self._is_of(table, brain), parameters=(brain,))
+            for table in ("memory_links", "memory_conflict_resolutions")
+            if self._database.has(table)
+        }
+        return superseded_by(of_brain.get("memory_links", ()), of_brain.get("memory_conflict_resolutions", ()))
 
 
 def _brain_without_row(key: str) -> Realm:

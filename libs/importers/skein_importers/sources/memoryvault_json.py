@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from skein_importers.errors import SourceInvalid
 from skein_importers.records import UnreadableRecord
 from skein_importers.sources.base import Realm
-from skein_importers.sources.memoryvault import TABLES, BrainRows
+from skein_importers.sources.memoryvault import TABLES, BrainRows, superseded_by
 from skein_importers.sources.rows import parse_time
 from skein_importers.sources.slugs import slug_of
 from skein_kit.json_values import exact
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from skein_importers.records import Record
     from skein_importers.sources.base import Membership, Notes, OAuthClient, Person
@@ -69,7 +69,14 @@ class Export:
         del realm
         memories = self._rows("memories")
         ids = {str(row["id"]) for row in memories if isinstance(row, dict) and row.get("id")}
-        brain = BrainRows(notes, _keys(memories))
+        superseded = superseded_by(
+            *(
+                [row for row in self._rows(table) if isinstance(row, dict) and all(name in row for name in ends)]
+                for table, ends in _ENDS.items()
+                if table != "memory_entity_aliases"
+            )
+        )
+        brain = BrainRows(notes, _keys(memories, superseded))
         for table in TABLES:
             for number, row in enumerate(self._rows(table), 1):
                 if not isinstance(row, dict):
@@ -122,16 +129,20 @@ def open_source(source: str) -> Iterator[Export]:
     yield Export(lists, brain if isinstance(brain, dict) else {})
 
 
-def _keys(memories: list[Any]) -> dict[str, str]:
-    """Return the memory of each fact key in lower case: the one changed last that is not archived."""
-    best: dict[str, tuple[bool, float, str]] = {}
+def _keys(memories: list[Any], superseded: Collection[str]) -> dict[str, str]:
+    """Return the memory of each fact key in lower case: of those neither archived nor superseded, the one changed last.
+
+    Where all of them are, it is the one changed last.
+    """
+    best: dict[str, tuple[bool, bool, float, str]] = {}
     for row in memories:
         if isinstance(row, dict) and row.get("type") == "fact" and row.get("key"):
             try:
                 at = parse_time(row.get("updated_at") or row.get("created_at"))[0].timestamp()
             except ValueError:
                 at = 0.0
-            rank = (row.get("archived_at") is None, at, str(row.get("id")))
+            identity = str(row.get("id"))
+            rank = (row.get("archived_at") is None, identity not in superseded, at, identity)
             key = str(row["key"]).strip().lower()
             best[key] = max(best.get(key, rank), rank)
-    return {key: rank[2] for key, rank in best.items()}
+    return {key: rank[-1] for key, rank in best.items()}

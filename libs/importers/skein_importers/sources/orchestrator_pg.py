@@ -7,6 +7,7 @@ memories are imported as expired.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from skein_importers.sources.rows import InvalidRow, Row, format_iso, set_times,
 from skein_kit.filters.fields import importance_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from google.protobuf.message import Message
 
@@ -30,41 +31,55 @@ if TYPE_CHECKING:
     from skein_importers.sources.postgres import Database
 
 NAME = "orchestrator-pg"
+# Numbers of rows, which nothing refers to, and copies.
+_NUMBER = "left out: the number of the row, which nothing refers to"
+_UNREAD: Mapping[str, str] = {
+    "text_content": "left out: a copy of the content's text",
+    **dict.fromkeys(("state_id", "tag_id", "embedding_id", "relationship_id"), _NUMBER),
+    # Computed for reading.
+    **dict.fromkeys(("session_known", "memory_id_comes", "source_memory_id_comes", "target_memory_id_comes"), ""),
+}
 TABLES = {
     "user_profiles": Table(
         needs=("user_id",),
         may_have=("created_at", "updated_at", "profile_data", "preferences", "is_active"),
         order=("user_id",),
         optional=True,
+        unread=_UNREAD,
     ),
     "sessions": Table(
         needs=("session_id", "created_at"),
         may_have=("user_id", "updated_at", "ended_at", "metadata", "summary", "is_archived", "session_type"),
         order=("session_id",),
+        unread=_UNREAD,
     ),
     "agent_states": Table(
         needs=("agent_id", "state_data"),
         may_have=("session_id", "created_at", "updated_at", "expires_at", "state_id"),
         order=("agent_id", "session_id", "updated_at", "state_id"),
         optional=True,
+        unread=_UNREAD,
     ),
     "memory_entries": Table(
         needs=("memory_id", "memory_type", "content", "created_at"),
         may_have=("session_id", "source_agent", "updated_at", "expires_at", "priority", "is_active"),
         order=("memory_id",),
+        unread=_UNREAD,
     ),
-    "memory_tags": Table(needs=("memory_id", "tag"), order=("memory_id",), optional=True),
+    "memory_tags": Table(needs=("memory_id", "tag"), order=("memory_id",), optional=True, unread=_UNREAD),
     "vector_embeddings": Table(
         needs=("memory_id", "embedding", "embedding_model"),
         order=("memory_id", "embedding_model"),
         as_text=frozenset({"embedding"}),
         optional=True,
+        unread=_UNREAD,
     ),
     "memory_relationships": Table(
         needs=("source_memory_id", "target_memory_id", "relationship_type"),
         may_have=("relationship_id", "metadata", "created_at"),
         order=("source_memory_id", "target_memory_id", "relationship_type"),
         optional=True,
+        unread=_UNREAD,
     ),
     "memory_access_logs": Table(needs=("operation",), order=("operation",), optional=True),
 }
@@ -140,7 +155,9 @@ class Orchestrator:
                 yield UnreadableRecord(where=row.where, reason=str(error), table=table)
                 continue
             if result is not None:
-                yield Record(where=row.where, kind=result[0], item=set_times(row, *result), table=table)
+                record = Record(where=row.where, kind=result[0], item=set_times(row, *result), table=table)
+                row.count_unread(_UNREAD)
+                yield record
 
     def _subject(self, row: Row) -> tuple[Kind, Message]:
         extra = _times(row)
@@ -217,6 +234,11 @@ class Orchestrator:
                 "ARRAY(SELECT memory_tags.tag FROM memory_tags "
                 "WHERE memory_tags.memory_id = memory_entries.memory_id ORDER BY memory_tags.tag)"
             )
+            if "tag_id" in self._database.columns("memory_tags"):
+                extra_columns["tag_id"] = (
+                    "(SELECT TRUE FROM memory_tags WHERE memory_tags.memory_id = memory_entries.memory_id "
+                    "AND memory_tags.tag_id IS NOT NULL LIMIT 1)"
+                )
         yield from self._table("memory_entries", "memory_id", notes, self._memory, extra_columns)
 
     def _memory(self, row: Row) -> tuple[Kind, Message] | None:

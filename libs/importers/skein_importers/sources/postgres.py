@@ -61,6 +61,9 @@ class Table:
     as_text: frozenset[str] = field(default_factory=frozenset)
     # The table itself is optional.
     optional: bool = False
+    # Why columns have no place here; "" for one that the report names elsewhere. Further columns are then read too, as
+    # whether they hold something, so that the report counts them.
+    unread: Mapping[str, str] | None = None
 
 
 class Database:
@@ -114,6 +117,9 @@ class Database:
             _column(table, name, exists=name in columns, as_text=name in definition.as_text)
             for name in (*definition.needs, *definition.may_have)
         ]
+        if definition.unread is not None:
+            others = sorted(columns - {*definition.needs, *definition.may_have})
+            expressions += [f'CASE WHEN "{table}"."{name}" IS NOT NULL THEN TRUE END AS "{name}"' for name in others]
         expressions += [f'{expression} AS "{name}"' for name, expression in (extra_columns or {}).items()]
         condition = f" WHERE {where}" if where else ""
         order = ", ".join(f'"{table}"."{name}"' for name in definition.order if name in columns)

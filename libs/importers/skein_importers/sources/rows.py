@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from skein_importers.sources.base import Notes
 
 MAX_TAGS = 100
+# Why a value is left out, in a source whose columns are all accounted for.
+_NO_FIELD = "left out: there is no such field here"
 _MAX_TAG_LENGTH = 255
 _MAX_NAME_LENGTH = 64
 # Seconds of the year 5138; larger numbers are milliseconds, and those beyond a thousand times that microseconds.
@@ -164,6 +166,8 @@ class Row:
     notes: Notes
     # The path of values without a field, as reports name it.
     metadata_path: str = "metadata"
+    # Columns that were read.
+    read: set[str] = field(default_factory=set, compare=False)
 
     @property
     def where(self) -> str:
@@ -174,13 +178,21 @@ class Row:
         """Count a converted value."""
         self.notes.count_converted(self.table, column, conversion, self.where)
 
+    def count_unread(self, reasons: Mapping[str, str]) -> None:
+        """Count each value that nothing read as left out; `reasons` say why by column, "" for one told elsewhere."""
+        for column in sorted({*self.values.keys()} - self.read):
+            reason = reasons.get(column, _NO_FIELD)
+            if reason and self.values[column] not in (None, ""):
+                self.count_converted(column, reason)
+
     def value(self, column: str) -> Any:
         """Return a raw value; None when it or the column is missing."""
+        self.read.add(column)
         return self.values.get(column)
 
     def text(self, column: str, max_length: int = 0) -> str:
         """Return a text, "" for none; a text longer than `max_length` is cut."""
-        value = self.values.get(column)
+        value = self.value(column)
         if value is None:
             return ""
         if isinstance(value, bytes):
@@ -208,7 +220,7 @@ class Row:
 
     def time(self, column: str) -> datetime | None:
         """Return a time; None when it is missing or unreadable."""
-        value = self.values.get(column)
+        value = self.value(column)
         if value is None or value == "":
             return None
         try:
@@ -222,7 +234,7 @@ class Row:
 
     def number(self, column: str) -> float | None:
         """Return a number; None when it is missing."""
-        value = self.values.get(column)
+        value = self.value(column)
         if value is None or value == "":
             return None
         try:
@@ -246,7 +258,7 @@ class Row:
 
     def boolean(self, column: str, *, default: bool) -> bool:
         """Return a boolean of any form."""
-        value = self.values.get(column)
+        value = self.value(column)
         if value is None or value == "":
             return default
         if isinstance(value, str):
@@ -255,7 +267,7 @@ class Row:
 
     def document(self, column: str, extra: dict[str, Any]) -> Any:
         """Return a column's JSON, None for none; a text that is not JSON is kept in `extra` as <column>_text."""
-        value = self.values.get(column)
+        value = self.value(column)
         if value is None or isinstance(value, bool):
             return value
         is_read = isinstance(value, int | float | list | dict)

@@ -46,6 +46,9 @@ class Table:
     may_have: Sequence[str] = ()
     # The table itself is optional.
     optional: bool = False
+    # Why columns have no place here; "" for one that the report names elsewhere. Further columns are then read too, as
+    # whether they hold something, so that the report counts them.
+    unread: Mapping[str, str] | None = None
 
 
 class Database:
@@ -107,6 +110,9 @@ class Database:
             f'"{name}"' if name in self._columns[table] else f'NULL AS "{name}"'
             for name in (*definition.needs, *definition.may_have)
         ]
+        if definition.unread is not None:
+            others = sorted(self._columns[table] - {*definition.needs, *definition.may_have})
+            expressions += [f'CASE WHEN "{name}" IS NOT NULL THEN 1 END AS "{name}"' for name in others]
         expressions += [extra_columns] if extra_columns else []
         condition = f" WHERE {where}" if where else ""
         full_order = f"{order}, rowid" if order else "rowid"

@@ -96,8 +96,11 @@ class Sessions(Writer):
         await self._write_with_times(self._api.sessions.EndSession, end, [])
         if session.state == session_pb2.SESSION_STATE_HIDDEN:
             hide = session_pb2.HideSessionRequest(session_id=session_id)
+            # A source that says when a session ended, and not when it was hidden, hid it then.
             if session.HasField("hide_time"):
                 hide.hide_time.CopyFrom(session.hide_time)
+            elif end.HasField("end_time"):
+                hide.hide_time.CopyFrom(end.end_time)
             await self._write_with_times(self._api.sessions.HideSession, hide, [])
 
     def _close_later(self, record: Record, *, is_new: bool) -> None:
