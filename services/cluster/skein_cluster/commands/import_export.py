@@ -109,6 +109,10 @@ def import_command(mode: str, environment: dict[str, str], **values: Any) -> Non
                             the URL of a Postgres database
       session-memory-agent, contextual-memory, jarvis-memory
                             SQLite or JSON stores
+      chatgpt-json, claude-json
+                            the conversations.json of an export of ChatGPT or Claude
+      mcp-memory-jsonl      the memory.jsonl of MCP's memory server
+      openmemory-sqlite     the openmemory.db of OpenMemory
       mem0-json, mem0-pgvector
                             mem0: a file of get_all or of Qdrant's points; the URL of a Postgres database
       langgraph-pg          the URL of the Postgres database of LangGraph's store
