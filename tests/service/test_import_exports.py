@@ -71,7 +71,7 @@ CLAUDE: list[dict[str, Any]] = [
         ],
     },
 ]  # fmt: skip
-MCP = [
+MCP: list[dict[str, Any]] = [
     {"type": "entity", "name": "Anna", "entityType": "person", "observations": ["Speaks Spanish", "Has a cat", ""]},
     {"type": "entity", "name": "Acme", "entityType": "", "observations": []},
     {"type": "relation", "from": "Anna", "to": "Acme", "relationType": "works at"},
