@@ -120,7 +120,9 @@ def settings() -> list[str]:
         "",
         "## Ports",
         "",
-        "Everything listens on 127.0.0.1 unless `SKEIN_HOST` or `SKEIN_PC2_HOST` says otherwise.",
+        "Everything listens on 127.0.0.1 unless `SKEIN_HOST` or `SKEIN_PC2_HOST` says otherwise. The embedded Postgres",
+        "has a socket and no port. `skein up --port-offset 10000` adds 10000 to each port that no setting names, for a",
+        "second cluster on the machine.",
         "",
         *table(("port", "what listens there"), registries.ports()),
     ]

@@ -186,7 +186,12 @@ def ports() -> list[tuple[str, str]]:
     return [
         *((str(port), f"{name}, gRPC") for name, port in registry.PORTS.items()),
         (str(registry.HTTP_PORT), "gateway, HTTP: JSON API, OAuth, MCP at `/mcp`, the console at `/`"),
+        (str(registry.HTTP_PORT + 1), "the console, with `skein up --processes` (`SKEIN_CONSOLE_PORT`)"),
         (str(admin), "every process: `/metrics`, `/livez`, `/readyz`"),
+        (
+            f"{int(str(admin)) + 1} and up",
+            "the same, of each further process of `skein up --processes` and `skein cluster`",
+        ),
         (", ".join(map(str, registry.PC2_PORTS)), "pc2, ZeroMQ: the protocol of voice assistants"),
     ]
 

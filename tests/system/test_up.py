@@ -7,6 +7,8 @@ import os
 import signal
 import socket
 import stat
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,7 +23,6 @@ from skein_cluster.processes.single_process import prepared_database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from fix_cluster import Cluster, Tenant
 
@@ -63,6 +64,32 @@ async def test_a_killed_up_is_followed_by_one_that_has_every_acknowledged_write(
     assert recalled.json["hits"][0]["item_id"] == added.out.strip()
     assert (second["tenant_id"], second["api_key"]) == (first["tenant_id"], first["api_key"])
     assert code == ExitCode.OK
+
+
+async def test_the_database_lies_in_the_data_folder_where_postgres_can_enter() -> None:
+    with tempfile.TemporaryDirectory() as above:
+        Path(above).chmod(0o755)
+        folder = Path(above) / "data"
+        async with up(folder) as running:
+            panel = " ".join(running.panel.replace("│", " ").split())
+            modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+
+        assert (folder / "postgres" / "PG_VERSION").exists()
+        assert not (folder / "postgres").is_symlink()
+        assert "NOT in the data folder" not in panel
+        # Others may pass through at most.
+        assert stat.S_IMODE(folder.stat().st_mode) & 0o066 == 0
+        assert {name: mode for name, mode in modes.items() if mode & 0o077} == {}
+
+
+async def test_a_database_outside_of_the_data_folder_is_said_at_the_start(data_dir: Path) -> None:
+    data_dir.parent.chmod(0o700)
+    async with up(data_dir) as running:
+        panel = " ".join(running.panel.replace("│", " ").split())
+
+    # Only root needs another user for Postgres, who cannot enter.
+    assert ("NOT in the data folder" in panel) == (os.geteuid() == 0)
+    assert (data_dir / "postgres").is_symlink() == (os.geteuid() == 0)
 
 
 async def test_a_second_signal_does_not_wait_for_the_drain(used_data_dir: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from skein_kit.database.connection_settings import role_password
 from skein_kit.database.schema_migrations import Migration, discover
 from skein_kit.host.process import Host
-from skein_kit.settings import SettingInvalid
+from skein_kit.settings import ProcessSettings, SettingInvalid
 from skein_pc2.settings import PORTS as _PC2_PORTS
 from skein_pc2.settings import Pc2Settings, setting_of
 from skein_pc2.settings import port_of as pc2_port_of
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from skein_kit.host.process import Service
-    from skein_kit.settings import ProcessSettings
 
 # In starting order: edge services last, so that they stop first.
 NAMES = ("auth", "tenancy", "session", "memory", "recall", "worker", "gateway", "pc2")
@@ -68,6 +67,20 @@ def ports(settings: ProcessSettings, environment: Mapping[str, str]) -> dict[str
     return {name: (settings.host, port) for name, port in ports.items()} | {
         name: (of_assistants, port) for name, port in pc2_ports(environment).items()
     }
+
+
+def shifted_ports(environment: Mapping[str, str], offset: int) -> dict[str, str]:
+    """Return the environment with each port that it leaves at its default `offset` higher, for a second cluster.
+
+    Raises SettingInvalid.
+    """
+    admin_port = ProcessSettings.read(environment).admin_port
+    shifted = {name: port for name, (_, port) in ports(ProcessSettings.read(environment), environment).items()}
+    if environment.get("SKEIN_PC2_BASE_PORT"):
+        shifted = {name: port for name, port in shifted.items() if name not in pc2_ports(environment)}
+    shifted["SKEIN_ADMIN_PORT"] = admin_port
+    own = {name: str(port + offset) for name, port in shifted.items() if not environment.get(name)}
+    return {**environment, **own}
 
 
 def port_in(variable: str, environment: Mapping[str, str], default: int) -> int:

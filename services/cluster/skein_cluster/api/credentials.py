@@ -44,9 +44,15 @@ class Credentials:
 
 
 def make_private(data_dir: Path) -> None:
-    """Create the data folder, readable by its owner only, unless it exists. Raises DataDirUnusable."""
+    """Create the data folder, readable by its owner only, unless it exists. Raises DataDirUnusable.
+
+    For root it can be passed through, though not listed: Postgres runs as another user, and lies in it.
+    """
+    is_root = os.geteuid() == 0
     try:
-        data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        data_dir.mkdir(parents=True, exist_ok=True, mode=0o711 if is_root else 0o700)
+        if is_root and not os.path.lexists(data_dir / "postgres"):
+            data_dir.chmod(data_dir.stat().st_mode | 0o011)
     except OSError as error:
         raise DataDirUnusable(data_dir, f"it cannot be created ({error.strerror}); use another data folder") from None
     if not os.access(data_dir, os.W_OK | os.X_OK):

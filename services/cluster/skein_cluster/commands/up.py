@@ -40,12 +40,31 @@ if TYPE_CHECKING:
 LOG_FILE = "skein.log"
 MAX_REPLICAS = 8
 MAX_PROCESSES = 64
+# The highest default port is 50057.
+MAX_PORT_OFFSET = 15_000
 _TRY_NEXT = (
     ("remember", command_lines.EXAMPLE),
     ("recall", command_lines.QUESTION),
     ("import", "jsonl", "FILE"),
     ("status",),
     ("tenants", "create", "NAME"),
+)
+
+
+def _shift_ports(_context: click.Context, _parameter: click.Parameter, offset: int) -> None:
+    """Change the ports in the environment, which children inherit."""
+    if offset:
+        os.environ.update(registry.shifted_ports(os.environ, offset))
+
+
+_port_offset_option = click.option(
+    "--port-offset",
+    type=click.IntRange(0, MAX_PORT_OFFSET),
+    default=0,
+    show_default=True,
+    expose_value=False,
+    callback=_shift_ports,
+    help="Listen on ports that are N higher than the defaults, for a second cluster; a port that is set stays.",
 )
 
 
@@ -59,13 +78,14 @@ _TRY_NEXT = (
     show_default=True,
     help="Number of processes that answer calls on the gateway's ports, to use several cores (Linux).",
 )
+@_port_offset_option
 def up_command(data_dir: Path, *, log_stderr: bool, processes: int) -> None:
     """Run a whole cluster in this process, or in several, until Ctrl-C or SIGTERM.
 
     The database is SKEIN_DATABASE_URL if set, migrated as `skein migrate` does if its user may; else an embedded
     Postgres in the data folder. The first start creates a development tenant and writes credentials.json to the data
     folder. Later starts use the same data. SKEIN_GATEWAY_PORT, SKEIN_HTTP_PORT, SKEIN_ADMIN_PORT and similar settings
-    change the ports.
+    change the ports; a second cluster takes --port-offset 10000 and a --data-dir of its own.
     """
     open_files.raise_limit()
     uvloop.run(_up(data_dir, log_stderr=log_stderr, processes=processes))
@@ -80,6 +100,7 @@ def up_command(data_dir: Path, *, log_stderr: bool, processes: int) -> None:
     metavar="SERVICE=N",
     help="Run N processes of a service (repeatable). Calls go to them in turn.",
 )
+@_port_offset_option
 def cluster_command(data_dir: Path, counts: tuple[str, ...]) -> None:
     """Run a whole cluster, one process per service, until Ctrl-C or SIGTERM.
 
@@ -185,6 +206,7 @@ def print_overview(
         ("console", "" if is_demo else f"{console}/ (sign in with the api_key of the credentials)"),
         ("metrics", metrics),
         ("pc2", pc2_ports(cluster)),
+        ("database", _outside_database(data_dir)),
         ("credentials", str(data_dir / CREDENTIALS_FILE)),
         ("logs", logs or "stderr"),
     ]
@@ -198,6 +220,18 @@ def print_overview(
         grid.add_row("stop", "Ctrl-C")
     title = f"Skein is up ({seconds:.1f} s)"
     return Panel(grid, title=title, title_align="left", box=box.ROUNDED, expand=False, padding=(0, 1))
+
+
+def _outside_database(data_dir: Path) -> str:
+    """Return a warning if the database lies outside of the data folder; empty otherwise."""
+    database = data_dir / "postgres"
+    if not database.is_symlink():
+        return ""
+    return (
+        f"NOT in the data folder but in {database.resolve()}, because the user who runs Postgres cannot enter the "
+        "data folder. A copy or a mount of the data folder lacks it: make a backup with `skein backup create`, or use "
+        "a data folder below one that every user can enter, such as /srv/skein."
+    )
 
 
 def _try_next(data_dir: Path) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, TextIO
 
@@ -12,13 +13,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _LONG_BYTES = 10_000_000
+_LOG_MODE = 0o600
 
 
 def open_log(path: Path) -> TextIO:
     """Open a log file to append to; the caller closes it."""
     if path.exists() and path.stat().st_size > _LONG_BYTES:
         path.replace(path.with_suffix(".log.1"))
-    return path.open("a", encoding="utf-8", buffering=1)
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, _LOG_MODE)
+    return os.fdopen(descriptor, "a", encoding="utf-8", buffering=1)
 
 
 @contextmanager
