@@ -20,6 +20,7 @@ from fix_metrics import sample
 from opentelemetry import trace
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind
 
 from skein_cluster import embedded
 from skein_kit.calls.call import Call, as_current_call
@@ -67,7 +68,7 @@ async def test_it_is_one_line_that_leads_to_the_call_and_its_trace_and_holds_no_
     call = Call(path=path, metadata={"skein-request-id": "r1"}, deadline=None, peer="")
     before = counted("slow_read")
 
-    with as_current_call(call):
+    with as_current_call(call), TRACING.tracer.start_as_current_span(path, kind=SpanKind.SERVER):
         async with opened(untouched, 0.01) as pool, pool.global_transaction() as tx:
             await tx.rows(SLOW, said=SECRET)
 
@@ -152,7 +153,7 @@ async def test_a_span_ends_although_its_slow_query_cannot_be_logged(
 
     async with opened(database, 0.001) as pool:
         monkeypatch.setattr(named_queries.log, "warning", closed, raising=False)
-        with pytest.raises(DatabaseUnavailable):
+        with TRACING.tracer.start_as_current_span("call", kind=SpanKind.SERVER), pytest.raises(DatabaseUnavailable):
             async with pool.global_transaction() as tx:
                 await tx.rows(SLOW, said=SECRET)
         remaining = trace.get_current_span()

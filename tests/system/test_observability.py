@@ -176,7 +176,9 @@ async def test_spans_speak_the_current_conventions(traced: TracedCluster) -> Non
     sql = [each for each in spans if "db.system.name" in each.attributes]
     rpc = {"rpc.system.name": "grpc", "rpc.method": GATEWAY_RECALL, "rpc.response.status_code": "OK"}
     host, _, port = traced.cluster.addresses["recall"].rpartition(":")
-    assert gateway_span.attributes == rpc
+    request_id = gateway_span.attributes["skein.request_id"]
+    assert uuid.UUID(request_id)
+    assert gateway_span.attributes == rpc | {"skein.request_id": request_id}
     assert out.attributes == rpc | {"rpc.method": RECALL, "server.address": host, "server.port": int(port)}
     for each in sql:
         assert each.span.kind == Span.SPAN_KIND_CLIENT

@@ -25,12 +25,27 @@ async def test_a_cluster_of_processes_answers_tells_which_one_ended_and_leaves_n
         recalled = await skein("recall", "gate code", "--json", environment=client)
         os.kill(cluster.processes["worker"], signal.SIGKILL)
         first_ended = await anext(watch_exits(cluster))
+        os.kill(cluster.processes["auth"], signal.SIGKILL)
+        async for name in watch_exits(cluster):
+            if name == "auth":
+                break
+        # No caller is known any more once the gateway's cache has forgotten this one.
+        while (shown := await skein("status", "--json", environment=client)).json["services"]:
+            assert shown.code == ExitCode.REFUSED
+        table = await skein("status", environment=client)
 
     assert added.code == ExitCode.OK, added.err
     assert recalled.json["hits"][0]["memory"]["external_id"] == "gate"
     assert set(cluster.processes) == set(cluster.admins) == set(registry.NAMES)
     assert len(set(cluster.processes.values())) == len(registry.NAMES)
     assert first_ended == "worker"
+    assert shown.code == table.code == ExitCode.REFUSED
+    states = {one["name"]: one["ready"] for one in shown.json["processes"]}
+    assert (states["auth"], states["session"]) == (False, True)
+    assert shown.json["error"]
+    auth = next(line for line in table.out.splitlines() if line.strip().startswith("auth "))
+    assert "does not answer" in auth
+    assert "does not answer for itself" in table.err
     assert await all_gone({*cluster.processes.values(), cluster.postgres.pid})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import grpc
@@ -14,9 +15,10 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import TraceFlags
+from structlog.testing import capture_logs
 
 from skein_kit import errors
-from skein_kit.calls.call import Call
+from skein_kit.calls.call import Call, CallAborted
 from skein_kit.rpc import interceptors
 from skein_kit.rpc.interceptors import Method
 from skein_kit.telemetry.metrics import TRACING, inject
@@ -71,6 +73,10 @@ def test_an_error_of_another_service_keeps_its_meaning(
     error = aio.AioRpcError(code, aio.Metadata(), aio.Metadata(), details=details)
 
     assert type(interceptors.translate_upstream(error, service="memory")) is refusal
+
+
+def numbered_call() -> Call:
+    return Call(path=METHOD.path, metadata={"skein-request-id": "r1"}, deadline=None, peer="")
 
 
 def counted(method: Method, code: str) -> float | None:
@@ -161,3 +167,53 @@ async def test_baggage_goes_no_further(spans: InMemorySpanExporter, continues: b
 
     assert set(carried) == {"traceparent"}
     assert spans is not None
+
+
+async def test_a_server_span_has_the_request_s_id() -> None:
+    exporter = InMemorySpanExporter()
+    TRACING.start(SimpleSpanProcessor(exporter))
+    try:
+        await interceptors.trace(METHOD, answer, continues=False)(None, numbered_call())
+    finally:
+        TRACING.stop()
+
+    (span,) = exporter.get_finished_spans()
+    assert dict(span.attributes or {})["skein.request_id"] == "r1"
+
+
+async def test_a_failed_call_is_one_line_with_its_ids_where_it_comes_in() -> None:
+    method = Method(path="/skein.x.v1.X/Failing", handler=answer, deserializer=None, serializer=None)
+
+    async def fail(_request: object, failing: Call) -> None:
+        failing.trace_id = CALLERS_TRACE
+        raise CallAborted(errors.ServiceUnavailable().status())
+
+    async def refuse(_request: object, _call: Call) -> None:
+        raise CallAborted(errors.FieldInvalid(violations=[("name", "is empty")]).status())
+
+    with capture_logs() as lines:
+        for handler, is_edge in ((fail, False), (refuse, True), (answer, True), (fail, True), (fail, True)):
+            with suppress(CallAborted):
+                asking = numbered_call()
+                await interceptors.metrics(method, handler, is_edge=is_edge)(None, asking)
+
+    (line,) = lines
+    assert line.pop("milliseconds") >= 0
+    assert line == {
+        "event": "call_failed",
+        "log_level": "warning",
+        "method": "skein.x.v1.X/Failing",
+        "code": "UNAVAILABLE",
+        "request_id": "r1",
+        "trace_id": CALLERS_TRACE,
+    }
+
+
+async def test_a_slow_call_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interceptors, "SLOW_CALL_SECONDS", 0.0)
+    method = Method(path="/skein.x.v1.X/Slow", handler=answer, deserializer=None, serializer=None)
+
+    with capture_logs() as lines:
+        await interceptors.metrics(method, answer, is_edge=True)(None, call())
+
+    assert [(line["event"], line["code"]) for line in lines] == [("slow_call", "OK")]

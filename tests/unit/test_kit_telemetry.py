@@ -34,17 +34,27 @@ def test_a_share_of_new_traces_is_recorded_and_begun_ones_follow_their_parent(
     ratio, made = tracing
 
     for name, context in (("new", None), ("theirs", context_from(SAMPLED)), ("nobody's", context_from(UNSAMPLED))):
-        with made.tracer.start_as_current_span(name, context=context):
+        with made.tracer.start_as_current_span(name, context=context, kind=trace.SpanKind.SERVER):
             pass
 
     names = [span.name for span in exporter.get_finished_spans()]
     assert names == (["new", "theirs"] if ratio else ["theirs"])
 
 
+def test_work_without_a_caller_begins_no_trace(tracing: tuple[float, Tracing], exporter: InMemorySpanExporter) -> None:
+    _, made = tracing
+
+    for kind in (trace.SpanKind.CLIENT, trace.SpanKind.INTERNAL):
+        with made.tracer.start_as_current_span("poll", kind=kind), made.tracer.start_as_current_span("query"):
+            pass
+
+    assert exporter.get_finished_spans() == ()
+
+
 def test_only_what_is_recorded_is_an_example(tracing: tuple[float, Tracing]) -> None:
     ratio, made = tracing
 
-    with made.tracer.start_as_current_span("new") as span:
+    with made.tracer.start_as_current_span("new", kind=trace.SpanKind.SERVER) as span:
         result = exemplar(span)
 
     assert result == ({"trace_id": f"{span.get_span_context().trace_id:032x}"} if ratio else None)

@@ -262,7 +262,7 @@ class ProcessSettings(Settings):
     grace_seconds: float = 10.0
     # OTLP/gRPC endpoint for traces, e.g. http://127.0.0.1:4317; empty: no tracing.
     otlp_endpoint: str = ""
-    # Share of new traces that are recorded, 0 to 1.
+    # Share of new traces that are recorded, 0 to 1. A trace begins with a call; work in the background has none.
     trace_ratio: float = 1.0
     # Least severe level that is logged: debug, info, warning or error.
     log_level: str = "info"

@@ -328,6 +328,7 @@ async def _serve(
         overload=overload,
         default_deadline=host.settings.default_deadline_seconds,
         max_deadline=host.settings.max_deadline_seconds,
+        is_edge=servicers.is_edge,
         continues_trace=servicers.continues_trace,
         page_token_key=lambda: host.page_token_key,
         streams=streams,

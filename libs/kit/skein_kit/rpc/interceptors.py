@@ -60,6 +60,7 @@ from skein_kit.rpc.declared_steps import DeclaredSteps
 from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES, CompleteBody, body
 from skein_kit.rpc.streaming import StreamLimiter, stream_handler
 from skein_kit.rpc.well_known_types import normalize_mask
+from skein_kit.telemetry.log_throttle import LogThrottle
 from skein_kit.telemetry.metrics import IN_FLIGHT, LATENCY, REQUESTS, TRACING, context_from, exemplar, links_to
 from skein_kit.violations import violation_description
 
@@ -73,6 +74,11 @@ Handler = Callable[[Any, Call], Awaitable[Any]]
 Identify = Callable[[Call], Awaitable[Caller]]
 # Raises RateLimited for a call beyond the rate limit.
 Admit = Callable[[Call], Awaitable[None]]
+
+# The attribute of a server span with the id that the caller was told.
+REQUEST_ID_ATTRIBUTE = "skein.request_id"
+SLOW_CALL_SECONDS = 1.0
+_CALL_LOG: LogThrottle[tuple[str, grpc.StatusCode]] = LogThrottle(1.0, max_kinds=1000)
 
 # gRPC's message for a message beyond its limit; the same code also means a lack of memory or of streams.
 _TOO_LARGE = "message larger than max"
@@ -122,6 +128,8 @@ class InterceptorChain:
     admit: Admit | None = None
     # Admission control; None: every call runs.
     overload: AdmissionControl | None = None
+    # Logs slow and failed calls: once for each, where it comes in.
+    is_edge: bool = False
     # False at the edge: a caller must not cause a trace to be recorded by marking its own as sampled.
     continues_trace: bool = True
     # Returns the key that signs page tokens.
@@ -146,7 +154,7 @@ class InterceptorChain:
         else:
             handler = deadline(self.default_deadline, self.max_deadline, handler)
         handler = trace(method, handler, continues=self.continues_trace)
-        handler = metrics(method, handler)
+        handler = metrics(method, handler, is_edge=self.is_edge)
         return mask_errors(method, handler, self.page_token_key)
 
     def _declared(self, method: Method) -> Handler:
@@ -179,8 +187,8 @@ def mask_errors(method: Method, handler: Handler, page_token_key: Callable[[], b
     return answer
 
 
-def metrics(method: Method, handler: Handler) -> Handler:
-    """Count calls by status, their latency and those in flight."""
+def metrics(method: Method, handler: Handler, *, is_edge: bool = False) -> Handler:
+    """Count calls by status, their latency and those in flight; log slow and failed ones at the edge."""
     streams = method.is_streaming
     latency = LATENCY.labels(method.service, method.name)
     in_flight = IN_FLIGHT.labels(method.service, method.name)
@@ -208,15 +216,28 @@ def metrics(method: Method, handler: Handler) -> Handler:
             return response
         finally:
             in_flight.dec()
+            seconds = time.perf_counter() - start_time
             if not streams:
                 # The length of a stream says nothing about speed.
-                latency.observe(time.perf_counter() - start_time, call.exemplar)
+                latency.observe(seconds, call.exemplar)
+            if is_edge:
+                _log_call(method, call, code, 0.0 if streams else seconds)
             counter = counters.get(code)
             if counter is None:
                 counter = counters[code] = REQUESTS.labels(method.service, method.name, code.name)
             counter.inc()
 
     return answer
+
+
+def _log_call(method: Method, call: Call, code: grpc.StatusCode, seconds: float) -> None:
+    """Log a call that failed or was slow, with the ids that lead to its trace; of many alike one in a second."""
+    is_failed = code in _SERVER_ERRORS
+    if (is_failed or seconds > SLOW_CALL_SECONDS) and _CALL_LOG.is_first((method.path, code)):
+        event = "call_failed" if is_failed else "slow_call"
+        log.warning(
+            event, method=method.path[1:], code=code.name, milliseconds=round(seconds * 1000), **call.log_fields()
+        )
 
 
 def trace(method: Method, handler: Handler, *, continues: bool = True) -> Handler:
@@ -234,6 +255,8 @@ def trace(method: Method, handler: Handler, *, continues: bool = True) -> Handle
             record_exception=False,
             set_status_on_exception=False,
         ) as span:
+            # A message of an error, and a line of the log, have the request's id.
+            span.set_attribute(REQUEST_ID_ATTRIBUTE, call.request_id)
             call.trace_id = f"{span.get_span_context().trace_id:032x}"
             call.exemplar = exemplar(span)
             try:

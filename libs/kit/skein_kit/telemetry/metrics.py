@@ -14,15 +14,16 @@ from opentelemetry.sdk.resources import SERVICE_INSTANCE_ID, SERVICE_NAME, SERVI
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
-from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased, Sampler, SamplingResult, TraceIdRatioBased
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from prometheus_client import Counter, Gauge, Histogram
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping
+    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
     from opentelemetry.context import Context
     from opentelemetry.sdk.trace import SpanProcessor
+    from opentelemetry.util.types import Attributes
 
 # All distributions of the repository have the same version, and every installation has this one.
 VERSION = version("skein-protos")
@@ -128,6 +129,34 @@ _LAG_INTERVAL_SECONDS = 0.5
 _IDS = RandomIdGenerator()
 
 
+class _CallsOnly(Sampler):
+    """Begins traces of calls that come in, a share of them, and none of work in the background.
+
+    A process without callers polls its queues and tables all the time.
+    """
+
+    def __init__(self, ratio: float) -> None:
+        self._of_calls = TraceIdRatioBased(ratio)
+
+    def should_sample(
+        self,
+        parent_context: Context | None,
+        trace_id: int,
+        name: str,
+        kind: trace.SpanKind | None = None,
+        attributes: Attributes = None,
+        links: Sequence[trace.Link] | None = None,
+        trace_state: trace.TraceState | None = None,
+    ) -> SamplingResult:
+        """Drop a root that is no server's."""
+        sampler = self._of_calls if kind is trace.SpanKind.SERVER else ALWAYS_OFF
+        return sampler.should_sample(parent_context, trace_id, name, kind, attributes, links, trace_state)
+
+    def get_description(self) -> str:
+        """Return its name and share."""
+        return f"CallsOnly{{{self._of_calls.rate}}}"
+
+
 class Tracing:
     """The process's tracer. `on` is False until a processor is installed."""
 
@@ -147,7 +176,7 @@ class Tracing:
                     SERVICE_INSTANCE_ID: f"{socket.gethostname()}:{os.getpid()}",
                 }
             )
-            self._provider = TracerProvider(resource=resource, sampler=ParentBased(TraceIdRatioBased(ratio)))
+            self._provider = TracerProvider(resource=resource, sampler=ParentBased(_CallsOnly(ratio)))
             self.tracer = self._provider.get_tracer("skein")
         self._provider.add_span_processor(processor)
         self.on = True

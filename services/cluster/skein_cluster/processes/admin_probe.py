@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _READY_SECONDS = 2.0
 # A busy process takes its time over its metrics, and is the one that somebody wants to see.
@@ -45,6 +50,35 @@ async def read_vector_cache(address: str) -> VectorCacheStatus | None:
     return VectorCacheStatus(
         exact_tenants=int(values[_EXACT]), approximate_tenants=int(values[_APPROXIMATE]), bytes=int(values[_BYTES])
     )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Readiness:
+    """What /readyz of a process says."""
+
+    # Whether it answered.
+    answers: bool = False
+    is_ready: bool = False
+    # Why services of it are not ready, by service.
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+async def read_readiness(address: str) -> Readiness:
+    """Ask /readyz of "host:port", for two seconds at most."""
+    host, _, port = address.rpartition(":")
+    try:
+        async with asyncio.timeout(_READY_SECONDS):
+            reader, writer = await asyncio.open_connection(host, int(port))
+            with contextlib.closing(writer):
+                writer.write(b"GET /readyz HTTP/1.0\r\n\r\n")
+                head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+    except (OSError, TimeoutError):
+        return Readiness()
+    try:
+        reasons = json.loads(body).get("why", {})
+    except (ValueError, AttributeError):
+        reasons = {}
+    return Readiness(answers=True, is_ready=b" 200 " in head.partition(b"\r\n")[0], reasons=reasons)
 
 
 async def is_ready(address: str) -> bool:

@@ -169,7 +169,7 @@ async def multi_process_cluster(
             values.setdefault("SKEIN_GATEWAY_ADDRESS", f"https://{reachable_address(addresses['gateway'])}")
         await start(name for name in registry.NAMES if name != "pc2")
         # pc2 acts in the development tenant, whose key exists only when the others are ready.
-        credentials = await base.write_credentials(addresses)
+        credentials = await base.write_credentials(addresses, {child.name: child.admin for child in children})
         values.setdefault("SKEIN_PC2_API_KEY", credentials.api_key)
         await start(["pc2"])
         yield LocalCluster(
