@@ -238,6 +238,60 @@ CREATE TABLE memory_access_logs (
     ip_address VARCHAR(45)
 );
 """
+_LETTA_BY = """
+    created_at TIMESTAMPTZ DEFAULT now(), updated_at TIMESTAMPTZ DEFAULT now(),
+    is_deleted BOOLEAN NOT NULL DEFAULT FALSE, _created_by_id VARCHAR, _last_updated_by_id VARCHAR
+"""
+_LETTA_OF = f"organization_id VARCHAR NOT NULL, {_LETTA_BY}"
+# The tables of a Letta server that hold memory, in the form of its last version.
+LETTA = f"""
+CREATE EXTENSION IF NOT EXISTS vector;
+CREATE TABLE organizations (id VARCHAR PRIMARY KEY, name VARCHAR NOT NULL, {_LETTA_BY});
+CREATE TABLE users (id VARCHAR PRIMARY KEY, name VARCHAR NOT NULL, {_LETTA_OF});
+CREATE TABLE identities (
+    id VARCHAR PRIMARY KEY, identifier_key VARCHAR NOT NULL, name VARCHAR NOT NULL, identity_type VARCHAR NOT NULL,
+    project_id VARCHAR, properties JSON, {_LETTA_OF}
+);
+CREATE TABLE agents (
+    id VARCHAR PRIMARY KEY, agent_type VARCHAR, name VARCHAR, description VARCHAR, system VARCHAR, message_ids JSON,
+    response_format JSON, metadata_ JSON, llm_config JSON, embedding_config JSON, compaction_settings JSON,
+    project_id VARCHAR, template_id VARCHAR, base_template_id VARCHAR, deployment_id VARCHAR, entity_id VARCHAR,
+    tool_rules JSON, message_buffer_autoclear BOOLEAN, enable_sleeptime BOOLEAN, hidden BOOLEAN, timezone VARCHAR,
+    max_files_open INTEGER, per_file_view_window_char_limit INTEGER, last_run_completion TIMESTAMPTZ, {_LETTA_OF}
+);
+CREATE TABLE agents_tags (agent_id VARCHAR NOT NULL, tag VARCHAR NOT NULL);
+CREATE TABLE tools (
+    id VARCHAR PRIMARY KEY, name VARCHAR NOT NULL, tool_type VARCHAR NOT NULL, description VARCHAR, json_schema JSON,
+    args_json_schema JSON, source_type VARCHAR, source_code VARCHAR, tags JSON, metadata_ JSON, project_id VARCHAR,
+    return_char_limit INTEGER, pip_requirements JSON, npm_requirements JSON, default_requires_approval BOOLEAN,
+    enable_parallel_execution BOOLEAN, {_LETTA_OF}
+);
+CREATE TABLE tools_agents (agent_id VARCHAR NOT NULL, tool_id VARCHAR NOT NULL);
+CREATE TABLE block (
+    id VARCHAR PRIMARY KEY, label VARCHAR NOT NULL, value VARCHAR NOT NULL, "limit" INTEGER NOT NULL DEFAULT 2000,
+    description VARCHAR, is_template BOOLEAN NOT NULL DEFAULT FALSE, template_name VARCHAR,
+    read_only BOOLEAN NOT NULL DEFAULT FALSE, metadata_ JSON, project_id VARCHAR, template_id VARCHAR,
+    base_template_id VARCHAR, deployment_id VARCHAR, entity_id VARCHAR, hidden BOOLEAN, version INTEGER, {_LETTA_OF}
+);
+CREATE TABLE blocks_agents (agent_id VARCHAR NOT NULL, block_id VARCHAR NOT NULL, block_label VARCHAR NOT NULL);
+CREATE TABLE identities_blocks (identity_id VARCHAR NOT NULL, block_id VARCHAR NOT NULL);
+CREATE TABLE messages (
+    id VARCHAR PRIMARY KEY, agent_id VARCHAR NOT NULL, role VARCHAR NOT NULL, text VARCHAR, content JSON, model VARCHAR,
+    name VARCHAR, tool_calls JSON, tool_call_id VARCHAR, tool_returns JSON, step_id VARCHAR, run_id VARCHAR,
+    otid VARCHAR, group_id VARCHAR, sender_id VARCHAR, conversation_id VARCHAR, batch_item_id VARCHAR, is_err BOOLEAN,
+    approvals JSON, approve BOOLEAN, approval_request_id VARCHAR, denial_reason VARCHAR, sequence_id BIGINT,
+    {_LETTA_OF}
+);
+CREATE TABLE archives_agents (agent_id VARCHAR NOT NULL, archive_id VARCHAR NOT NULL);
+CREATE TABLE archival_passages (
+    id VARCHAR PRIMARY KEY, text VARCHAR NOT NULL, embedding vector(3), embedding_config JSON, metadata_ JSON,
+    tags JSON, archive_id VARCHAR, {_LETTA_OF}
+);
+CREATE TABLE source_passages (
+    id VARCHAR PRIMARY KEY, text VARCHAR NOT NULL, embedding vector(3), embedding_config JSON, metadata_ JSON,
+    tags JSON, file_id VARCHAR, file_name VARCHAR, source_id VARCHAR, {_LETTA_OF}
+);
+"""
 DUYETBOT = """
 CREATE TABLE memory_users (
   id TEXT PRIMARY KEY,

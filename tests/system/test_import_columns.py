@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from fix_moving import a_database
-from fix_stores import AGENTMEM, DUYETBOT, DUYETBOT_ITEMS, LONGTERM, MEMORYVAULT, ORCHESTRATOR
+from fix_stores import AGENTMEM, DUYETBOT, DUYETBOT_ITEMS, LETTA, LONGTERM, MEMORYVAULT, ORCHESTRATOR
 
 from skein_importers.records import Record
 from skein_importers.sources import FORMATS
@@ -64,6 +64,16 @@ POSTGRES: dict[str, tuple[str, dict[str, Any]]] = {
             "agent_id": "a", "tools.id": "t", "tool_id": "t", "blocks.id": "k", "block_id": "k", "role": "assistant",
             "timezone": "Europe/Vienna", "scope": "session", "level": "tactical", "status": "suspended",
             "limit": 5000, "mcp_tools": '["files"]', "tags": '["web"]', "importance": 0.3, "is_deleted": False,
+        },
+    ),
+    "letta-pg": (
+        LETTA,
+        {
+            "organizations.id": "o", "organization_id": "o", "identities.id": "i", "identity_id": "i",
+            "agents.id": "a", "agent_id": "a", "tools.id": "t", "tool_id": "t", "block.id": "k", "block_id": "k",
+            "archive_id": "v", "role": "assistant", "limit": 5000, "is_deleted": False, "embedding": "[0.1,0.1,0.1]",
+            "content": '[{"type": "text", "text": "tea"}]', "tags": '["web"]', "agents_tags.tag": "web",
+            "tool_calls": '[{"name": "search"}]',
         },
     ),
     "orchestrator-pg": (
@@ -211,14 +221,14 @@ async def _postgres_source(
             await connection.execute(f'CREATE TABLE "{table}" AS SELECT * FROM "model_{table}" WITH NO DATA')  # noqa: S608 - our names.
             line = [value_of(table, column, kind, next(numbers), values) for column, kind in kinds.items()]
             places = ", ".join(
-                f"${number}::text::{kind}" if kind in {"USER-DEFINED", "jsonb"} else f"${number}"
+                f"${number}::text::{kind}" if kind in {"USER-DEFINED", "json", "jsonb"} else f"${number}"
                 for number, kind in enumerate(kinds.values(), 1)
             ).replace("USER-DEFINED", "vector")
             await connection.execute(f'INSERT INTO "{table}" VALUES ({places})', *line)  # noqa: S608 - our names.
 
         async def change(table: str, column: str, value: object) -> None:
             kind = columns[table][column].replace("USER-DEFINED", "vector")
-            cast = f"$1::text::{kind}" if kind in {"vector", "jsonb"} else "$1"
+            cast = f"$1::text::{kind}" if kind in {"vector", "json", "jsonb"} else "$1"
             await connection.execute(f'UPDATE "{table}" SET "{column}" = {cast}', value)  # noqa: S608 - our names.
 
         yield url, columns, change

@@ -47,6 +47,7 @@ FORMATS: Mapping[str, Format] = {
     "hindsight-zip": Format(module="hindsight_zip"),
     "langgraph-pg": Format(module="langgraph_pg", is_url=True),
     "letta-af": Format(module="letta_af"),
+    "letta-pg": Format(module="letta_pg", is_url=True),
     "mem0-json": Format(module="mem0_json"),
     "mem0-pgvector": Format(module="mem0_pgvector", is_url=True),
     "mcp-memory-jsonl": Format(module="mcp_memory_jsonl"),

@@ -231,9 +231,9 @@ def _messages(agent: Row, agent_id: str) -> Iterator[Record | UnreadableRecord]:
 
 def _message(row: Row, agent_id: str, seen: Counter[str]) -> Iterator[Record]:
     extra = kept_fields(row, _MESSAGE_FIELDS)
-    parts = _parts(row, extra)
-    text = _text_of(parts)
-    spoken = _spoken(row, text)
+    parts = content_parts(row, extra)
+    text = text_of_parts(parts)
+    spoken = spoken_text(row, text)
     if isinstance(row.value("content"), str) and spoken == text:
         # The text alone is the content.
         parts = []
@@ -303,13 +303,13 @@ def _skill(row: Row) -> Iterator[Record]:
     yield Record(where=row.where, kind=Kind.MEMORY, item=memory, table=row.table)
 
 
-def _parts(row: Row, extra: dict[str, Any]) -> list[Any]:
+def content_parts(row: Row, extra: dict[str, Any]) -> list[Any]:
     if isinstance(row.value("content"), str):
         return [{"type": "text", "text": row.text("content")}]
     return row.sequence("content", extra)
 
 
-def _spoken(row: Row, text: str) -> str:
+def spoken_text(row: Row, text: str) -> str:
     """Return what a person said: Letta wraps it in JSON with the time."""
     if row.value("role") != "user" or not text.lstrip().startswith("{"):
         return text
@@ -324,7 +324,7 @@ def _spoken(row: Row, text: str) -> str:
     return str(make_storable(said))
 
 
-def _text_of(parts: Sequence[Any]) -> str:
+def text_of_parts(parts: Sequence[Any]) -> str:
     texts = [part.get("text") for part in parts if isinstance(part, dict) and part.get("type", "text") == "text"]
     return "\n".join(text for text in texts if isinstance(text, str))
 

@@ -116,7 +116,7 @@ def import_command(mode: str, environment: dict[str, str], **values: Any) -> Non
       mem0-json, mem0-pgvector
                             mem0: a file of get_all or of Qdrant's points; the URL of a Postgres database
       langgraph-pg          the URL of the Postgres database of LangGraph's store
-      letta-af              an agent file of Letta
+      letta-af, letta-pg    an agent file of Letta; the URL of the Postgres database of a Letta server
       graphiti-json         a graph of Graphiti or Zep
       hindsight-zip         the transfer archive of a Hindsight bank
       mif                   the Memory Interchange Format 2, of Skein or another program
