@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 
 from fix_cluster import SYSTEM_KEY, AuthorizedChannel
 from fix_external_postgres import database_settings, password_environment
+from fix_identities import identity_settings, service_channel
 from grpc import aio
 
 from skein.auth.v1 import accounts_pb2 as pb
@@ -20,7 +21,7 @@ from skein_kit.host.process import Host, run_services
 from skein_kit.settings import ProcessSettings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
 
     from fix_cluster import Cluster, Tenant
     from fix_database import TestDatabase
@@ -52,6 +53,7 @@ class AuthServer:
 
     channel: aio.Channel
     database: TestDatabase
+    host: Host
 
     @property
     def anonymous(self) -> auth_pb2_grpc.AuthServiceAsyncStub:
@@ -87,17 +89,33 @@ async def run_auth_server(
     database: TestDatabase, *, system_key: str = SYSTEM_KEY, **environment: str
 ) -> AsyncIterator[AuthServer]:
     """Run an auth service with these settings until the block ends."""
+    running = _running(database, environment, **identity_settings(), system_key=system_key)
+    async with running as (host, address), service_channel(address, "auth") as channel:
+        yield AuthServer(channel=channel, database=database, host=host)
+
+
+@asynccontextmanager
+async def run_plain_auth_server(database: TestDatabase) -> AsyncIterator[AuthServer]:
+    """Run an auth service whose port asks for no certificate, as that of `skein up`."""
+    running = _running(database, {}, system_key=SYSTEM_KEY)
+    async with running as (host, address), aio.insecure_channel(address) as channel:
+        yield AuthServer(channel=channel, database=database, host=host)
+
+
+@asynccontextmanager
+async def _running(
+    database: TestDatabase, environment: Mapping[str, str], **settings: Any
+) -> AsyncIterator[tuple[Host, str]]:
     addresses = {"auth": "127.0.0.1:0", "tenancy": "127.0.0.1:9"}
     host = Host(
-        settings=ProcessSettings(**database_settings(database.url), admin_port=0, system_key=system_key),
+        settings=ProcessSettings(**database_settings(database.url), admin_port=0, **settings),
         environment={**password_environment(), **_OPEN, **environment},
         schema_version=registry.migrations()[-1].number,
         addresses=addresses,
     )
     async with run_services(registry.load(["auth"]), host) as services:
         await services.wait_ready(60)
-        async with aio.insecure_channel(addresses["auth"]) as channel:
-            yield AuthServer(channel=channel, database=database)
+        yield host, addresses["auth"]
 
 
 async def let_in_again(cluster: Cluster, tenant: Tenant) -> None:

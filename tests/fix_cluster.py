@@ -19,6 +19,7 @@ import asyncpg
 import pytest
 from fix_calls import Calls
 from fix_external_postgres import cluster_database, database_environment
+from fix_identities import ALL, identity_environment, service_channel
 from fix_layers import LAYER, switch_off_row_level_security
 from fix_tenants import TenantStock
 from grpc import aio
@@ -148,6 +149,7 @@ def test_environment() -> dict[str, str]:
         "SKEIN_SYSTEM_KEY": SYSTEM_KEY,
         "SKEIN_MASTER_KEY": MASTER_KEY,
         "SKEIN_DATA_DIR": ARCHIVES.name,
+        **identity_environment(),
     }
     return {**inherited, **ours}
 
@@ -281,9 +283,12 @@ class Cluster:
         """Call with a credential of the test's choice."""
         return Stubs.of(self.channel, credential, **metadata)
 
-    def direct(self, service: str) -> aio.Channel:
-        """Open a channel to a service's own port; the caller closes it."""
-        return aio.insecure_channel(self.addresses[service])
+    def direct(self, service: str, *, caller: str = ALL) -> aio.Channel:
+        """Open a channel to a service's own port as another service, or as all; the caller closes it."""
+        if service == "gateway":
+            # Its port is public.
+            return aio.insecure_channel(self.addresses[service])
+        return service_channel(self.addresses[service], service, caller=caller)
 
     @asynccontextmanager
     async def superuser(self) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:

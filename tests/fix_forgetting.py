@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fix_cluster import SYSTEM_KEY
-from grpc import aio
+from fix_identities import service_channel
 
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein.memory.v1 import memory_pb2, memory_pb2_grpc
@@ -25,14 +25,14 @@ async def finish(connection: Connection, tenant: Tenant, addresses: Mapping[str,
     await connection.execute("UPDATE memory.erasures SET erase_time = erase_time - interval '10 minutes'")
     system = auth_pb2.SystemCredential(key=SYSTEM_KEY, service="worker")
     request = auth_pb2.ExchangeRequest(system=system, tenant_id=str(tenant.tenant_id))
-    async with aio.insecure_channel(addresses["auth"]) as channel:
+    async with service_channel(addresses["auth"], "auth") as channel:
         identity = (await auth_pb2_grpc.AuthInternalServiceStub(channel).Exchange(request)).token
-    async with aio.insecure_channel(addresses["memory"]) as channel:
+    async with service_channel(addresses["memory"], "memory") as channel:
         stub = memory_pb2_grpc.MemoryInternalServiceStub(channel)
         metadata = (("authorization", f"Bearer {identity}"),)
         await stub.DeleteExpired(memory_pb2.DeleteExpiredRequest(), metadata=metadata)
     # The worker's round over the index: it drops the frequencies of terms that no document has any more.
-    async with aio.insecure_channel(addresses["recall"]) as channel:
+    async with service_channel(addresses["recall"], "recall") as channel:
         index = recall_pb2_grpc.RecallInternalServiceStub(channel)
         more = True
         while more:

@@ -13,6 +13,7 @@ from uuid import UUID, uuid4
 import pytest
 from fix_cluster import PATIENT, AuthorizedChannel
 from fix_external_postgres import database_settings, password_environment
+from fix_identities import identity_settings, service_channel
 from grpc import aio
 from joserfc.jwk import OKPKey
 
@@ -50,7 +51,9 @@ class MemoryServer:
 
         addresses = {"memory": "127.0.0.1:0", "recall": "127.0.0.1:9", "auth": "127.0.0.1:9"}
         host = Host(
-            settings=ProcessSettings(**database_settings(self.database.url), admin_port=0, **PATIENT),
+            settings=ProcessSettings(
+                **identity_settings(), **database_settings(self.database.url), admin_port=0, **PATIENT
+            ),
             environment={**password_environment(), "SKEIN_DATA_DIR": str(self.folder), **environment},
             schema_version=registry.migrations()[-1].number,
             addresses=addresses,
@@ -72,7 +75,7 @@ class MemoryServer:
             is_tenant_deleted=closed,
             agent_id=agent_id,
         )
-        async with aio.insecure_channel(self.address[0]) as channel:
+        async with service_channel(self.address[0], "memory") as channel:
             yield cast(
                 "aio.Channel", AuthorizedChannel(channel, lambda: sign_identity_token(who, key=KEY, at=time.time())[0])
             )

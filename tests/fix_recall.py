@@ -17,6 +17,7 @@ import pytest
 from fix_cluster import AuthorizedChannel, test_environment
 from fix_database import fresh_database
 from fix_external_postgres import database_environment
+from fix_identities import service_channel
 from grpc import aio
 from joserfc.jwk import OKPKey
 
@@ -242,7 +243,7 @@ async def serving(url: str, key: OKPKey, **settings: str) -> AsyncIterator[Recal
     host._verifier = IdentityTokenVerifier(public_keys)
     async with (
         run_services([SERVICE], host) as cluster,
-        aio.insecure_channel(host.addresses["recall"]) as channel,
+        service_channel(host.addresses["recall"], "recall") as channel,
         Database.open(url, service="memory", size=4, timeout=30.0, init=prepare_connection) as memory,
         Database.open(url, service="session", size=4, timeout=30.0, init=prepare_connection) as session,
     ):

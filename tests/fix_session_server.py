@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 
 from fix_cluster import PATIENT, AuthorizedChannel
 from fix_external_postgres import database_settings, password_environment
+from fix_identities import identity_settings, service_channel
 from grpc import aio
 from joserfc.jwk import OKPKey
 
@@ -47,7 +48,7 @@ class SessionServer:
             permissions=permissions,
             is_tenant_deleted=closed,
         )
-        async with aio.insecure_channel(self.address) as channel:
+        async with service_channel(self.address, "session") as channel:
             yield cast(
                 "aio.Channel", AuthorizedChannel(channel, lambda: sign_identity_token(who, key=KEY, at=time.time())[0])
             )
@@ -62,7 +63,7 @@ async def run_session_server(
     database: TestDatabase, environment: Mapping[str, str], *, recall: str = "127.0.0.1:9"
 ) -> AsyncIterator[SessionServer]:
     """Run the session service alone; calls to the others fail, unless something is where recall is looked for."""
-    settings = ProcessSettings(**database_settings(database.url), admin_port=0, **PATIENT)
+    settings = ProcessSettings(**identity_settings(), **database_settings(database.url), admin_port=0, **PATIENT)
 
     async def public_keys() -> dict[str, str]:
         return {"test": json.dumps(KEY.as_dict(private=False))}

@@ -13,6 +13,7 @@ import pytest
 from fix_cluster import AuthorizedChannel
 from fix_database import fresh_database
 from fix_external_postgres import database_settings, password_environment
+from fix_identities import identity_settings, service_channel
 from grpc import aio
 from joserfc.jwk import OKPKey
 
@@ -127,7 +128,7 @@ async def serving(database: TestDatabase, **environment: str) -> AsyncIterator[T
 
     addresses = {"tenancy": "127.0.0.1:0", "auth": "127.0.0.1:9"}
     host = Host(
-        settings=ProcessSettings(**database_settings(database.url), admin_port=0),
+        settings=ProcessSettings(**identity_settings(), **database_settings(database.url), admin_port=0),
         environment={**password_environment(), "SKEIN_CANARY_SECONDS": "0", **environment},
         schema_version=registry.migrations()[-1].number,
         addresses=addresses,
@@ -135,7 +136,7 @@ async def serving(database: TestDatabase, **environment: str) -> AsyncIterator[T
     )
     async with run_services(registry.load(["tenancy"]), host) as services:
         await services.wait_ready(60)
-        async with aio.insecure_channel(addresses["tenancy"]) as channel:
+        async with service_channel(addresses["tenancy"], "tenancy") as channel:
             yield Tenancy(database, addresses["tenancy"], channel)
 
 

@@ -12,6 +12,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from skein_cluster.registry import NAMES
+from skein_kit.identity.service_identity import certificate_name
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -26,7 +29,7 @@ class Certificates:
 
 
 def made_in(folder: Path, name: str = "127.0.0.1", *, days: int = 1) -> Certificates:
-    """Make new ones: the certificate is good for so many days, its authority for ten times as many."""
+    """Make new ones: the certificate names every service, and is good for so many days, its authority for ten times."""
     now = dt.datetime.now(dt.UTC)
     authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     authority_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a test's authority")])
@@ -62,9 +65,11 @@ def made_in(folder: Path, name: str = "127.0.0.1", *, days: int = 1) -> Certific
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(authority_key.public_key()), critical=False)
         .sign(authority_key, hashes.SHA256())
     )
+    names: list[x509.GeneralName] = [x509.IPAddress(ipaddress.ip_address(name))]
+    names += [x509.DNSName(certificate_name(service)) for service in NAMES]
     leaf = (
         builder(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]), key.public_key(), days)
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(name))]), critical=False)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False)
         .sign(authority_key, hashes.SHA256())
     )

@@ -269,11 +269,12 @@ def permissions() -> list[Permission]:
 def rule_of(path: str) -> str:
     """Return in words what a caller of an RPC needs."""
     rule = access.ACCESS_RULES[path]
+    services = f", from the service {' or '.join(sorted(rule.services))} alone" if rule.services else ""
     if rule.is_public:
-        return "none; the request carries its own proof"
+        return f"none; the request carries its own proof{services}"
     if rule.permission is None:
-        return "any credential"
-    return f"`{rule.permission}`" + (f", the service {rule.service} alone" if rule.service else "")
+        return f"any credential{services}"
+    return f"`{rule.permission}`{services}"
 
 
 def approvals() -> list[tuple[str, list[str]]]:

@@ -26,7 +26,7 @@ FILE = ROOT / "docker-compose.yml"
 COMPOSE: dict[str, Any] = yaml.safe_load(FILE.read_text("utf-8"))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 LOADED = {service.name: service for service in registry.load()}
-JOBS = ("migrate", "bootstrap")
+JOBS = ("migrate", "bootstrap", "certificates")
 OURS = (*LOADED, *JOBS)
 OTHERS = sorted(set(SERVICES) - set(OURS))
 # Circles that compose cannot express: the first one starts without the second and calls it later.
@@ -64,6 +64,7 @@ def test_a_service_waits_for_the_schema_and_for_those_that_it_calls(name: str) -
     service = LOADED[name]
     called = {other for other in service.depends_on if (name, other) not in NOT_WAITED_FOR}
     expected = {other: {"condition": "service_healthy"} for other in called}
+    expected["certificates"] = {"condition": "service_completed_successfully"}
     if service.has_database:
         expected["migrate"] = {"condition": "service_completed_successfully"}
 
@@ -122,6 +123,23 @@ def test_migrations_give_each_role_the_password_that_its_service_uses() -> None:
 
     assert passwords == {f"SKEIN_{name.upper()}_DATABASE_PASSWORD" for name in registry.WITH_DATABASE}
     assert environment("migrate")["SKEIN_DATABASE_URL"].startswith("postgresql://postgres:")
+
+
+def test_each_container_has_the_certificate_of_its_own_service_alone() -> None:
+    mounted = {
+        name: [volume for volume in service.get("volumes", []) if volume.startswith("mtls-")]
+        for name, service in SERVICES.items()
+    }
+
+    assert {name: volumes for name, volumes in mounted.items() if volumes} == {
+        **{name: [f"mtls-{name}:/etc/skein/mtls:ro"] for name in LOADED},
+        "certificates": ["mtls-authority:/etc/skein/all-mtls/authority"]
+        + [f"mtls-{name}:/etc/skein/all-mtls/{name}" for name in registry.NAMES],
+    }
+
+    dockerfile = (ROOT / "deploy/Dockerfile").read_text("utf-8")
+    # A new volume gets the owner of the folder in the image.
+    assert all(f"/etc/skein/all-mtls/{name}" in dockerfile for name in ("authority", *registry.NAMES))
 
 
 def test_the_system_key_is_given_to_those_alone_whose_code_reads_it() -> None:
@@ -205,7 +223,7 @@ def test_cold_storage_lies_in_a_volume_of_its_own_that_the_image_s_user_may_writ
     sources = set()
 
     for name, variable in having.items():
-        (volume,) = SERVICES[name]["volumes"]
+        (volume,) = [each for each in SERVICES[name]["volumes"] if not each.startswith("mtls-")]
         source, target = volume.split(":")
         sources.add(source)
         assert environment(name)[variable].startswith(f"{target}/")

@@ -202,7 +202,7 @@ def test_no_secret_stands_in_a_file() -> None:
 
 
 def test_every_secret_that_a_pod_cannot_do_without_is_made_by_the_script(tmp_path: Path) -> None:
-    made = {each["name"]: each["envs"][0] for each in kustomization("secrets")["secretGenerator"]}
+    made = {each["name"]: each["envs"][0] for each in kustomization("secrets")["secretGenerator"] if "envs" in each}
     subprocess.run([DEPLOY / "secrets.sh", "kubernetes", tmp_path], check=True, capture_output=True)
     files = {path.name: path.read_text("utf-8") for path in tmp_path.iterdir()}
     needed = {
@@ -220,6 +220,23 @@ def test_every_secret_that_a_pod_cannot_do_without_is_made_by_the_script(tmp_pat
     assert all(path.stat().st_mode & 0o077 == 0 for path in tmp_path.iterdir())
     again = subprocess.run([DEPLOY / "secrets.sh", "kubernetes", tmp_path], check=False, capture_output=True)
     assert again.returncode != 0
+
+
+def test_each_pod_has_the_certificate_of_its_own_service_alone() -> None:
+    made = {each["name"]: each["files"] for each in kustomization("secrets")["secretGenerator"] if "files" in each}
+    mounted = {
+        name: [
+            volume["secret"]["secretName"]
+            for volume in pod["spec"]["template"]["spec"]["volumes"]
+            if volume.get("secret", {}).get("secretName", "").startswith("skein-mtls")
+        ]
+        for name, pod in DEPLOYMENTS.items()
+    }
+
+    assert mounted == {name: [f"skein-mtls-{name}"] for name in LOADED}
+    assert made == {
+        f"skein-mtls-{name}": [f"mtls/{name}/{file}" for file in ("tls.crt", "tls.key", "ca.crt")] for name in LOADED
+    }
 
 
 def test_the_system_key_is_given_to_those_alone_whose_code_reads_it() -> None:

@@ -83,7 +83,7 @@ def service_of(path: str) -> str:
     return path.split(".")[1]
 
 
-INTERNAL = {path: rule.service for path, rule in ACCESS_RULES.items() if rule.permission == SYSTEM}
+INTERNAL = {path: next(iter(rule.services)) for path, rule in ACCESS_RULES.items() if rule.permission == SYSTEM}
 
 
 @pytest.mark.parametrize("service", ["auth", "gateway", "tenancy", "session", "memory", "recall", "worker", "pc2"])

@@ -13,6 +13,7 @@ import grpc
 import pytest
 from fix_attacks import attack_size
 from fix_cluster import Cluster
+from fix_identities import service_channel
 from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
@@ -45,13 +46,16 @@ async def outcomes(calls: Iterable[Any]) -> list[Any]:
     return await asyncio.gather(*(one(call) for call in calls))
 
 
-def own_connection(address: str) -> aio.Channel:
-    return aio.insecure_channel(address, options=(("grpc.use_local_subchannel_pool", 1),))
+def own_connection(address: str, service: str = "gateway") -> aio.Channel:
+    options = (("grpc.use_local_subchannel_pool", 1),)
+    if service == "gateway":
+        return aio.insecure_channel(address, options=options)
+    return service_channel(address, service, options=options)
 
 
 async def test_a_connection_has_so_many_watches_and_reflections_on_every_service(cluster: Cluster) -> None:
     for service in [name for name in SERVICES if cluster.addresses.get(name)]:
-        async with own_connection(cluster.addresses[service]) as channel:
+        async with own_connection(cluster.addresses[service], service) as channel:
             watches = [watch(channel, name=f"unknown {number}") for number in range(MAX_WATCHES_PER_CONNECTION + 3)]
             watched = await outcomes(watches)
             stub: Any = reflection_pb2_grpc.ServerReflectionStub(cast("Any", channel))
@@ -69,7 +73,7 @@ async def test_a_connection_has_so_many_watches_and_reflections_on_every_service
                 while (await outcomes([again := watch(channel)]))[0] is FULL:
                     pass
             again.cancel()
-        async with own_connection(cluster.addresses[service]) as other:
+        async with own_connection(cluster.addresses[service], service) as other:
             first = await outcomes([watch(other)])
 
         assert watched.count(FULL) == 3, service

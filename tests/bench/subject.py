@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from fix_identities import identity_environment
+
 from skein_cluster import embedded, registry
 from skein_cluster.processes.ports import free_ports
 
@@ -96,7 +98,7 @@ async def _running(folder: Path, form: str, program: Sequence[str], ports: Mappi
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
-        env={**inherited, **_UNLIMITED, **ports, "SKEIN_DATA_DIR": str(folder)},
+        env={**inherited, **_UNLIMITED, **identity_environment(), **ports, "SKEIN_DATA_DIR": str(folder)},
         # A Ctrl-C on the terminal reaches us alone; we stop the cluster when we are done with it.
         start_new_session=True,
     )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bench.sentences import Sentences
+from fix_identities import service_channel
 from grpc import aio
 
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
@@ -194,7 +195,7 @@ async def services(subject: Subject, material: Material) -> AsyncIterator[Way]:
     async with AsyncExitStack() as stack:
 
         async def channel(service: str) -> aio.Channel:
-            opened = aio.insecure_channel(subject.addresses[service], options=OPTIONS)
+            opened = service_channel(subject.addresses[service], service, options=OPTIONS)
             return await stack.enter_async_context(opened)
 
         identity = _Identity(auth_pb2_grpc.AuthInternalServiceStub(await channel("auth")), subject.api_key)

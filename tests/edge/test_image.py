@@ -53,8 +53,9 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class ComposeVariables:
     """The variables of the compose file as they are on this machine, where every container has another port."""
 
-    def __init__(self, server: Server, secrets: dict[str, str]) -> None:
+    def __init__(self, server: Server, secrets: dict[str, str], certificates: Path) -> None:
         self._server = server
+        self.certificates = certificates
         self.secrets = secrets
         names = [f"{what} {name}" for name in registry.NAMES for what in ("grpc", "admin")]
         self.ports = dict(zip(names, unused_ports(), strict=False))
@@ -62,6 +63,8 @@ class ComposeVariables:
     def environment(self, name: str) -> dict[str, str]:
         """Return what the container of that name would be given."""
         variables = {key: self._here(str(value)) for key, value in COMPOSE[name].get("environment", {}).items()}
+        volume = f"{self.certificates / name}/"
+        variables = {key: value.replace("/etc/skein/mtls/", volume) for key, value in variables.items()}
         if name in registry.NAMES:
             own = {
                 f"SKEIN_{name.upper()}_PORT": self.ports[f"grpc {name}"],
@@ -156,11 +159,13 @@ def test_the_image_holds_our_distributions_whole_and_neither_embedded_postgres_n
 async def test_the_commands_of_the_compose_file_make_a_cluster_that_remembers(
     image: Path, server: Server, tmp_path: Path
 ) -> None:
-    composed = ComposeVariables(server, new_secrets(tmp_path))
+    composed = ComposeVariables(server, new_secrets(tmp_path), tmp_path / "mtls")
     await embedded.create_database(server, "skein", if_missing=True)
     run = asyncio.to_thread
 
     await run(skein, image, *COMPOSE["migrate"]["command"], environment=composed.environment("migrate"))
+    (*certify, _) = COMPOSE["certificates"]["command"]
+    await run(skein, image, *certify, str(composed.certificates), environment=composed.environment("certificates"))
     bootstrap = [*COMPOSE["bootstrap"]["command"], "--json"]
     made = json.loads(await run(skein, image, *bootstrap, environment=composed.environment("bootstrap")))
     async with AsyncExitStack() as stack:

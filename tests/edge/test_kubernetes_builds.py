@@ -14,6 +14,9 @@ import pytest
 import yaml
 from fix_node import PACKAGES, newer_node, tool
 
+from skein_cluster import registry
+from skein_cluster.service_certificates import authority
+
 pytestmark = pytest.mark.timeout(300)
 
 ROOT = Path(__file__).parents[2]
@@ -47,6 +50,7 @@ def objects(
     secrets = tmp_path_factory.mktemp("secrets")
     shutil.copy(FOLDER / "secrets/kustomization.yaml", secrets)
     subprocess.run([ROOT / "deploy/secrets.sh", "kubernetes", secrets], check=True, capture_output=True)
+    authority.issue(secrets / "mtls", {name: [name] for name in registry.NAMES})
     result = [each for objects in overlays.values() for each in objects] + built(secrets) + built(FOLDER / "bootstrap")
     return list({json.dumps(each, sort_keys=True): each for each in result}.values())
 
@@ -96,7 +100,7 @@ def test_every_object_is_accepted_as_it_is_and_a_misspelt_field_would_be_noticed
 def test_objects_that_an_overlay_names_are_in_it(overlays: dict[str, list[dict[str, Any]]], overlay: str) -> None:
     objects = overlays[overlay]
     names = {(each["kind"], each["metadata"]["name"]) for each in objects}
-    made_elsewhere = {"postgres-ca", "skein-mtls"}
+    made_elsewhere = {"postgres-ca", *(f"skein-mtls-{name}" for name in registry.NAMES)}
     for deployment in (each for each in objects if each["kind"] == "Deployment"):
         pod = deployment["spec"]["template"]["spec"]
         (container,) = pod["containers"]

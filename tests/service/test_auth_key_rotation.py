@@ -10,6 +10,7 @@ import grpc
 import pytest
 from fix_auth import let_in_again
 from fix_cluster import SYSTEM_KEY, Cluster, Stubs, Tenant, refused
+from fix_identities import identity_settings, service_channel
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 from grpc import aio
@@ -174,7 +175,10 @@ async def replica(cluster: Cluster, **environment: str) -> AsyncIterator[aio.Cha
     """Run another auth beside the cluster's own, over the same database."""
     host = Host(
         settings=ProcessSettings(
-            database_url=cluster.postgres.url(user="postgres", database="skein"), system_key=SYSTEM_KEY, admin_port=0
+            database_url=cluster.postgres.url(user="postgres", database="skein"),
+            system_key=SYSTEM_KEY,
+            admin_port=0,
+            **identity_settings(),
         ),
         environment={**cluster.environment, **environment},
         schema_version=registry.migrations()[-1].number,
@@ -182,7 +186,7 @@ async def replica(cluster: Cluster, **environment: str) -> AsyncIterator[aio.Cha
     )
     async with run_services([service.SERVICE], host) as here:
         await here.wait_ready(10)
-        async with aio.insecure_channel(host.addresses["auth"]) as channel:
+        async with service_channel(host.addresses["auth"], "auth") as channel:
             yield channel
 
 

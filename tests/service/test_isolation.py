@@ -198,9 +198,10 @@ async def credential_for(path: str, world: World) -> tuple[str, dict[str, str]]:
     if rule.is_public:
         return "", {}
     naming = {"skein_tenant_id": tenant_id} if rule.needs_tenant else {}
-    if rule.permission == SYSTEM and rule.service != "worker":
+    if rule.permission == SYSTEM and rule.services != {"worker"}:
         tenant = world.tenant.tenant_id if rule.needs_tenant else None
-        return await service_identity(world.cluster, rule.service, tenant), {}
+        (service,) = rule.services
+        return await service_identity(world.cluster, service, tenant), {}
     if rule.permission == SYSTEM:
         token = await system_identity(world.cluster, tenant_id if rule.needs_tenant else "")
         while rule.allows_deleted_tenant and not _claims(token).get("closed"):

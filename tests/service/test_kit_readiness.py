@@ -16,6 +16,7 @@ from fix_cluster import test_environment
 from fix_database import TestDatabase
 from fix_external_postgres import database_environment
 from fix_http import get
+from fix_identities import service_channel
 from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
@@ -55,7 +56,7 @@ def host_on(url: str, **settings: str) -> Host:
 
 async def readyz_status(host: Host) -> int:
     """Ask health on the service's port."""
-    async with aio.insecure_channel(host.addresses["memory"]) as channel:
+    async with service_channel(host.addresses["memory"], "memory") as channel:
         stub: Any = health_pb2_grpc.HealthStub(channel)
         answer: health_pb2.HealthCheckResponse = await stub.Check(health_pb2.HealthCheckRequest())
         return answer.status
@@ -154,7 +155,7 @@ async def test_a_health_watcher_learns_of_the_end_and_does_not_delay_it(database
     received: list[int] = []
 
     async def watch() -> grpc.StatusCode:
-        async with aio.insecure_channel(host.addresses["memory"]) as channel:
+        async with service_channel(host.addresses["memory"], "memory") as channel:
             stub: Any = health_pb2_grpc.HealthStub(channel)
             answers = stub.Watch(health_pb2.HealthCheckRequest())
             with contextlib.suppress(aio.AioRpcError):

@@ -11,6 +11,7 @@ import grpc
 import pytest
 from fix_auth import let_in_again
 from fix_cluster import SYSTEM_KEY, Cluster, Stubs, Tenant, refused
+from fix_identities import identity_settings, service_channel
 from grpc import aio
 from joserfc import jws
 
@@ -57,14 +58,14 @@ async def replica(cluster: Cluster, **environment: str) -> AsyncIterator[aio.Cha
     values = {**cluster.environment, **environment}
     url = cluster.postgres.url(user="postgres", database="skein")
     host = Host(
-        settings=ProcessSettings(database_url=url, system_key=SYSTEM_KEY, admin_port=0),
+        settings=ProcessSettings(database_url=url, system_key=SYSTEM_KEY, admin_port=0, **identity_settings()),
         environment=values,
         schema_version=registry.migrations()[-1].number,
         addresses={**cluster.addresses, "auth": "127.0.0.1:0"},
     )
     async with run_services([service.SERVICE], host) as here:
         await here.wait_ready(10)
-        async with aio.insecure_channel(host.addresses["auth"]) as channel:
+        async with service_channel(host.addresses["auth"], "auth") as channel:
             yield channel
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 import asyncpg
 import pytest
 from fix_cluster import SYSTEM_KEY, Stubs, test_environment
+from fix_identities import service_channel
 from fix_metrics import sample
 from grpc import aio
 
@@ -24,6 +25,8 @@ from skein_cluster.embedded.databases import DATABASE
 from skein_cluster.processes.single_process import LocalCluster, single_process_cluster
 from skein_kit.canary import CANARY_A, CANARY_B, CANARY_TENANTS, ORGANIZATION
 from skein_kit.rpc.channel import ServiceChannel
+from skein_kit.settings import ProcessSettings
+from skein_kit.tls.mutual_tls import MutualTlsFiles
 from skein_worker.canary.isolation_check import FAILED, ISOLATED, LEAKED, IsolationCheck
 from skein_worker.canary.probes import PROBES
 from skein_worker.system_identity import SystemIdentity
@@ -81,7 +84,13 @@ async def watched(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Can
             while sum(counted(outcome) for outcome in (ISOLATED, LEAKED, FAILED)) == before:
                 await asyncio.sleep(0.05)
         gateway, auth = (
-            ServiceChannel(partial(cluster.addresses.__getitem__, name), {}) for name in ("gateway", "auth")
+            ServiceChannel(
+                partial(cluster.addresses.__getitem__, name),
+                {},
+                mutual=None if name == "gateway" else MutualTlsFiles.from_settings(ProcessSettings.read(environment)),
+                service=name,
+            )
+            for name in ("gateway", "auth")
         )
         channel = cast("aio.Channel", auth)
         identities: auth_pb2_grpc.AuthInternalServiceAsyncStub = auth_pb2_grpc.AuthInternalServiceStub(channel)
@@ -186,7 +195,7 @@ async def test_keys_of_the_canary_that_are_over_are_removed_after_a_day(watched:
     request = auth_pb2.ExchangeRequest(system=credential, tenant_id=str(CANARY_A.tenant_id))
     token = (await watched.auth.Exchange(request)).token
 
-    async with aio.insecure_channel(watched.cluster.addresses["auth"]) as channel:
+    async with service_channel(watched.cluster.addresses["auth"], "auth") as channel:
         stub: auth_pb2_grpc.AuthInternalServiceAsyncStub = auth_pb2_grpc.AuthInternalServiceStub(channel)
         await stub.DeleteExpired(auth_pb2.DeleteExpiredRequest(), metadata=(("authorization", f"Bearer {token}"),))
 
@@ -200,7 +209,7 @@ async def test_the_system_is_an_admin_in_the_canary_s_tenants_alone(watched: Can
     claims = {}
     for tenant_id in (str(CANARY_A.tenant_id), other):
         made = await watched.auth.Exchange(auth_pb2.ExchangeRequest(system=credential, tenant_id=tenant_id))
-        async with aio.insecure_channel(watched.cluster.addresses["auth"]) as channel:
+        async with service_channel(watched.cluster.addresses["auth"], "auth") as channel:
             auth: auth_pb2_grpc.AuthServiceAsyncStub = auth_pb2_grpc.AuthServiceStub(channel)
             me = await auth.GetMe(auth_pb2.GetMeRequest(), metadata=(("authorization", f"Bearer {made.token}"),))
         claims[tenant_id] = set(me.permissions)

@@ -145,7 +145,10 @@ async def test_a_caller_that_is_not_let_in_learns_it_at_once_and_its_log_says_wh
     other = certificates(tmp_path / "other")
     settings = ProcessSettings(mtls_certificate=other.certificate, mtls_key=other.key, mtls_ca=other.authority)
     channel = ServiceChannel(
-        lambda: secured.cluster.addresses["memory"], {}, mutual=MutualTlsFiles.from_settings(settings)
+        lambda: secured.cluster.addresses["memory"],
+        {},
+        mutual=MutualTlsFiles.from_settings(settings),
+        service="memory",
     )
 
     for _ in range(3):

@@ -18,6 +18,7 @@ import grpc
 import pytest
 from fix_cluster import SYSTEM_KEY, AuthorizedChannel, Tenant, refused, test_environment
 from fix_http import get
+from fix_identities import service_channel
 from fix_traces import ReceivedSpan, Receiver, receiving
 from grpc import aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -454,7 +455,7 @@ async def listed(channel: aio.Channel) -> set[str]:
 async def test_a_service_says_on_its_own_port_what_it_serves_and_that_it_does(
     traced: TracedCluster, service: str
 ) -> None:
-    async with aio.insecure_channel(traced.cluster.addresses[service]) as channel:
+    async with service_channel(traced.cluster.addresses[service], service) as channel:
         names = await listed(channel)
         checker: Any = health_pb2_grpc.HealthStub(channel)
         own = names - {health.SERVICE_NAME, reflection.SERVICE_NAME}

@@ -9,17 +9,24 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import cast
 
+import grpc
 import pytest
 from click.testing import CliRunner
 from fix_cluster import AuthorizedChannel, Stubs, test_environment
 from fix_http import get
+from fix_identities import without_certificates
 from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_client.client import Client
+from skein_cluster import registry
 from skein_cluster.main import skein
 from skein_cluster.processes.multi_process import multi_process_cluster
 from skein_cluster.processes.single_process import LocalCluster
+from skein_cluster.service_certificates import authority
+from skein_kit.rpc.channel import ServiceChannel
+from skein_kit.settings import ProcessSettings
+from skein_kit.tls.mutual_tls import MutualTlsFiles
 
 CALLS = 60
 
@@ -29,9 +36,11 @@ async def cluster() -> AsyncIterator[LocalCluster]:
     folder = Path(tempfile.mkdtemp(prefix="skein-replicated-"))
     folder.chmod(0o711)
     replicas = {"memory": 2, "gateway": 2}
+    # The cluster makes its own certificates.
+    environment = without_certificates(test_environment())
     try:
         async with multi_process_cluster(
-            folder, environment=test_environment(), durable=False, ready_seconds=300, replicas=replicas
+            folder, environment=environment, durable=False, ready_seconds=300, replicas=replicas
         ) as running:
             yield running
     finally:
@@ -101,3 +110,30 @@ def test_replicas_that_cannot_be_are_refused_before_anything_starts(option: str,
     assert result.exit_code == 2
     assert "should be SERVICE=N" in result.output
     assert not (tmp_path / "data").exists()
+
+
+async def test_each_process_has_a_certificate_of_its_own_service_alone(cluster: LocalCluster) -> None:
+    path = "/skein.auth.v1.AuthInternalService/GetCheckKeys"
+    folder = cluster.logs["auth"].parent.parent / "mtls"
+    codes: dict[str, grpc.StatusCode] = {}
+    for caller in registry.NAMES:
+        settings = ProcessSettings.read(authority.settings(folder, caller))
+        channel = ServiceChannel(
+            lambda: cluster.addresses["auth"], {}, mutual=MutualTlsFiles.from_settings(settings), service="auth"
+        )
+        try:
+            await channel.unary_unary(path)(b"")
+        except aio.AioRpcError as error:
+            codes[caller] = error.code()
+        await channel.close()
+
+    assert codes == dict.fromkeys(set(registry.NAMES) - {"gateway"}, grpc.StatusCode.PERMISSION_DENIED)
+
+
+def test_keys_of_certificates_are_for_their_user_alone(cluster: LocalCluster) -> None:
+    folder = cluster.logs["auth"].parent.parent / "mtls"
+
+    keys = sorted(folder.rglob("*.key"))
+
+    assert len(keys) == len(registry.NAMES) + 1
+    assert {path.stat().st_mode & 0o777 for path in keys} == {0o600}

@@ -11,6 +11,7 @@ import pytest
 from fix_cluster import test_environment
 from fix_command import all_gone, descendants, erase, skein, status, up
 from fix_http import get
+from fix_identities import without_certificates
 
 from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import memory_pb2
@@ -66,7 +67,7 @@ async def call_over_http(cluster: LocalCluster) -> None:
 
 async def test_every_process_answers_and_one_that_is_killed_is_started_again(data_dir: Path) -> None:
     async with shared_port_cluster(
-        data_dir, processes=2, environment=test_environment(), durable=False, ready_seconds=120
+        data_dir, processes=2, environment=without_certificates(test_environment()), durable=False, ready_seconds=120
     ) as cluster:
         async with asyncio.timeout(60):
             # The kernel chooses by the caller's port.

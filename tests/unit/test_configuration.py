@@ -9,6 +9,7 @@ from pathlib import Path
 import fix_settings
 import pytest
 from click.testing import CliRunner, Result
+from fix_identities import identity_environment, without_certificates
 from fix_tls import made_in
 
 from skein_cluster import registry
@@ -29,7 +30,8 @@ def run(*arguments: str, **environment: str) -> Result:
 
 
 def served(**environment: str) -> dict[str, str]:
-    return {"SKEIN_DATABASE_URL": "postgresql://here/skein", "SKEIN_SYSTEM_KEY": SYSTEM_KEY, **environment}
+    base = {"SKEIN_DATABASE_URL": "postgresql://here/skein", "SKEIN_SYSTEM_KEY": SYSTEM_KEY}
+    return base | identity_environment() | environment
 
 
 def test_every_settings_class_is_in_the_catalog() -> None:
@@ -167,19 +169,31 @@ def test_a_pair_of_certificate_and_key_that_do_not_fit_is_found(tmp_path: Path) 
     one, other = (made_in(_folder(tmp_path / name)) for name in ("one", "other"))
     settings = {"SKEIN_TLS_CERTIFICATE": str(one.certificate), "SKEIN_TLS_KEY": str(other.key)}
 
-    assert find_problems(["gateway"], settings) == [
+    assert find_problems(["gateway"], served(**settings)) == [
         "SKEIN_TLS_KEY is not the key of the certificate in SKEIN_TLS_CERTIFICATE."
     ]
 
 
 def test_check_says_everything_that_is_wrong_and_ends_with_3() -> None:
-    ended = run("check", "auth", "gateway", SKEIN_POOL_SIZE="x", SKEIN_TLS_KEY="/none")
+    ended = run("check", "auth", "gateway", SKEIN_POOL_SIZE="x", SKEIN_TLS_KEY="/none", **identity_environment())
 
     assert ended.exit_code == 3
     assert ended.stdout.splitlines() == [
         "SKEIN_POOL_SIZE should be a whole number, not 'x'.",
         "SKEIN_TLS_CERTIFICATE is missing: SKEIN_TLS_KEY alone is no TLS.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("services", "called"),
+    [(["memory"], "auth, recall"), (["gateway"], "auth, tenancy, session, memory, recall"), (["pc2"], "")],
+)
+def test_a_service_that_calls_other_processes_needs_a_certificate(services: list[str], called: str) -> None:
+    settings = without_certificates(served())
+
+    problems = find_problems(services, settings)
+
+    assert [each.partition(": ")[2].partition(" in other")[0] for each in problems] == ([called] if called else [])
 
 
 def test_check_finds_nothing_wrong_with_the_defaults_of_a_cluster_on_one_machine() -> None:
@@ -194,7 +208,7 @@ def test_check_finds_nothing_wrong_with_the_defaults_of_a_cluster_on_one_machine
 def test_a_database_that_does_not_answer_is_no_fault_of_the_settings() -> None:
     url = "postgresql://somebody:hidden@127.0.0.1:1/skein"
 
-    ended = run("check", "memory", "--json", SKEIN_DATABASE_URL=url)
+    ended = run("check", "memory", "--json", SKEIN_DATABASE_URL=url, **identity_environment())
 
     assert ended.exit_code == 0
     (note,) = json.loads(ended.stdout)["notes"]
@@ -244,9 +258,10 @@ def _folder(path: Path) -> Path:
 @pytest.mark.system
 @pytest.mark.parametrize("services", [(), ("gateway",)])
 def test_a_gateway_for_other_machines_that_trusts_no_proxy_is_noted(services: tuple[str, ...]) -> None:
-    ended = run("check", *services, "--json", SKEIN_HOST="192.0.2.1")
-    named = run("check", *services, "--json", SKEIN_HOST="192.0.2.1", SKEIN_TRUSTED_PROXIES="10.0.0.0/8")
-    alone = run("check", *services, "--json")
+    known = identity_environment()
+    ended = run("check", *services, "--json", SKEIN_HOST="192.0.2.1", **known)
+    named = run("check", *services, "--json", SKEIN_HOST="192.0.2.1", SKEIN_TRUSTED_PROXIES="10.0.0.0/8", **known)
+    alone = run("check", *services, "--json", **known)
 
     (note,) = [note for note in json.loads(ended.stdout)["notes"] if "SKEIN_TRUSTED_PROXIES" in note]
     assert note.startswith("The gateway listens on 192.0.2.1, and SKEIN_TRUSTED_PROXIES is not set.")

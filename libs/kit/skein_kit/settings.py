@@ -208,9 +208,11 @@ class ProcessSettings(Settings):
     share_gateway_ports: bool = False
     # PEM file of the authorities of services that are called over TLS; unset: those of the machine.
     ca_file: Path | None = None
-    # PEM file of the certificate, with its chain, for mutual TLS between services. With it, its key and SKEIN_MTLS_CA,
-    # calls between services use TLS, and every service but the gateway refuses callers without a certificate. The three
-    # files are read again when they change.
+    # PEM file of the certificate, with its chain, for mutual TLS between services. It names the services of this
+    # process: auth's DNS name is auth.skein.internal. With it, its key and SKEIN_MTLS_CA, calls between services use
+    # TLS, and every service but the gateway refuses callers without a certificate. `skein cluster` makes its own;
+    # `skein mtls certificates` makes them for `skein serve`, which calls no other process without. The three files are
+    # read again when they change.
     mtls_certificate: Path | None = None
     # PEM file of the key of SKEIN_MTLS_CERTIFICATE.
     mtls_key: Path | None = None

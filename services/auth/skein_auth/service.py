@@ -100,7 +100,9 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
             lifetimes_from(settings),
             refresh_token_derivation_from(system_keys),
         )
-        tenants = TenantDirectory(tenancy_pb2_grpc.TenancyInternalServiceStub(host.channel("tenancy")), keyring)
+        tenants = TenantDirectory(
+            tenancy_pb2_grpc.TenancyInternalServiceStub(host.channel("tenancy", caller="auth")), keyring
+        )
         attempts = AttemptLimiter(AttemptStore(database), limits(settings))
         devices = KnownDevices.of(system_keys)
         operator_keys = OperatorKeyStore(database)

@@ -45,6 +45,7 @@ COMMANDS: Mapping[str, str] = {
     "models": "models",
     "bench": "bench",
     "pc2": "pc2",
+    "mtls": "mtls",
     "config": "config",
 }
 

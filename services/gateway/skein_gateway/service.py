@@ -62,15 +62,19 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     )
     if not (proxies.networks or is_loopback(host.settings.host)):
         log.warning("trusted_proxies_missing", hint=NO_TRUSTED_PROXIES)
-    identities = auth_pb2_grpc.AuthInternalServiceStub(host.channel("auth"))
-    checker = CredentialChecker(key_fetcher(auth_pb2_grpc.AuthServiceStub(host.channel("auth")), identities))
+    identities = auth_pb2_grpc.AuthInternalServiceStub(host.channel("auth", caller="gateway"))
+    checker = CredentialChecker(
+        key_fetcher(auth_pb2_grpc.AuthServiceStub(host.channel("auth", caller="gateway")), identities)
+    )
     credentials = IdentityCache(
         identities,
         host.verifier,
         checker,
         unproven_per_second=settings.unproven_credentials_per_second,
     )
-    limiter = RateLimiter(tenancy_pb2_grpc.TenancyInternalServiceStub(host.channel("tenancy")).AcquireRateLimit)
+    limiter = RateLimiter(
+        tenancy_pb2_grpc.TenancyInternalServiceStub(host.channel("tenancy", caller="gateway")).AcquireRateLimit
+    )
     servicers = ServicerRegistry(
         identify=credentials.identify,
         admit=limiter.admit,
@@ -80,15 +84,15 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         credentials=None if tls is None else tls.credentials(),
     )
     servicers.ready_checks.append(host.verifier.ready)
-    sender = RefusalSender(memory_pb2_grpc.MemoryInternalServiceStub(host.channel("memory")))
+    sender = RefusalSender(memory_pb2_grpc.MemoryInternalServiceStub(host.channel("memory", caller="gateway")))
     refusals = RefusalRecorder(sender.send, count_lost=count_lost)
     servicers.steps = DeclaredSteps(refusals=refusals)
-    sessions = session_pb2_grpc.SessionServiceStub(host.channel("session"))
-    memories = memory_pb2_grpc.MemoryServiceStub(host.channel("memory"))
-    tenancy = tenancy_pb2_grpc.TenancyServiceStub(host.channel("tenancy"))
-    index = recall_pb2_grpc.RecallServiceStub(host.channel("recall"))
-    blocks = blocks_pb2_grpc.BlockServiceStub(host.channel("memory"))
-    recorder = ContextRecorder(recall_pb2_grpc.RecallInternalServiceStub(host.channel("recall")))
+    sessions = session_pb2_grpc.SessionServiceStub(host.channel("session", caller="gateway"))
+    memories = memory_pb2_grpc.MemoryServiceStub(host.channel("memory", caller="gateway"))
+    tenancy = tenancy_pb2_grpc.TenancyServiceStub(host.channel("tenancy", caller="gateway"))
+    index = recall_pb2_grpc.RecallServiceStub(host.channel("recall", caller="gateway"))
+    blocks = blocks_pb2_grpc.BlockServiceStub(host.channel("memory", caller="gateway"))
+    recorder = ContextRecorder(recall_pb2_grpc.RecallInternalServiceStub(host.channel("recall", caller="gateway")))
     recall = RecallHandler(
         index,
         blocks,
@@ -101,7 +105,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         context=ContextHandler(
             recall,
             sessions,
-            curation_pb2_grpc.CurationServiceStub(host.channel("memory")),
+            curation_pb2_grpc.CurationServiceStub(host.channel("memory", caller="gateway")),
             recorder,
             lineage_seconds=settings.gateway_recall_arm_seconds,
         ),
@@ -121,7 +125,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     purges = CertifiedPurges(identities).handlers(forwarders) | SessionPurge(memories).handlers(forwarders)
     for path, handler in (forwarders | purges).items():
         servicers.add_raw(path, handler)
-    metadata = ServerMetadata(oauth_pb2_grpc.OAuthServiceStub(host.channel("auth")))
+    metadata = ServerMetadata(oauth_pb2_grpc.OAuthServiceStub(host.channel("auth", caller="gateway")))
     origins = origins_of(settings.cors_origins)
     mcp = manager_of(server_of(RpcCaller(servicers)))
     mcp_handler = McpHttpHandler(

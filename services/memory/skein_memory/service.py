@@ -104,7 +104,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     """Serve memories, their links and all features around them."""
     settings, secrets = MemorySettings.read(host.environment), SecretSettings.read(host.environment)
     servicers = ServicerRegistry()
-    index = recall_rpc.RecallInternalServiceStub(host.channel("recall"))
+    index = recall_rpc.RecallInternalServiceStub(host.channel("recall", caller="memory"))
     embeddings = EmbeddingClient(index, service="memory", max_immediate=settings.immediate_embeddings)
     master_keys = MasterKeys.of(secrets.master_key, secrets.master_key_previous)
     outbound = SafeHttpClient.from_settings(OutboundSettings.read(host.environment))

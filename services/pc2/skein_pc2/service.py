@@ -56,7 +56,9 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     """Listen on the ports of the protocol. A port in use is logged and the others start."""
     settings = Pc2Settings.read(host.environment)
     certificates = CurveCertificates.read(settings.certificates) if is_secure(host.environment) else None
-    apis = PortApis(host.channel("gateway"), host.environment, is_trusted_proxy=settings.forward_addresses)
+    apis = PortApis(
+        host.channel("gateway", caller="pc2"), host.environment, is_trusted_proxy=settings.forward_addresses
+    )
     deletions, updates = BackgroundDeletions(), BackgroundUpdates()
     dialects = _create_dialects(apis, deletions, updates, max_concurrency=settings.at_once)
     publishers = _create_publishers(apis)

@@ -157,9 +157,13 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         reindex_handlers = ReindexHandlers(reindexes, models, registry, embedder, reindexer, idempotency, settings)
         receipts = ReceiptStore(database, months=settings.receipt_months)
         receipt_writer = await stack.enter_async_context(
-            ReceiptWriter(receipts, auth_pb2_grpc.AuthInternalServiceStub(host.channel("auth")), database).open()
+            ReceiptWriter(
+                receipts, auth_pb2_grpc.AuthInternalServiceStub(host.channel("auth", caller="recall")), database
+            ).open()
         )
-        receipt_reader = ReceiptReader(receipts, receipt_writer, auth_pb2_grpc.AuthServiceStub(host.channel("auth")))
+        receipt_reader = ReceiptReader(
+            receipts, receipt_writer, auth_pb2_grpc.AuthServiceStub(host.channel("auth", caller="recall"))
+        )
         receipt_handlers = ReceiptHandlers(
             receipt_reader,
             RecallReplayer(receipt_reader, receipts, searcher, queries, registry, AccessLogKeys(database)),

@@ -63,7 +63,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         policies = shared_policy_cache(database)
         idempotency, quotas = SessionIdempotencyStore(database), QuotaCounter("session")
         months = MonthlyPartitions(database, Queries.load("skein_session")["ensure_month"])
-        recall = host.channel("recall")
+        recall = host.channel("recall", caller="session")
         embeddings = EmbeddingClient(
             recall_pb2_grpc.RecallInternalServiceStub(recall),
             service="session",

@@ -65,7 +65,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     mailer = InvitationMailer(
         Mailer.from_settings(MailSettings.read(host.environment)), issuer=partial(host.issuer, settings.issuer)
     )
-    accounts = AccountClient(auth_pb2_grpc.AuthInternalServiceStub(host.channel("auth")))
+    accounts = AccountClient(auth_pb2_grpc.AuthInternalServiceStub(host.channel("auth", caller="tenancy")))
     registry = ServicerRegistry()
     async with host.database("tenancy", registry) as database, AsyncExitStack() as stack:
         audit, quota_counter = AuditLog(), QuotaCounter("tenancy")

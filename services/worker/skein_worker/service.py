@@ -41,11 +41,11 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     """Open the database and run the jobs of the queue. The worker has no RPCs. Raises SettingInvalid."""
     settings = WorkerSettings.read(host.environment)
     check_system_key(host.settings)
-    auth = auth_pb2_grpc.AuthInternalServiceStub(host.channel("auth"))
-    tenancy = tenancy_pb2_grpc.TenancyInternalServiceStub(host.channel("tenancy"))
-    index = recall_pb2_grpc.RecallInternalServiceStub(host.channel("recall"))
-    memory = memory_pb2_grpc.MemoryInternalServiceStub(host.channel("memory"))
-    session = session_pb2_grpc.SessionInternalServiceStub(host.channel("session"))
+    auth = auth_pb2_grpc.AuthInternalServiceStub(host.channel("auth", caller="worker"))
+    tenancy = tenancy_pb2_grpc.TenancyInternalServiceStub(host.channel("tenancy", caller="worker"))
+    index = recall_pb2_grpc.RecallInternalServiceStub(host.channel("recall", caller="worker"))
+    memory = memory_pb2_grpc.MemoryInternalServiceStub(host.channel("memory", caller="worker"))
+    session = session_pb2_grpc.SessionInternalServiceStub(host.channel("session", caller="worker"))
     queue = JobQueue(
         # A PgBouncer in transaction mode passes on no notifications, for which the queue listens.
         service_url(host.settings.database_direct_url or host.settings.database_url, "worker", host.environment),
@@ -68,7 +68,10 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         stages = purge_stages(session=session, memory=memory, recall=index, auth=auth, tenancy=tenancy)
         canary_seconds = CanarySettings.read(host.environment).canary_seconds
         isolation_check = IsolationCheck(
-            host.channel("gateway"), auth_pb2_grpc.AuthServiceStub(host.channel("auth")), system, seconds=canary_seconds
+            host.channel("gateway", caller="worker"),
+            auth_pb2_grpc.AuthServiceStub(host.channel("auth", caller="worker")),
+            system,
+            seconds=canary_seconds,
         )
         handlers = {
             **rounds.handlers(),

@@ -75,6 +75,8 @@ class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message ty
         self.is_admitted = False
         self.request_id = _request_id(metadata.get(REQUEST_ID_KEY, "")[:_MAX_REQUEST_ID])
         self.caller: Caller | None = None
+        # The services that the calling process proved to be; empty for any other caller.
+        self.peer_services: frozenset[str] = frozenset()
         # The access log of this service has the call.
         self.is_recorded = False
         # Signs the service's page tokens; empty until its database has answered once.
@@ -191,7 +193,7 @@ class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message ty
         return self.peer_address
 
     def peer_identities(self) -> None:
-        """Return None: the identity is in the token."""
+        """Return None: `peer_services` and the token have the identities."""
         return
 
     def peer_identity_key(self) -> None:
@@ -295,6 +297,11 @@ def caller(context: object) -> Caller:
         message = "the access rule of this method requires no caller"
         raise LookupError(message)
     return context.caller
+
+
+def peer_services(context: object) -> frozenset[str]:
+    """Return the services that the process calling a method between services proved to be."""
+    return context.peer_services if isinstance(context, Call) else frozenset()
 
 
 def status_metadata(status: Status) -> tuple[tuple[str, bytes], ...]:

@@ -119,15 +119,16 @@ class Host:
     # Signs page tokens; read from the database before the first service is ready.
     page_token_key: bytes = field(default=b"", repr=False)
     in_process_handlers: dict[str, InProcessHandlers] = field(default_factory=dict)
-    _channels: dict[tuple[str, bool], ServiceChannel] = field(default_factory=dict)
+    _channels: dict[tuple[str, str, bool], ServiceChannel] = field(default_factory=dict)
     _verifier: IdentityTokenVerifier | None = None
 
-    def channel(self, service: str, *, by_health: bool = True) -> aio.Channel:
-        """Return a channel to a service for a generated stub; the host closes it.
+    def channel(self, service: str, *, caller: str = "", by_health: bool = True) -> aio.Channel:
+        """Return a channel from the service `caller` to a service for a generated stub; the host closes it.
 
-        With `by_health` calls go to replicas that report that they serve; without it, to any.
+        Within the process its calls have the identity of `caller`; over a socket, that of the certificate. With
+        `by_health` calls go to replicas that report that they serve; without it, to any.
         """
-        key = (service, by_health)
+        key = (caller, service, by_health)
         if key not in self._channels:
             self._channels[key] = ServiceChannel(
                 lambda: self.addresses[service],
@@ -136,6 +137,8 @@ class Host:
                 by_health=by_health,
                 # The gateway's port is public: it uses server TLS, if any.
                 mutual=None if service == _EDGE else self.mutual,
+                service=service,
+                calling_service=caller,
             )
         return cast("aio.Channel", self._channels[key])
 

@@ -84,6 +84,19 @@ TENANT_PERMISSIONS = frozenset(PERMISSION_DESCRIPTIONS)
 OPERATOR_PERMISSIONS = TENANT_PERMISSIONS | {OPERATOR, CREATE_TENANT}
 # Internal RPCs and the list of tenants: a stolen token of the worker reads no content and creates no key.
 SYSTEM_PERMISSIONS = frozenset({SYSTEM, "tenant.read"})
+# Services that the gateway offers to callers; every other service is internal.
+PUBLIC_SERVICES: Mapping[str, str] = {
+    "skein.auth.v1.AuthService": "auth",
+    "skein.tenancy.v1.TenancyService": "tenancy",
+    "skein.session.v1.SessionService": "session",
+    "skein.memory.v1.MemoryService": "memory",
+    "skein.memory.v1.LinkService": "memory",
+    "skein.memory.v1.HistoryService": "memory",
+    "skein.memory.v1.BlockService": "memory",
+    "skein.memory.v1.SnapshotService": "memory",
+    "skein.memory.v1.CurationService": "memory",
+    "skein.recall.v1.RecallService": "recall",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +109,17 @@ class AccessRule:
     is_public: bool = False
     # The method purges a deleted tenant. Every other method requires one that is not deleted.
     allows_deleted_tenant: bool = False
-    # The only service that may call; empty: no such limit.
-    service: str = ""
+    # The services that may call; empty: no such limit.
+    services: frozenset[str] = frozenset()
     # The method reads or writes what all agents of the tenant have: no credential that is bound to one may call it.
     for_all_agents: bool = False
     # Where a request names the agent that it acts as, such as "memories.agent_id".
     agent_field: str = ""
+
+    def check_service(self, services: frozenset[str]) -> None:
+        """Raise PermissionMissing unless the calling process proved that it is one of the services that may call."""
+        if self.services and self.services.isdisjoint(services):
+            raise PermissionMissing(permission=" or ".join(f"{SYSTEM}:{name}" for name in sorted(self.services)))
 
     def check(self, caller: Caller) -> None:
         """Raise the error of a caller that lacks the permission, the account or the tenant."""
@@ -116,8 +134,8 @@ class AccessRule:
             raise TenantMissing
         if self.permission is not None and self.permission not in caller.permissions:
             raise AccountRequired if self.permission == ACCOUNT else PermissionMissing(permission=self.permission)
-        if self.service and caller.principal != f"{SYSTEM}:{self.service}":
-            raise PermissionMissing(permission=f"{SYSTEM}:{self.service}")
+        if self.permission == SYSTEM and caller.principal.removeprefix(f"{SYSTEM}:") not in self.services:
+            raise PermissionMissing(permission=" or ".join(f"{SYSTEM}:{name}" for name in sorted(self.services)))
         if self.needs_tenant and caller.tenant_id is None:
             raise TenantMissing
         if self.for_all_agents and caller.agent_id:
@@ -149,12 +167,15 @@ def _values(message: Any, path: Sequence[str]) -> list[str]:
 
 def _rule_of(path: str) -> AccessRule:
     declared = method_rule(path)
+    if "InternalService/" in path and not declared.only_service:
+        message = f"{path} does not declare which service may call it: add only_service to its (skein.options.v1.rule)."
+        raise LookupError(message)
     return AccessRule(
         declared.permission or None,
         needs_tenant=not (declared.without_tenant or declared.public),
         is_public=declared.public,
         allows_deleted_tenant=declared.in_deleted_tenant,
-        service=declared.only_service,
+        services=frozenset({declared.only_service, *declared.more_services} - {""}),
         for_all_agents=declared.for_all_agents,
         agent_field=declared.agent_field,
     )
@@ -183,16 +204,3 @@ class _AccessRules(Mapping[str, AccessRule]):
 
 
 ACCESS_RULES: Mapping[str, AccessRule] = _AccessRules()
-# Services that the gateway offers to callers; every other service is internal.
-PUBLIC_SERVICES: Mapping[str, str] = {
-    "skein.auth.v1.AuthService": "auth",
-    "skein.tenancy.v1.TenancyService": "tenancy",
-    "skein.session.v1.SessionService": "session",
-    "skein.memory.v1.MemoryService": "memory",
-    "skein.memory.v1.LinkService": "memory",
-    "skein.memory.v1.HistoryService": "memory",
-    "skein.memory.v1.BlockService": "memory",
-    "skein.memory.v1.SnapshotService": "memory",
-    "skein.memory.v1.CurationService": "memory",
-    "skein.recall.v1.RecallService": "recall",
-}

@@ -34,6 +34,7 @@ from skein_kit.calls.call import (
     status_metadata,
 )
 from skein_kit.calls.database_revision import MIN_REVISION_KEY, REVISION_KEY, format_revision
+from skein_kit.identity.service_identity import certificate_name
 from skein_kit.rpc.streaming import run_piped
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import TRACING, inject
@@ -69,6 +70,8 @@ _BY_HEALTH = ("grpc.service_config", '{"healthCheckConfig": {"serviceName": ""}}
 
 
 _SECURE = "https://"
+# The option with the name that the peer's certificate must have, whatever the address.
+_EXPECTED_NAME = "grpc.ssl_target_name_override"
 # Streams may continue for this long after a change of certificates.
 _CLOSE_GRACE_SECONDS = 3600.0
 _LOG_INTERVAL_SECONDS = 30.0
@@ -89,17 +92,22 @@ class ServiceChannel:
         ca_file: Path | None = None,
         by_health: bool = True,
         mutual: MutualTlsFiles | None = None,
+        service: str = "",
+        calling_service: str = "",
     ) -> None:
         """Call the handlers in `local`, and every other method at `target()`, which is read at the first use.
 
         The target is "host:port", or "https://host:port" for TLS trusting `ca_file`; with `mutual` it is
-        always mutual TLS. Without `by_health` calls also go to a service that reports that it does not serve.
+        always mutual TLS, and the certificate of the target must name `service`. Without `by_health` calls also go to
+        a service that reports that it does not serve. Handlers in `local` see a call of `calling_service`.
         """
         self._target = target
         self._in_process = local
         self._ca_file = ca_file
         self._options = (*OPTIONS, _BY_HEALTH) if by_health else OPTIONS
         self._mutual = mutual
+        self._service = service
+        self.calling_services = frozenset({calling_service} if calling_service else ())
         self._remote: aio.Channel | None = None
         # The certificate of the open channel.
         self._material: TlsMaterial | None = None
@@ -145,7 +153,8 @@ class ServiceChannel:
         self._material = material
         if material is not None:
             credentials = grpc.ssl_channel_credentials(material.authority, material.key, material.certificate)
-            self._remote = aio.secure_channel(self.target, credentials, options=self._options)
+            options = (*self._options, (_EXPECTED_NAME, certificate_name(self._service)))
+            self._remote = aio.secure_channel(self.target, credentials, options=options)
         elif self._target().startswith(_SECURE):
             roots = None if self._ca_file is None else self._ca_file.read_bytes()
             self._remote = aio.secure_channel(self.target, grpc.ssl_channel_credentials(roots), options=self._options)
@@ -257,6 +266,7 @@ class UnaryCallable:
         outer_call = current_call()
         deadline = asyncio.get_running_loop().time() + seconds
         call = Call(path=self._path, metadata=headers, deadline=deadline, peer=IN_PROCESS)
+        call.peer_services = self._channel.calling_services
         try:
             response = await handler(request, call)
         except CallAborted as aborted:
@@ -354,6 +364,7 @@ class StreamCallable:
         if self._serializer is not None and method.deserializer is None:
             request = self._serializer(request)
         call = Call(path=self._path, metadata=headers, deadline=deadline, peer=IN_PROCESS)
+        call.peer_services = self._channel.calling_services
         try:
             async with aclosing(run_piped(handler, request, call)) as messages:
                 async for message in messages:

@@ -11,6 +11,8 @@ from grpc import aio
 
 from skein_kit import errors
 from skein_kit.calls.call import AUTHORIZATION_KEY, Call, CallAborted, peer_address, status_metadata
+from skein_kit.identity.permissions import ACCESS_RULES
+from skein_kit.identity.service_identity import services_of
 from skein_kit.rpc.request_body import RequestBody
 
 if TYPE_CHECKING:
@@ -58,9 +60,12 @@ def _unary(
     path: str, method: Method, handler: Handler, origin: OriginResolver | None, body_seconds: float
 ) -> grpc.RpcMethodHandler[bytes, bytes]:
     serializer = method.serializer
+    is_internal = bool(ACCESS_RULES[path].services)
 
     async def answer(_messages: object, context: aio.ServicerContext[bytes, bytes]) -> bytes:
         call = _call_from_context(path, context, origin)
+        if is_internal:
+            call.peer_services = services_of(context.auth_context())
         try:
             response = await handler(_request_body(context, body_seconds, is_internal=origin is None), call)
         except CallAborted as aborted:
@@ -84,8 +89,12 @@ def _stream(
 ) -> grpc.RpcMethodHandler[bytes, bytes]:
     serializer = method.serializer
 
+    is_internal = bool(ACCESS_RULES[path].services)
+
     async def answer(_messages: object, context: aio.ServicerContext[bytes, bytes]) -> None:
         call = _call_from_context(path, context, origin)
+        if is_internal:
+            call.peer_services = services_of(context.auth_context())
 
         async def write(message: Any) -> None:
             content = serializer(message) if serializer is not None else cast("bytes", message)

@@ -5,7 +5,7 @@
     metrics              counts calls, their latency and those in flight
     trace                opens a server span that continues the caller's trace or, at the edge, links to it
     deadline             limits the time of the call and cancels its work at the end
-    identity             verifies the caller
+    identity             verifies the calling service and the caller
     refusals             records calls that the next interceptors refuse, where the service has a recorder
     permission           checks the access table
     admission            takes a token of the caller's rate limit; at the edge only
@@ -295,11 +295,14 @@ def deadline(default_seconds: float, max_seconds: float, handler: Handler) -> Ha
 
 
 def identity(rule: AccessRule, identify: Identify, handler: Handler) -> Handler:
-    """Verify the caller."""
-    if rule.is_public:
+    """Verify the calling service and the caller."""
+    if rule.is_public and not rule.services:
         return handler
 
     async def answer(request: Any, call: Call) -> Any:
+        rule.check_service(call.peer_services)
+        if rule.is_public:
+            return await handler(request, call)
         try:
             call.caller = await identify(call)
         except aio.AioRpcError as error:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.auth.v1 import auth_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context, caller, peer_services
+from skein_kit.errors import CredentialInvalid
 from skein_kit.ids import now
 from skein_kit.rpc.well_known_types import to_timestamp
 
@@ -33,6 +34,9 @@ class ExchangeHandlers:
         at = now()
         tenant_id = UUID(request.tenant_id) if request.tenant_id else None
         if request.HasField("system"):
+            # The system key gives each service its own identity alone.
+            if request.system.service not in peer_services(context):
+                raise CredentialInvalid
             identity = await self._authenticator.authenticate_system(
                 request.system.key, request.system.service, tenant_id
             )

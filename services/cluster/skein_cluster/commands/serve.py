@@ -11,6 +11,7 @@ import click
 import uvloop
 
 from skein_cluster import registry
+from skein_cluster.config.check import require_certificates
 from skein_cluster.config.unknown_settings import refuse_unknown_settings
 from skein_cluster.processes import gc_freeze
 from skein_cluster.processes.stop_signals import StopSignal
@@ -41,6 +42,7 @@ async def _serve(names: tuple[str, ...]) -> None:
     refuse_unknown_settings(os.environ)
     settings = ProcessSettings.read()
     services = registry.load(names)
+    require_certificates(names, os.environ)
     database_services = [service.name for service in services if service.has_database]
     if database_services and not settings.database_url:
         raise SettingInvalid(

@@ -23,7 +23,7 @@ from skein_kit.content_guard.endpoint import DetectorEndpoint
 from skein_kit.outbound.fetch import OutboundSettings, SafeHttpClient
 from skein_kit.outbound.mail import Mailer, MailSettings
 from skein_kit.settings import LAST_PORT, ProcessSettings, SettingInvalid
-from skein_kit.tls.mutual_tls import MutualTlsFiles
+from skein_kit.tls.mutual_tls import AUTHORITY, CERTIFICATE, KEY, MutualTlsFiles
 from skein_kit.tls.server_tls import ServerTls
 from skein_memory.settings import SecretSettings
 from skein_memory.vault.encryption import MasterKeys
@@ -77,11 +77,26 @@ def _checks(services: Collection[str], environment: Mapping[str, str]) -> Iterat
         yield partial(kind.read, environment)
     yield partial(_check_process, services, environment)
     yield lambda: MutualTlsFiles.from_settings(ProcessSettings.read(environment))
+    yield partial(require_certificates, services, environment)
     yield partial(_check_addresses, services, environment)
     yield partial(_check_ports, services, environment)
     for name in services:
         for check in _OF_SERVICE.get(name, ()):
             yield partial(check, environment)
+
+
+def require_certificates(services: Collection[str], environment: Mapping[str, str]) -> None:
+    """Raise SettingInvalid for services that call others in other processes and have no certificate to show."""
+    if ProcessSettings.read(environment).mtls_certificate is not None:
+        return
+    called = {name for service in registry.load(services) for name in service.depends_on}
+    # Nothing that the gateway needs of pc2 and of the worker is refused to it.
+    remote = [name for name in registry.NAMES if name in called - {*services, "gateway", "pc2", "worker"}]
+    if remote:
+        raise SettingInvalid(
+            f"{CERTIFICATE}, {KEY} and {AUTHORITY} are missing: {', '.join(remote)} in other processes would refuse "
+            "the calls. `skein mtls certificates FOLDER` makes them."
+        )
 
 
 def _check_process(services: Collection[str], environment: Mapping[str, str]) -> None:

@@ -23,6 +23,7 @@ from skein_cluster.processes import log_file
 from skein_cluster.processes.admin_probe import is_ready
 from skein_cluster.processes.ports import reserved_ports
 from skein_cluster.processes.single_process import LocalCluster, prepared_database
+from skein_cluster.service_certificates.renewal import renewed_certificates
 from skein_kit.settings import ProcessSettings
 from skein_pc2.settings import Pc2Settings, setting_of
 
@@ -135,6 +136,9 @@ async def multi_process_cluster(
         values = base.environment
         # Reserved to the end: some services listen only when others are ready.
         ports = stack.enter_context(_reserved_ports(values, replica_services))
+        certificate_settings = await stack.enter_async_context(
+            renewed_certificates(data_dir, {name: [name] for name in registry.NAMES}, values)
+        )
         for name in dict.fromkeys(replica_services.values()):
             values.setdefault(f"SKEIN_{name.upper()}_ADDRESS", _target(name, values, ports, replica_services))
         folder = data_dir / "logs"
@@ -145,7 +149,10 @@ async def multi_process_cluster(
             started = [
                 await stack.enter_async_context(
                     ServiceProcess.start_process(
-                        [service], environment_of(label, values, ports), folder / f"{label}.log", name=label
+                        [service],
+                        {**environment_of(label, values, ports), **certificate_settings(service)},
+                        folder / f"{label}.log",
+                        name=label,
                     )
                 )
                 for service in names

@@ -20,6 +20,7 @@ from skein_cluster.processes.multi_process import ServiceProcess, environment_of
 from skein_cluster.processes.ports import reserved_ports
 from skein_cluster.processes.shares import REPLICATED, SINGLE, check_connections, divided_settings
 from skein_cluster.processes.single_process import LocalCluster, check_all_open, prepared_database
+from skein_cluster.service_certificates.renewal import renewed_certificates
 from skein_kit.host.process import run_services
 from skein_kit.settings import ProcessSettings
 from skein_kit.telemetry import logs
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 _ADMIN = "SKEIN_ADMIN_PORT"
 _CONSOLE = "SKEIN_CONSOLE_PORT"
+# The names of the two kinds of processes in the folder of certificates.
+_REPLICATED, _SINGLE = "processes", "supervisor"
 # First pause before a restart, which doubles each time until a process has run long enough.
 _FIRST_PAUSE_SECONDS = 0.5
 _MAX_PAUSE_SECONDS = 15.0
@@ -55,24 +58,30 @@ async def shared_port_cluster(
     if sys.platform != "linux":
         raise CommandError("--processes needs Linux, which shares a port among processes.", ExitCode.CANNOT_START)
     names = [f"process-{number}" for number in range(1, processes + 1)]
-    requested = ProcessSettings.read(os.environ if environment is None else environment)
+    requested_settings = os.environ if environment is None else environment
+    requested = ProcessSettings.read(requested_settings)
+    identities = {_REPLICATED: REPLICATED, _SINGLE: SINGLE}
     if not requested.database_url:
         check_connections(processes, requested.pool_size)
-    async with prepared_database(
-        data_dir,
-        lambda own: _requested_ports(own, names),
-        environment=environment,
-        durable=durable,
-        counts=dict.fromkeys(REPLICATED, processes) | dict.fromkeys(SINGLE, 1),
-    ) as base:
+    async with (
+        prepared_database(
+            data_dir,
+            lambda own: _requested_ports(own, names),
+            environment=environment,
+            durable=durable,
+            counts=dict.fromkeys(REPLICATED, processes) | dict.fromkeys(SINGLE, 1),
+        ) as base,
+        renewed_certificates(data_dir, identities, requested_settings) as certificate_settings,
+    ):
         values = base.environment
         folder = data_dir / "logs"
         folder.mkdir(exist_ok=True, mode=0o700)
         # Reserved to the end, and without SO_REUSEPORT, so that no second cluster takes a share of the calls.
         with reserved_ports(_requested_ports(values, names)) as ports:
-            own = _own_environment(values, ports, names)
+            own = _own_environment(values, ports, names) | certificate_settings(_SINGLE)
             values.pop(_CONSOLE, None)
             values |= {**divided_settings(values, processes), "SKEIN_SHARE_GATEWAY_PORTS": "true"}
+            values |= certificate_settings(_REPLICATED)
             pids = dict.fromkeys(SINGLE, os.getpid())
             children = [
                 _SupervisedProcess(name, environment_of(name, values, ports), folder / f"{name}.log", pids)

@@ -51,7 +51,7 @@ class ClusterStatusHandler:
             is_serving = await is_ready(self._registry) and not self._host.is_draining
             return pb.SERVICE_STATE_SERVING if is_serving else pb.SERVICE_STATE_NOT_SERVING
         # The generated stub needs a channel with streams as well, which the host does not offer here.
-        check: Any = self._host.channel(service, by_health=False).unary_unary(
+        check: Any = self._host.channel(service, caller="gateway", by_health=False).unary_unary(
             f"/{health.SERVICE_NAME}/Check",
             request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
             response_deserializer=health_pb2.HealthCheckResponse.FromString,

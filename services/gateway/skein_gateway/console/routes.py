@@ -106,8 +106,8 @@ class Console:
         request_handler = RequestHandler(proxies, host.settings.default_deadline_seconds)
         login = BrowserLogin(
             credentials,
-            auth_pb2_grpc.AuthServiceStub(host.channel("auth")),
-            tenancy_pb2_grpc.TenancyServiceStub(host.channel("tenancy")),
+            auth_pb2_grpc.AuthServiceStub(host.channel("auth", caller="gateway")),
+            tenancy_pb2_grpc.TenancyServiceStub(host.channel("tenancy", caller="gateway")),
         )
         handler = PageHandler(request_handler, metadata, credentials, handlers, KeySessions())
         login_pages = LoginPages(handler, login)

@@ -29,9 +29,9 @@ def oauth_routes(
     host: Host, credentials: IdentityCache, metadata: ServerMetadata, proxies: TrustedProxies
 ) -> list[Route]:
     """Return the routes of the authorization server."""
-    oauth = oauth_pb2_grpc.OAuthServiceStub(host.channel("auth"))
-    auth = auth_pb2_grpc.AuthServiceStub(host.channel("auth"))
-    tenancy = tenancy_pb2_grpc.TenancyServiceStub(host.channel("tenancy"))
+    oauth = oauth_pb2_grpc.OAuthServiceStub(host.channel("auth", caller="gateway"))
+    auth = auth_pb2_grpc.AuthServiceStub(host.channel("auth", caller="gateway"))
+    tenancy = tenancy_pb2_grpc.TenancyServiceStub(host.channel("tenancy", caller="gateway"))
     request_handler = RequestHandler(proxies, host.settings.default_deadline_seconds)
     login = BrowserLogin(credentials, auth, tenancy)
     discovery = DiscoveryEndpoints(request_handler, metadata, auth)

@@ -87,7 +87,7 @@ PUBLIC_METHODS = _public_methods()
 
 def forwarder(host: Host, method: PublicMethod) -> Handler:
     """Return a handler that forwards request and response bytes unchanged."""
-    call_service: Any = host.channel(method.service).unary_unary(method.path)
+    call_service: Any = host.channel(method.service, caller="gateway").unary_unary(method.path)
 
     async def forward(request: bytes, _call: Call) -> bytes:
         try:
@@ -101,7 +101,7 @@ def forwarder(host: Host, method: PublicMethod) -> Handler:
 
 def stream_forwarder(host: Host, method: PublicMethod) -> Messages:
     """Return the handler of a streaming method. A client's disconnect also ends the service's stream."""
-    call_service: Any = host.channel(method.service).unary_stream(method.path)
+    call_service: Any = host.channel(method.service, caller="gateway").unary_stream(method.path)
 
     async def forward(request: bytes, _call: Call) -> AsyncGenerator[bytes, None]:
         try:

@@ -2634,9 +2634,9 @@ class AuthInternalServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetAccountState(self, request, context):
-        """GetAccountState returns address, name and status of an account, for
-        services that store account ids. Any identity may call, because those
-        services call in the name of their callers. Safe to retry.
+        """GetAccountState returns address, name and status of an account. Tenancy,
+        which stores account ids, calls it in the name of its callers. Safe to
+        retry.
 
         Errors:
         - NOT_FOUND, ACCOUNT_NOT_FOUND.

@@ -1708,9 +1708,9 @@ class AuthInternalServiceStub:
     - FAILED_PRECONDITION, TENANT_NOT_DELETED.
     """
     GetAccountState: _grpc.UnaryUnaryMultiCallable[_auth_pb2.GetAccountStateRequest, _auth_pb2.GetAccountStateResponse]
-    """GetAccountState returns address, name and status of an account, for
-    services that store account ids. Any identity may call, because those
-    services call in the name of their callers. Safe to retry.
+    """GetAccountState returns address, name and status of an account. Tenancy,
+    which stores account ids, calls it in the name of its callers. Safe to
+    retry.
 
     Errors:
     - NOT_FOUND, ACCOUNT_NOT_FOUND.
@@ -1772,9 +1772,9 @@ class AuthInternalServiceAsyncStub(AuthInternalServiceStub):
     - FAILED_PRECONDITION, TENANT_NOT_DELETED.
     """
     GetAccountState: _aio.UnaryUnaryMultiCallable[_auth_pb2.GetAccountStateRequest, _auth_pb2.GetAccountStateResponse]  # type: ignore[assignment]
-    """GetAccountState returns address, name and status of an account, for
-    services that store account ids. Any identity may call, because those
-    services call in the name of their callers. Safe to retry.
+    """GetAccountState returns address, name and status of an account. Tenancy,
+    which stores account ids, calls it in the name of its callers. Safe to
+    retry.
 
     Errors:
     - NOT_FOUND, ACCOUNT_NOT_FOUND.
@@ -1863,9 +1863,9 @@ class AuthInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _auth_pb2.GetAccountStateRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_auth_pb2.GetAccountStateResponse, _abc.Awaitable[_auth_pb2.GetAccountStateResponse]]:
-        """GetAccountState returns address, name and status of an account, for
-        services that store account ids. Any identity may call, because those
-        services call in the name of their callers. Safe to retry.
+        """GetAccountState returns address, name and status of an account. Tenancy,
+        which stores account ids, calls it in the name of its callers. Safe to
+        retry.
 
         Errors:
         - NOT_FOUND, ACCOUNT_NOT_FOUND.

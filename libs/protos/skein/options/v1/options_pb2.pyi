@@ -1,7 +1,9 @@
 from google.protobuf import descriptor_pb2 as _descriptor_pb2
+from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
@@ -46,7 +48,7 @@ TEXT_FIELD_NUMBER: _ClassVar[int]
 text: _descriptor.FieldDescriptor
 
 class MethodRule(_message.Message):
-    __slots__ = ("permission", "authenticated", "public", "without_tenant", "only_service", "in_deleted_tenant", "approval", "screening", "unrecorded", "for_all_agents", "agent_field", "audit_event", "audit_target", "audited_by_method")
+    __slots__ = ("permission", "authenticated", "public", "without_tenant", "only_service", "in_deleted_tenant", "approval", "screening", "unrecorded", "for_all_agents", "agent_field", "audit_event", "audit_target", "audited_by_method", "more_services")
     PERMISSION_FIELD_NUMBER: _ClassVar[int]
     AUTHENTICATED_FIELD_NUMBER: _ClassVar[int]
     PUBLIC_FIELD_NUMBER: _ClassVar[int]
@@ -61,6 +63,7 @@ class MethodRule(_message.Message):
     AUDIT_EVENT_FIELD_NUMBER: _ClassVar[int]
     AUDIT_TARGET_FIELD_NUMBER: _ClassVar[int]
     AUDITED_BY_METHOD_FIELD_NUMBER: _ClassVar[int]
+    MORE_SERVICES_FIELD_NUMBER: _ClassVar[int]
     permission: str
     authenticated: bool
     public: bool
@@ -75,7 +78,8 @@ class MethodRule(_message.Message):
     audit_event: str
     audit_target: str
     audited_by_method: bool
-    def __init__(self, permission: _Optional[str] = ..., authenticated: _Optional[bool] = ..., public: _Optional[bool] = ..., without_tenant: _Optional[bool] = ..., only_service: _Optional[str] = ..., in_deleted_tenant: _Optional[bool] = ..., approval: _Optional[_Union[ApprovalRule, str]] = ..., screening: _Optional[_Union[ScreeningRule, str]] = ..., unrecorded: _Optional[bool] = ..., for_all_agents: _Optional[bool] = ..., agent_field: _Optional[str] = ..., audit_event: _Optional[str] = ..., audit_target: _Optional[str] = ..., audited_by_method: _Optional[bool] = ...) -> None: ...
+    more_services: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, permission: _Optional[str] = ..., authenticated: _Optional[bool] = ..., public: _Optional[bool] = ..., without_tenant: _Optional[bool] = ..., only_service: _Optional[str] = ..., in_deleted_tenant: _Optional[bool] = ..., approval: _Optional[_Union[ApprovalRule, str]] = ..., screening: _Optional[_Union[ScreeningRule, str]] = ..., unrecorded: _Optional[bool] = ..., for_all_agents: _Optional[bool] = ..., agent_field: _Optional[str] = ..., audit_event: _Optional[str] = ..., audit_target: _Optional[str] = ..., audited_by_method: _Optional[bool] = ..., more_services: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ServiceRule(_message.Message):
     __slots__ = ("recorded",)
