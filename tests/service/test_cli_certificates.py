@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,12 +67,28 @@ async def test_a_saved_certificate_is_verified_without_a_cluster(
     damaged = await skein("certificates", "verify", file, "--keys", keys, environment=offline)
     listed = await skein("certificates", "list", environment=environment)
 
+    assert "(--log)" in valid.out
     assert valid.code == ExitCode.OK, valid.err
     assert "1 of memory.memories" in valid.out
     assert "unknown" in valid.out
     assert damaged.code == ExitCode.REFUSED
     assert "not valid" in damaged.err
     assert "complete" in listed.out
+
+
+async def test_a_certificate_is_found_in_the_event_log(
+    tenant: Tenant, environment: dict[str, str], tmp_path: Path
+) -> None:
+    await a_memory(tenant, "ann")
+    file, keys = await saved(tenant, environment, tmp_path)
+
+    async with asyncio.timeout(60):
+        # The log shows a purge when transactions that began before it have ended.
+        command = ("certificates", "verify", file, "--keys", keys, "--log")
+        while (found := await skein(*command, environment=environment)).code:
+            await asyncio.sleep(0.1)
+
+    assert "1, found in the event log" in found.out
 
 
 async def test_a_proof_shows_that_nothing_exists_and_what_is_covered(

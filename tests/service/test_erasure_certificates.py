@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +14,17 @@ from fix_world import identity
 
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc, certificates_pb2
 from skein.gateway.v1 import gateway_pb2
-from skein.memory.v1 import memory_pb2
+from skein.memory.v1 import history_pb2, memory_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2
+from skein_cluster.certificates import event_log
 from skein_kit.erasure_certificates import document, key_set, merkle
 from skein_memory.tombstones.store import digest_of as memory_digest
 from skein_session.tombstones import store as session_names
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     from skein_kit.erasure_certificates.document import VerifiedCertificate
@@ -76,6 +80,11 @@ async def salts(cluster: Cluster, tenant: Tenant) -> tuple[bytes, bytes]:
     return memory, session
 
 
+def purges_after(position: str) -> history_pb2.ListChangesRequest:
+    purges = history_pb2.ChangeFilter(event_types=["memory_purged", "block_purged"])
+    return history_pb2.ListChangesRequest(position=position, filter=purges)
+
+
 async def test_forget_ends_in_a_certificate_that_the_public_key_verifies(tenant: Tenant) -> None:
     await a_person(tenant, "ann", "marker")
 
@@ -89,6 +98,9 @@ async def test_forget_ends_in_a_certificate_that_the_public_key_verifies(tenant:
     assert statement["deleted_counts"]["session.messages"] == 1
     assert statement["deleted_counts"]["tenancy.subjects"] == 1
     assert statement["receipt_ids"] == [id_ for erasure in response.erasures for id_ in erasure.receipt_ids]
+    await until_logged(tenant, statement)
+    changes = (await tenant.history.ListChanges(purges_after(statement["event_position"]))).changes
+    assert {dict(change.payload)["receipt_id"] for change in changes} == set(statement["receipt_ids"])
     assert statement["remains"]["log_position"] == response.remains.log_position
     assert statement["remains"]["backups_removed_by"] == "unknown"
 
@@ -254,17 +266,21 @@ async def test_a_cumulative_report_drops_no_tombstone_of_an_incomplete_one(tenan
         first = {"memory_tombstones": [first_leaf], "deleted_counts": {"memory.memories": 4}}
         second = {"memory_tombstones": [second_leaf], "deleted_counts": {"memory.memories": 1, "memory.blocks": 2}}
         await internal.IssueErasureCertificate(
-            issue_request(key, cumulative=True, receipt_ids=[first_receipt], **first), metadata=metadata
-        )
-        issued = await internal.IssueErasureCertificate(
-            issue_request(key, cumulative=True, complete=True, receipt_ids=[second_receipt], **second),
+            issue_request(key, cumulative=True, receipt_ids=[first_receipt], event_position="first", **first),
             metadata=metadata,
         )
+        later = {"receipt_ids": [second_receipt], "event_position": "second"}
+        issued = await internal.IssueErasureCertificate(
+            issue_request(key, cumulative=True, complete=True, **later, **second), metadata=metadata
+        )
+        with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
+            await internal.IssueErasureCertificate(issue_request(key, receipt_ids=[second_receipt]), metadata=metadata)
 
     result = await verified(tenant, issued.certificate.certificate_id)
     assert result.tombstones == {"memory": [first_leaf, second_leaf], "session": []}
     assert result.statement["deleted_counts"] == {"memory.memories": 4, "memory.blocks": 2}
     assert result.statement["receipt_ids"] == [first_receipt, second_receipt]
+    assert result.statement["event_position"] == "first"
 
 
 async def test_the_pages_of_a_purge_of_memories_have_one_certificate(tenant: Tenant, cluster: Cluster) -> None:
@@ -314,6 +330,41 @@ async def test_the_calls_of_a_purge_of_a_subject_have_one_certificate(tenant: Te
     assert (result.statement["kind"], result.statement["complete"]) == ("purge_subject", True)
     assert result.statement["deleted_counts"]["session.messages"] == 3
     assert len(await certificates(tenant)) == 1
+
+
+async def test_a_certificate_of_a_purge_that_never_was_is_not_found_in_the_event_log(
+    tenant: Tenant, other_tenant: Tenant
+) -> None:
+    memory_ids = await a_person(tenant, "ann", "marker")
+    await a_person(tenant, "bob", "other")
+    selection = memory_pb2.MemorySelection(memory_ids=memory_ids)
+    purged = await tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=selection, page_size=2))
+    await tenant.gateway.Forget(gateway_pb2.ForgetRequest(subject_id="bob"))
+    true = dict((await verified(tenant, purged.certificate_id)).statement)
+    invented = str(uuid.uuid4())
+    await until_logged(tenant, true)
+    end = (await tenant.history.ListChanges(history_pb2.ListChangesRequest(newest_first=True))).position
+
+    problems = [
+        await event_log.log_problem(tenant.history, {**true, **changed})
+        for changed in (
+            {"receipt_ids": [invented]},
+            {"receipt_ids": [*true["receipt_ids"], invented]},
+            {"event_position": end},
+        )
+    ]
+    elsewhere = await event_log.log_problem(other_tenant.history, true)
+
+    assert all((*problems, elsewhere))
+    assert event_log.position_problem({**true, "event_position": ""})
+    assert not event_log.position_problem(true)
+
+
+async def until_logged(tenant: Tenant, statement: Mapping[str, Any]) -> None:
+    """Wait until the log shows the purges: it does when transactions that began before them have ended."""
+    async with asyncio.timeout(30):
+        while await event_log.log_problem(tenant.history, statement):
+            await asyncio.sleep(0.05)
 
 
 async def test_a_caller_who_may_not_purge_reports_no_purge(tenant: Tenant, cluster: Cluster) -> None:

@@ -16,6 +16,7 @@ DIGESTS = [number.to_bytes(32) for number in range(130_000)]
 STEP = ErasureStep(
     counts={"memory.memories": 130_000},
     receipt_id="r1",
+    event_position="p1",
     memory_tombstones=DIGESTS,
     session_tombstones=DIGESTS[:3],
     subject_tombstone=bytes(32),
@@ -51,6 +52,7 @@ def test_a_large_erasure_is_reported_in_parts_of_which_the_last_is_complete(requ
     assert sorted(digest for report in reports for digest in report.memory_tombstones) == DIGESTS
     assert [digest for report in reports for digest in report.session_tombstones] == DIGESTS[:3]
     assert [receipt for report in reports for receipt in report.receipt_ids] == ["r1"]
+    assert {report.event_position for report in reports} == {"p1"}
     assert [report.log_position for report in reports if report.complete] == ["0/1"]
 
 

@@ -61,6 +61,8 @@ class ErasureReport:
     remaining_memory_ids: tuple[str, ...] = ()
     # Empty while the erasure is incomplete.
     log_position: str = ""
+    # Position in the event log after which the first purge is found; empty for an erasure without events.
+    event_position: str = ""
     settle_time: datetime | None = None
 
     @classmethod
@@ -110,6 +112,7 @@ class ErasureReport:
             deleted_counts=counts,
             receipt_ids=tuple(dict.fromkeys([*statement["receipt_ids"], *self.receipt_ids])),
             remaining_memory_ids=(*statement.get("remaining_memory_ids", ()), *self.remaining_memory_ids),
+            event_position=statement.get("event_position") or self.event_position,
             tombstones=tombstones,
         )
 
@@ -134,6 +137,8 @@ class ErasureReport:
             "tenant_id": str(tenant_id),
             "tombstone_count": sum(len(digests) for digests in self.tombstones.values()),
         }
+        if self.event_position:
+            statement["event_position"] = self.event_position
         if self.remaining_memory_ids:
             statement["remaining_memory_ids"] = sorted(set(self.remaining_memory_ids))
         if self.is_complete:

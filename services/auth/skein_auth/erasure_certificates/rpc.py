@@ -133,6 +133,7 @@ def _report(request: pb.IssueErasureCertificateRequest, at: datetime) -> Erasure
         kind=request.kind,
         next_erasure_key=request.next_erasure_key,
         log_position=request.log_position,
+        event_position=request.event_position,
         settle_time=read_time(request, "settle_time"),
     )
 

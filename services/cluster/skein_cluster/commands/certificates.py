@@ -14,7 +14,7 @@ import click
 from skein.auth.v1 import auth_pb2, certificates_pb2
 from skein_cluster.api.client import as_operator, as_tenant
 from skein_cluster.backup.source import open_source
-from skein_cluster.certificates import proof, published_keys
+from skein_cluster.certificates import event_log, proof, published_keys
 from skein_cluster.cli import options, output
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.cli.pagination import list_first
@@ -129,13 +129,27 @@ def keys(file: Path, environment: dict[str, str]) -> None:
 @certificates_command.command("verify")
 @_file_argument
 @_keys_option
+@click.option("--log", "with_log", is_flag=True, help="Also find the purges in the event log of the tenant's cluster.")
+@options.cluster_options
 @options.json_option
-def verify(file: Path, keys_file: Path, *, as_json: bool) -> None:
-    """Verify FILE with the published keys, without a cluster. Ends with 1 if it was changed or is incomplete."""
+def verify(file: Path, keys_file: Path, environment: dict[str, str], *, with_log: bool, as_json: bool) -> None:
+    """Verify FILE with the published keys, without a cluster. Ends with 1 if it was changed or is incomplete.
+
+    A certificate names its purges and the position at which the event log has them. With --log, the purges must be
+    there: the command reads the log with a key of the tenant.
+    """
     certificate = _verified(file, keys_file)
     statement = certificate.statement
+    problem = event_log.position_problem(statement)
+    if not problem and with_log:
+        problem = asyncio.run(_log_problem(environment, statement))
+    if problem:
+        raise CommandError(f"The certificate is not valid: {problem}.", ExitCode.REFUSED)
+    count = len(statement["receipt_ids"])
     if as_json:
-        output.print_json({"valid": True, "key_id": certificate.key_id, "certificate": dict(statement)})
+        output.print_json(
+            {"valid": True, "key_id": certificate.key_id, "in_event_log": with_log, "certificate": dict(statement)}
+        )
     else:
         output.echo(f"The signature is valid (key {certificate.key_id}).")
         output.echo(f"tenant     {statement['tenant_id']}")
@@ -144,6 +158,8 @@ def verify(file: Path, keys_file: Path, *, as_json: bool) -> None:
             output.echo(f"purged     {count} of {table}")
         listed = "all listed" if certificate.tombstones is not None else "not listed in the file"
         output.echo(f"tombstones {statement['tombstone_count']}, {listed}")
+        found = "found in the event log" if with_log else "not looked up in the event log (--log)"
+        output.echo(f"receipts   {count}, {found if count else 'sessions leave none'}")
         for name, value in statement.get("remains", {}).items():
             output.echo(f"{name}: {value}")
     _require_complete(certificate)
@@ -236,6 +252,11 @@ async def _keys(environment: Mapping[str, str]) -> list[str]:
     async with as_tenant(environment) as api:
         response = await api.auth.ListSigningKeys(request)
     return [key.jwk for key in response.signing_keys]
+
+
+async def _log_problem(environment: Mapping[str, str], statement: Mapping[str, Any]) -> str:
+    async with as_tenant(environment) as api:
+        return await event_log.log_problem(api.history, statement)
 
 
 async def _prove(data_dir: Path, certificate: VerifiedCertificate, names: tuple[tuple[str, str], ...]) -> Proof:

@@ -45,6 +45,8 @@ class ErasureStep:
     subject_tombstone: bytes = b""
     # End of the write-ahead log after the step; empty where the service does not tell.
     log_position: str = ""
+    # Position in the event log after which the step is found; empty for a step without events.
+    event_position: str = ""
 
 
 @dataclass(slots=True)
@@ -61,6 +63,8 @@ class ErasureProgress:
     subject_tombstone: bytes = b""
     # Of the last report; empty before the first one.
     certificate_id: str = ""
+    # Of the first step with events.
+    event_position: str = ""
     # Memories about others that remain; in the order of the steps that named them.
     remaining_memory_ids: list[str] = field(default_factory=list)
     # Held while a report is under way.
@@ -77,8 +81,9 @@ class ErasureProgress:
         """Add a step to the erasure of its service."""
         for table, count in step.counts.items():
             erasure.deleted_counts[table] += count
-        if step.receipt_id and step.counts:
+        if step.receipt_id and step.event_position:
             erasure.receipt_ids.append(step.receipt_id)
+        self.event_position = self.event_position or step.event_position
         known = set(self.remaining_memory_ids)
         self.remaining_memory_ids += [id_ for id_ in step.remaining_memory_ids if id_ not in known]
         digests = {("memory", digest) for digest in step.memory_tombstones}
@@ -129,6 +134,7 @@ class ErasureProgress:
             end_time=to_timestamp(at),
             deleted_counts=self._counts if self.request_id else self._counts - self._reported_counts,
             receipt_ids=receipt_ids,
+            event_position=self.event_position,
             remaining_memory_ids=remaining_ids,
             memory_tombstones=[digest for service, digest in digests if service == "memory"],
             session_tombstones=[digest for service, digest in digests if service == "session"],

@@ -191,6 +191,7 @@ class ForgetHandler:
                 memory_tombstones=response.receipt.tombstones,
                 remaining_memory_ids=response.remaining_memory_ids,
                 log_position=response.receipt.log_position,
+                event_position=response.receipt.event_position,
             )
 
     async def _purge_profile(self, request: pb.ForgetRequest) -> AsyncIterator[ErasureStep]:

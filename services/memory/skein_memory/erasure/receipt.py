@@ -29,6 +29,8 @@ class PurgeReceipt:
     block_ids: tuple[str, ...] = ()
     # The end of the write-ahead log when everything was removed; empty for a receipt without it.
     log_position: str = ""
+    # Position in the event log after which the events of this purge are found; empty without events.
+    event_position: str = ""
     # Digests that the purge wrote.
     tombstones: tuple[bytes, ...] = ()
 

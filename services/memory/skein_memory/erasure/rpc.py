@@ -288,5 +288,6 @@ def _receipt(receipt: PurgeReceipt | None) -> pb.PurgeReceipt | None:
         pb.PurgeReceipt,
         receipt,
         deleted_counts=receipt.deleted_counts,
+        event_position="" if receipt.dry_run else receipt.event_position,
         tombstones=() if receipt.dry_run else receipt.tombstones,
     )

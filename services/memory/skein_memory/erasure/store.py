@@ -19,6 +19,7 @@ from skein_memory.erasure.content_tables import CONTENT_TABLES
 from skein_memory.erasure.receipt import KEPT_RESPONSE_TYPES, PurgeReceipt
 from skein_memory.errors import BlockNotDeleted, BlockNotFound
 from skein_memory.events import writer
+from skein_memory.events.store import position_before_own
 from skein_memory.lineage import store as lineage
 from skein_memory.listing import store as listing_store
 from skein_memory.memories import names, writes
@@ -134,6 +135,7 @@ class PurgeStore:
         receipt = replace(
             receipt,
             log_position=await access_log_erasure.log_end(tx),
+            event_position=await position_before_own(tx) if receipt.memory_ids or receipt.block_ids else "",
             tombstones=await tombstones.list_of_purge(tx, tenant_id, at=at),
         )
         has_newer_archive = await _has_newer_archive(tx, tenant_id, selection)

@@ -33,6 +33,10 @@ VALUES
 SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint + skein.transaction_base() AS oldest,
        pg_snapshot_xmax(pg_current_snapshot())::text::bigint + skein.transaction_base() AS next;
 
+-- read_own_number --
+-- Return the number of this transaction, which its changes have. A statement of its own, without a table, as above.
+SELECT pg_current_xact_id()::text::bigint + skein.transaction_base();
+
 -- read_changes --
 -- Read the log after a position, up to a horizon: a transaction that was the oldest open one before this statement began.
 -- No change can still appear before the horizon, so no reader skips a late commit.

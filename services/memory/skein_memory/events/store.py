@@ -115,6 +115,12 @@ async def read_horizon(tx: Transaction) -> int:
     return horizon
 
 
+async def position_before_own(tx: Transaction) -> str:
+    """Return the position after which the changes of this transaction are found."""
+    number: int = await tx.value(QUERIES["read_own_number"])
+    return str(last_position_before(number))
+
+
 def _position_parameters(position: Position, entity_id: str, count: int) -> dict[str, object]:
     keys: dict[str, object] = {"transaction": position.transaction, "change_id": position.change_id, "count": count}
     return keys | ({"entity_id": entity_id} if entity_id else {})

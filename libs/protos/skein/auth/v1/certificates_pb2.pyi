@@ -82,7 +82,7 @@ class ListErasureCertificatesResponse(_message.Message):
     def __init__(self, certificates: _Optional[_Iterable[_Union[ErasureCertificate, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class IssueErasureCertificateRequest(_message.Message):
-    __slots__ = ("erasure_key", "cumulative", "complete", "start_time", "end_time", "deleted_counts", "receipt_ids", "memory_tombstones", "session_tombstones", "log_position", "settle_time", "kind", "next_erasure_key", "remaining_memory_ids")
+    __slots__ = ("erasure_key", "cumulative", "complete", "start_time", "end_time", "deleted_counts", "receipt_ids", "memory_tombstones", "session_tombstones", "log_position", "settle_time", "kind", "next_erasure_key", "remaining_memory_ids", "event_position")
     class DeletedCountsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -104,6 +104,7 @@ class IssueErasureCertificateRequest(_message.Message):
     KIND_FIELD_NUMBER: _ClassVar[int]
     NEXT_ERASURE_KEY_FIELD_NUMBER: _ClassVar[int]
     REMAINING_MEMORY_IDS_FIELD_NUMBER: _ClassVar[int]
+    EVENT_POSITION_FIELD_NUMBER: _ClassVar[int]
     erasure_key: bytes
     cumulative: bool
     complete: bool
@@ -118,7 +119,8 @@ class IssueErasureCertificateRequest(_message.Message):
     kind: str
     next_erasure_key: bytes
     remaining_memory_ids: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, erasure_key: _Optional[bytes] = ..., cumulative: _Optional[bool] = ..., complete: _Optional[bool] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deleted_counts: _Optional[_Mapping[str, int]] = ..., receipt_ids: _Optional[_Iterable[str]] = ..., memory_tombstones: _Optional[_Iterable[bytes]] = ..., session_tombstones: _Optional[_Iterable[bytes]] = ..., log_position: _Optional[str] = ..., settle_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., kind: _Optional[str] = ..., next_erasure_key: _Optional[bytes] = ..., remaining_memory_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+    event_position: str
+    def __init__(self, erasure_key: _Optional[bytes] = ..., cumulative: _Optional[bool] = ..., complete: _Optional[bool] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deleted_counts: _Optional[_Mapping[str, int]] = ..., receipt_ids: _Optional[_Iterable[str]] = ..., memory_tombstones: _Optional[_Iterable[bytes]] = ..., session_tombstones: _Optional[_Iterable[bytes]] = ..., log_position: _Optional[str] = ..., settle_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., kind: _Optional[str] = ..., next_erasure_key: _Optional[bytes] = ..., remaining_memory_ids: _Optional[_Iterable[str]] = ..., event_position: _Optional[str] = ...) -> None: ...
 
 class SignRecallReceiptsRequest(_message.Message):
     __slots__ = ("receipt_ids", "digests")

@@ -825,7 +825,7 @@ class ExportMemoriesResponse(_message.Message):
     def __init__(self, memories: _Optional[_Iterable[_Union[ExportedMemory, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class PurgeReceipt(_message.Message):
-    __slots__ = ("receipt_id", "purge_time", "memory_ids", "deleted_counts", "digest", "dry_run", "block_ids", "log_position", "tombstones")
+    __slots__ = ("receipt_id", "purge_time", "memory_ids", "deleted_counts", "digest", "dry_run", "block_ids", "log_position", "tombstones", "event_position")
     class DeletedCountsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -842,6 +842,7 @@ class PurgeReceipt(_message.Message):
     BLOCK_IDS_FIELD_NUMBER: _ClassVar[int]
     LOG_POSITION_FIELD_NUMBER: _ClassVar[int]
     TOMBSTONES_FIELD_NUMBER: _ClassVar[int]
+    EVENT_POSITION_FIELD_NUMBER: _ClassVar[int]
     receipt_id: str
     purge_time: _timestamp_pb2.Timestamp
     memory_ids: _containers.RepeatedScalarFieldContainer[str]
@@ -851,7 +852,8 @@ class PurgeReceipt(_message.Message):
     block_ids: _containers.RepeatedScalarFieldContainer[str]
     log_position: str
     tombstones: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, receipt_id: _Optional[str] = ..., purge_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., memory_ids: _Optional[_Iterable[str]] = ..., deleted_counts: _Optional[_Mapping[str, int]] = ..., digest: _Optional[str] = ..., dry_run: _Optional[bool] = ..., block_ids: _Optional[_Iterable[str]] = ..., log_position: _Optional[str] = ..., tombstones: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    event_position: str
+    def __init__(self, receipt_id: _Optional[str] = ..., purge_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., memory_ids: _Optional[_Iterable[str]] = ..., deleted_counts: _Optional[_Mapping[str, int]] = ..., digest: _Optional[str] = ..., dry_run: _Optional[bool] = ..., block_ids: _Optional[_Iterable[str]] = ..., log_position: _Optional[str] = ..., tombstones: _Optional[_Iterable[bytes]] = ..., event_position: _Optional[str] = ...) -> None: ...
 
 class PurgeMemoriesRequest(_message.Message):
     __slots__ = ("selection", "dry_run", "page_size", "page_token", "request_id")
