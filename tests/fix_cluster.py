@@ -149,6 +149,7 @@ def test_environment() -> dict[str, str]:
         "SKEIN_SYSTEM_KEY": SYSTEM_KEY,
         "SKEIN_MASTER_KEY": MASTER_KEY,
         "SKEIN_DATA_DIR": ARCHIVES.name,
+        "SKEIN_PC2_ENABLED": "1",
         **identity_environment(),
     }
     return {**inherited, **ours}

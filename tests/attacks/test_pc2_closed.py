@@ -1,6 +1,7 @@
-"""pc2 beyond loopback: closed unless an operator opened it, by CURVE or by addresses.
+"""pc2: closed unless an operator opened it, and beyond loopback unless by CURVE or by addresses.
 
-Attack: pc2 is started on an address of the network as it is, or with a whole network allowed.
+Attack: pc2 is started on an address of the network as it is, or with a whole network allowed; another user of the
+    machine looks for the ports of `skein up`.
 May be seen: nothing but a closed connection.
 May be spent: no ZeroMQ socket and no call to the gateway.
 """
@@ -14,19 +15,24 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 from fix_attacks import attack_size
-from fix_cluster import test_environment
+from fix_cluster import Stubs, test_environment, until_all_serve
 from fix_pc2 import HEALTH_PORTS, MAIN_PORTS, assert_healthy, assistant_of
+from grpc import aio
 
+from skein_cluster import registry
 from skein_cluster.cli.error_messages import command_error
 from skein_cluster.config import catalog
 from skein_cluster.main import skein
-from skein_kit.settings import SettingInvalid
-from skein_pc2.settings import Pc2Settings
+from skein_cluster.processes.ports import free_ports
+from skein_cluster.processes.single_process import single_process_cluster
+from skein_kit.settings import ProcessSettings, SettingInvalid
+from skein_pc2.settings import Pc2Settings, setting_of
 from skein_pc2.transport.router import REPLIES
 
 if TYPE_CHECKING:
     import io
     from collections.abc import Mapping
+    from pathlib import Path
 
     from fix_cluster import Cluster, Tenant
 
@@ -74,6 +80,38 @@ def test_addresses_that_were_set_by_hand_are_enough(narrow: str) -> None:
 
 def test_the_second_setting_opens_nothing_by_itself() -> None:
     assert "SKEIN_PC2_ALLOW" in config_check(SKEIN_PC2_HOST=EVERYWHERE, SKEIN_PC2_ALLOW_WIDE="1")
+
+
+def closed_by_default() -> dict[str, str]:
+    return {name: value for name, value in test_environment().items() if name != "SKEIN_PC2_ENABLED"}
+
+
+def test_a_cluster_of_one_machine_has_no_ports_for_assistants_until_they_are_enabled() -> None:
+    closed = closed_by_default()
+    opened = {**closed, "SKEIN_PC2_ENABLED": "1"}
+
+    ports = [set(registry.ports(ProcessSettings.read(each), each)) for each in (closed, opened)]
+
+    assert not any(name.startswith("SKEIN_PC2_") for name in ports[0])
+    assert {setting_of(number) for number in registry.PC2_PORTS} <= ports[1]
+    assert set(registry.local_names(opened)) - set(registry.local_names(closed)) == {"pc2"}
+
+
+@pytest.mark.system
+async def test_a_program_of_another_user_of_the_machine_finds_no_port_of_skein_up(tmp_path: Path) -> None:
+    with free_ports([setting_of(number) for number in registry.PC2_PORTS], "127.0.0.1") as ports:
+        environment = {**closed_by_default(), **ports, "SKEIN_DATA_DIR": str(tmp_path)}
+        async with single_process_cluster(tmp_path, environment=environment, durable=False) as cluster:
+            refused = []
+            for port in ports.values():
+                with pytest.raises(ConnectionRefusedError):
+                    await asyncio.open_connection("127.0.0.1", int(port))
+                refused.append(port)
+            async with aio.insecure_channel(cluster.addresses["gateway"]) as channel:
+                status = await until_all_serve(Stubs.of(channel, cluster.credentials.api_key).gateway)
+
+    assert refused == list(ports.values())
+    assert "pc2" not in {each.service for each in status.services}
 
 
 def test_a_process_without_an_allow_list_exits_and_names_the_setting() -> None:

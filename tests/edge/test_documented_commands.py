@@ -27,8 +27,10 @@ OTHERS = (
 )
 # Where the frameworks are installed.
 FRAMEWORKS_PYTHON = ROOT / ".edge/frameworks/bin/python"
-# The command that keeps the cluster, and so runs until the tests are over.
+ASSISTANTS = ROOT / "docs/guides/voice-assistants.md"
+# The commands that keep the cluster, and so run until the tests are over: the quickstart's, and that for assistants.
 MAKE_UP = "make up\n"
+MAKE_UP_FOR_ASSISTANTS = f"SKEIN_PC2_ENABLED=1 {MAKE_UP}"
 # The ports that pages name, with the setting that moves each.
 SHOWN = {
     "127.0.0.1:50050": "SKEIN_GATEWAY_PORT",
@@ -57,7 +59,7 @@ class KeptCluster:
 def blocks(page: Path) -> list[tuple[str, str]]:
     """Return the language and the text of each block that is run."""
     matches = re.findall(r"^```(sh|python)\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
-    return [(language, text) for language, text in matches if text != MAKE_UP]
+    return [(language, text) for language, text in matches if text not in {MAKE_UP, MAKE_UP_FOR_ASSISTANTS}]
 
 
 async def run(*command: str, environment: dict[str, str]) -> str:
@@ -79,12 +81,12 @@ async def run_page(page: Path, cluster: KeptCluster) -> str:
 
 @pytest.fixture(scope="module")
 async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[KeptCluster]:
-    """The cluster that the quickstart's first command keeps, with a data folder and ports of its own."""
+    """The cluster that the guides' first commands keep, with a data folder and ports of its own."""
     folder = tmp_path_factory.mktemp("documented")
     with free_ports(SHOWN.values(), "127.0.0.1") as ports:
-        environment = {**test_environment(), **ports, "SKEIN_DATA_DIR": str(folder / "data"), "TMPDIR": str(folder)}
+        environment = {**without_assistants(), **ports, "SKEIN_DATA_DIR": str(folder / "data"), "TMPDIR": str(folder)}
         process = await asyncio.create_subprocess_shell(
-            MAKE_UP,
+            MAKE_UP_FOR_ASSISTANTS,
             cwd=ROOT,
             env=environment,
             stdout=asyncio.subprocess.DEVNULL,
@@ -105,6 +107,15 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Kep
                 async with asyncio.timeout(STOP_SECONDS):
                     await process.wait()
             erase(folder / "data")
+
+
+def without_assistants() -> dict[str, str]:
+    """Return the environment of a cluster whose assistants' ports are closed, unless its command opens them."""
+    return {name: value for name, value in test_environment().items() if name != "SKEIN_PC2_ENABLED"}
+
+
+def test_the_guide_for_assistants_begins_by_opening_their_ports() -> None:
+    assert ASSISTANTS.read_text("utf-8").partition("```sh\n")[2].startswith(MAKE_UP_FOR_ASSISTANTS)
 
 
 def test_the_quickstart_begins_by_starting_a_cluster() -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from skein_cluster import registry
 from skein_kit.settings import ProcessSettings
 
+# With the assistants' ports.
+ALL = {"SKEIN_PC2_ENABLED": "1"}
+
 
 def listeners(environment: dict[str, str]) -> dict[str, int]:
     settings = ProcessSettings.read(environment)
@@ -13,14 +16,14 @@ def listeners(environment: dict[str, str]) -> dict[str, int]:
 
 
 def test_every_listener_is_shifted() -> None:
-    shifted = listeners(registry.shifted_ports({}, 10_000))
+    shifted = listeners(registry.shifted_ports(ALL, 10_000))
 
-    assert shifted == {name: port + 10_000 for name, port in listeners({}).items()}
-    assert not set(shifted.values()) & set(listeners({}).values())
+    assert shifted == {name: port + 10_000 for name, port in listeners(ALL).items()}
+    assert not set(shifted.values()) & set(listeners(ALL).values())
 
 
 def test_a_port_that_is_set_stays() -> None:
-    own = {"SKEIN_HTTP_PORT": "28080", "SKEIN_MEMORY_PORT": "0", "SKEIN_PC2_BASE_PORT": "7000", "HOME": "/h"}
+    own = {**ALL, "SKEIN_HTTP_PORT": "28080", "SKEIN_MEMORY_PORT": "0", "SKEIN_PC2_BASE_PORT": "7000", "HOME": "/h"}
 
     environment = registry.shifted_ports(own, 10_000)
 

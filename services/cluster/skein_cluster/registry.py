@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 NAMES = ("auth", "tenancy", "session", "memory", "recall", "worker", "gateway", "pc2")
 # Services with tables or a database role of their own.
 WITH_DATABASE = ("auth", "tenancy", "session", "memory", "recall", "worker")
+# The one service that a cluster may do without.
+_PC2 = "pc2"
 _LAST_PORT = 65535
 PORTS: Mapping[str, int] = {
     "gateway": 50050,
@@ -51,21 +53,27 @@ def load(names: Iterable[str] = NAMES) -> list[Service]:
     return [importlib.import_module(f"skein_{name}.service").SERVICE for name in NAMES if name in selected]
 
 
+def local_names(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the services of a cluster on one machine: pc2, whose ports have no passwords, only where it is enabled."""
+    return NAMES if Pc2Settings.read(environment).enabled else tuple(name for name in NAMES if name != _PC2)
+
+
 def port_of(name: str, environment: Mapping[str, str]) -> int:
     """Return a service's configured port; 0 for any. Raises SettingInvalid."""
     return port_in(f"SKEIN_{name.upper()}_PORT", environment, PORTS[name])
 
 
 def ports(settings: ProcessSettings, environment: Mapping[str, str]) -> dict[str, tuple[str, int]]:
-    """Return host and port of all listeners by setting, except metrics; port 0 for any.
+    """Return host and port of all listeners of a cluster on one machine by setting, except metrics; port 0 for any.
 
     Raises SettingInvalid.
     """
-    ports = {f"SKEIN_{name.upper()}_PORT": port_of(name, environment) for name in PORTS}
+    names = local_names(environment)
+    ports = {f"SKEIN_{name.upper()}_PORT": port_of(name, environment) for name in PORTS if name in names}
     ports["SKEIN_HTTP_PORT"] = port_in("SKEIN_HTTP_PORT", environment, HTTP_PORT)
     of_assistants = Pc2Settings.read(environment).host
     return {name: (settings.host, port) for name, port in ports.items()} | {
-        name: (of_assistants, port) for name, port in pc2_ports(environment).items()
+        name: (of_assistants, port) for name, port in pc2_ports(environment).items() if _PC2 in names
     }
 
 
@@ -120,9 +128,13 @@ def host_of(
     """Return a host for the services that run here (`local_services`).
 
     They listen at SKEIN_<NAME>_PORT on this host; others are called at SKEIN_<NAME>_ADDRESS, by default at their
-    port on this host.
+    port on this host. A pc2 that does not run here has no default: it may not run anywhere.
     """
-    addresses = {name: f"{settings.host}:{port_of(name, environment)}" for name in PORTS}
+    addresses = {
+        name: f"{settings.host}:{port_of(name, environment)}"
+        for name in PORTS
+        if name != _PC2 or name in local_services
+    }
     addresses |= {
         name: environment[f"SKEIN_{name.upper()}_ADDRESS"]
         for name in PORTS

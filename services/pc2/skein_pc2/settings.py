@@ -35,6 +35,9 @@ class Pc2Settings(Settings):
 
     prefix: ClassVar[str] = "SKEIN_PC2_"
 
+    # 1: `skein up` and `skein cluster` open the assistants' ports. Every program of this machine, of any user, then
+    # acts with the development tenant's key, unless SECURE_ZMQ is on. `skein serve pc2` opens them in any case.
+    enabled: bool = False
     # Address that the ports listen on.
     host: str = "127.0.0.1"
     # Networks, separated by commas, that may connect to the ports besides this machine: "192.168.1.7,192.168.2.0/28".

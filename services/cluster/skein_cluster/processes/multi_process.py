@@ -165,20 +165,23 @@ async def multi_process_cluster(
             await _all_ready(started, ready_seconds)
 
         settings = ProcessSettings.read(values)
-        addresses = registry.host_of(settings, {**values, **ports}).addresses
+        names = registry.local_names(values)
+        addresses = registry.host_of(settings, {**values, **ports}, local_services=names).addresses
         addresses["http"] = f"{settings.host}:{ports['SKEIN_HTTP_PORT']}"
-        pc2_host = Pc2Settings.read(values).host
         addresses |= {
             label: f"{settings.host}:{ports[f'{_port(name)} {label}']}" for label, name in replica_services.items()
         }
-        addresses |= {f"pc2:{number}": f"{pc2_host}:{ports[setting_of(number)]}" for number in registry.PC2_PORTS}
+        if "pc2" in names:
+            host = Pc2Settings.read(values).host
+            addresses |= {f"pc2:{number}": f"{host}:{ports[setting_of(number)]}" for number in registry.PC2_PORTS}
+            values.setdefault("SKEIN_PC2_ADDRESS", addresses["pc2"])
         if values.get("SKEIN_TLS_CERTIFICATE"):
             values.setdefault("SKEIN_GATEWAY_ADDRESS", f"https://{reachable_address(addresses['gateway'])}")
-        await start(name for name in registry.NAMES if name != "pc2")
+        await start(name for name in names if name != "pc2")
         # pc2 acts in the development tenant, whose key exists only when the others are ready.
         credentials = await base.write_credentials(addresses, {child.name: child.admin for child in children})
         values.setdefault("SKEIN_PC2_API_KEY", credentials.api_key)
-        await start(["pc2"])
+        await start(name for name in names if name == "pc2")
         yield LocalCluster(
             addresses=addresses,
             admins={child.name: child.admin for child in children},
@@ -253,7 +256,7 @@ def _reserved_ports(environment: Mapping[str, str], replica_services: Mapping[st
 def _requested_ports(environment: Mapping[str, str], replica_services: Mapping[str, str]) -> dict[str, tuple[str, int]]:
     settings = ProcessSettings.read(environment)
     requested = registry.ports(settings, environment)
-    for number, name in enumerate(registry.NAMES):
+    for number, name in enumerate(registry.local_names(environment)):
         requested[f"{_ADMIN} {name}"] = (settings.host, settings.admin_port and settings.admin_port + number)
     for label, name in replica_services.items():
         own = (_port(name), _ADMIN, *(("SKEIN_HTTP_PORT",) if name == "gateway" else ()))

@@ -79,16 +79,17 @@ async def shared_port_cluster(
         # Reserved to the end, and without SO_REUSEPORT, so that no second cluster takes a share of the calls.
         with reserved_ports(_requested_ports(values, names)) as ports:
             own = _own_environment(values, ports, names) | certificate_settings(_SINGLE)
+            single = [name for name in SINGLE if name in registry.local_names(own)]
+            pids = dict.fromkeys(single, os.getpid())
             values.pop(_CONSOLE, None)
             values |= {**divided_settings(values, processes), "SKEIN_SHARE_GATEWAY_PORTS": "true"}
             values |= certificate_settings(_REPLICATED)
-            pids = dict.fromkeys(SINGLE, os.getpid())
             children = [
                 _SupervisedProcess(name, environment_of(name, values, ports), folder / f"{name}.log", pids)
                 for name in names
             ]
             settings = ProcessSettings.read(own)
-            host = registry.host_of(settings, own, local_services=SINGLE)
+            host = registry.host_of(settings, own, local_services=single)
             addresses = {
                 "gateway": f"{settings.host}:{ports['SKEIN_GATEWAY_PORT']}",
                 "http": f"{settings.host}:{ports['SKEIN_HTTP_PORT']}",
@@ -99,12 +100,12 @@ async def shared_port_cluster(
                 created = await base.write_credentials(addresses, admins)
                 # pc2 acts in the development tenant, whose key exists only when the others are ready.
                 own.setdefault("SKEIN_PC2_API_KEY", created.api_key)
-                async with run_services(registry.load(SINGLE), host) as running:
+                async with run_services(registry.load(single), host) as running:
                     await running.wait_ready(ready_seconds)
                     check_all_open(host.addresses, own)
                     yield LocalCluster(
                         addresses=host.addresses | addresses,
-                        admins=admins | dict.fromkeys(SINGLE, running.admin),
+                        admins=admins | dict.fromkeys(single, running.admin),
                         processes=pids,
                         embedded=base.embedded,
                         credentials=created,

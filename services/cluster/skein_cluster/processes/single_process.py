@@ -76,8 +76,9 @@ async def single_process_cluster(
     ) as base:
         check_free(_requested_ports(base.environment))
         settings = ProcessSettings.read(base.environment)
-        host = registry.host_of(settings, base.environment)
-        async with run_services(registry.load(), host) as cluster:
+        names = registry.local_names(base.environment)
+        host = registry.host_of(settings, base.environment, local_services=names)
+        async with run_services(registry.load(names), host) as cluster:
             # pc2 acts in the development tenant, whose key exists only when the others are ready.
             await cluster.wait_ready(ready_seconds, except_={"pc2"})
             created = await base.write_credentials(host.addresses, {"skein": cluster.admin} if cluster.admin else {})
@@ -86,8 +87,8 @@ async def single_process_cluster(
             check_all_open(host.addresses, base.environment)
             yield LocalCluster(
                 addresses=host.addresses,
-                admins=dict.fromkeys(registry.NAMES, cluster.admin),
-                processes=dict.fromkeys(registry.NAMES, os.getpid()),
+                admins=dict.fromkeys(names, cluster.admin),
+                processes=dict.fromkeys(names, os.getpid()),
                 embedded=base.embedded,
                 credentials=created,
             )
@@ -193,6 +194,8 @@ def _requested_ports(environment: Mapping[str, str]) -> dict[str, tuple[str, int
 
 def check_all_open(addresses: Mapping[str, str], environment: Mapping[str, str]) -> None:
     """Raise PortTaken when pc2 could not open one of its ports, because the user has to choose another port."""
+    if "pc2" not in registry.local_names(environment):
+        return
     for number, (setting, port) in zip(registry.PC2_PORTS, registry.pc2_ports(environment).items(), strict=True):
         if f"pc2:{number}" not in addresses:
             raise PortTaken(f"Port {port} is in use; set {setting} to another port for the assistants' port {number}.")
