@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import uuid
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -31,6 +31,7 @@ from skein.tenancy.v1 import members_pb2, subjects_pb2, tenancy_pb2
 from skein_cluster.backup import base_backup
 from skein_cluster.backup import restore as restoring
 from skein_cluster.backup.repository import BackupRepository
+from skein_cluster.backup.signatures import BackupKey, TrustedKeys
 from skein_cluster.backup.source import open_source
 
 if TYPE_CHECKING:
@@ -85,12 +86,14 @@ class Drill:
 
     async def restore(self, name: str, *, to: datetime | None = None) -> RestoreResult:
         """Bring the backup back in a data folder of this name, with the keys supplied later."""
-        backup = self.folder.get_backup(self.made.backup_id)
+        trusted = TrustedKeys.of([], [self.place / each for each in ("first", "second", "third")])
+        folder = replace(self.folder, trusted=trusted)
+        backup = folder.get_backup(self.made.backup_id)
         environment = environment_of(self.place, name)
         for key in ("SKEIN_MASTER_KEY", "SKEIN_SYSTEM_KEY"):
             del environment[key]
         return await restoring.restore(
-            self.folder, backup, self.place / name, environment, to=to, timeline=None, on_progress=_hear_nothing
+            folder, backup, self.place / name, environment, to=to, timeline=None, on_progress=_hear_nothing
         )
 
 
@@ -121,7 +124,10 @@ async def backed_up(data_dir: Path, environment: Mapping[str, str]) -> Backup:
     folder = BackupRepository(Path(environment["SKEIN_BACKUP_DIR"]))
     with folder.write_lock():
         async with open_source(data_dir, environment) as source:
-            return await base_backup.create_backup(folder, source, environment, on_progress=lambda _done, _whole: None)
+            key = BackupKey.of(Path(environment["SKEIN_DATA_DIR"]))
+            return await base_backup.create_backup(
+                folder, source, environment, key=key, on_progress=lambda _done, _whole: None
+            )
 
 
 def _hear_nothing(_said: str) -> None:

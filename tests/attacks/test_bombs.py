@@ -315,3 +315,26 @@ async def test_an_import_of_any_shape_is_read_or_refused(tenant: Tenant, form: s
 
     assert faults == []
     assert not (await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())).memories
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "postgresql.auto.conf",
+        "postgresql.conf",
+        "pg_hba.conf",
+        "conf.d/more.conf",
+        "recovery.signal",
+        "tablespace_map",
+        "skein_wal_checksums/x",
+    ],
+)
+def test_configuration_in_a_backup_is_compared_and_not_written(tmp_path: Path, name: str) -> None:
+    files = backup(
+        tmp_path, packed_archive((header("PG_VERSION"), bytes(3)), (header(name), bytes(9))), {"PG_VERSION": 3, name: 9}
+    )
+
+    unpack(tmp_path, files, tmp_path / "data")
+
+    assert extraction.file_problems(tmp_path) == []
+    assert [path.name for path in (tmp_path / "data").rglob("*") if path.is_file()] == ["PG_VERSION"]

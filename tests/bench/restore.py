@@ -25,6 +25,7 @@ from grpc import aio
 from skein.memory.v1 import memory_pb2
 from skein_cluster.backup import base_backup, recovery_window, restore, verification
 from skein_cluster.backup.repository import BackupRepository
+from skein_cluster.backup.signatures import BackupKey
 from skein_cluster.backup.source import open_source
 from skein_cluster.embedded.recovery import find_server
 from skein_cluster.processes.single_process import single_process_cluster
@@ -77,7 +78,7 @@ async def _measured(place: Path, memories: int, after: int) -> None:
             started = time.monotonic()
             async with open_source(first, first_environment) as running:
                 backup = await base_backup.create_backup(
-                    folder, running, first_environment, on_progress=lambda _done, _whole: None
+                    folder, running, first_environment, key=BackupKey.of(first), on_progress=lambda _done, _whole: None
                 )
             took = time.monotonic() - started
         _say("backup", took, f"{backup.database_bytes / 1e6:.0f} MB in {backup.byte_count / 1e6:.0f} MB")

@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +23,7 @@ from fix_drill import backed_up, open_folder
 from skein_cluster import embedded
 from skein_cluster.backup import base_backup, selection, wal_archive
 from skein_cluster.backup.repository import BackupRepository
+from skein_cluster.backup.signatures import BackupKey
 from skein_cluster.backup.source import open_source
 from skein_cluster.backup.wal_archive import WalArchive
 from skein_cluster.cli.error_messages import command_error
@@ -48,6 +49,8 @@ class BackupFolders:
     """A folder of backups, and a data folder without a cluster."""
 
     path: Path
+    # Public keys that the commands trust.
+    keys: tuple[str, ...] = ()
 
     @property
     def folder(self) -> BackupRepository:
@@ -58,6 +61,7 @@ class BackupFolders:
             **test_environment(),
             "SKEIN_BACKUP_DIR": str(self.folder.path),
             "SKEIN_DATA_DIR": str(self.path / "nothing"),
+            "SKEIN_BACKUP_KEYS": ",".join(self.keys),
         }
         return CliRunner().invoke(skein, ["backup", *arguments], env=environment)
 
@@ -101,14 +105,15 @@ async def made() -> AsyncIterator[BackupFolders]:
             await rename(server, "elsewhere", "skein")
             for name in ("four", "five"):
                 await change(server, name)
-        yield folders
+        keys = tuple(BackupKey.of(path / name).public for name in ("first", "elsewhere"))
+        yield replace(folders, keys=keys)
 
 
 @pytest.fixture
 def folders(made: BackupFolders, tmp_path: Path) -> BackupFolders:
     """A copy that a test may damage."""
     shutil.copytree(made.folder.path, tmp_path / "backups")
-    return BackupFolders(path=tmp_path)
+    return BackupFolders(path=tmp_path, keys=made.keys)
 
 
 @pytest.fixture
@@ -117,7 +122,7 @@ def open_place(made: BackupFolders) -> Iterator[BackupFolders]:
     account = Account.for_server()
     with open_folder() as path:
         shutil.copytree(made.folder.path, path / "backups")
-        copy = BackupFolders(path=path)
+        copy = BackupFolders(path=path, keys=made.keys)
         for file in (copy.folder.wal, *copy.folder.wal.iterdir()):
             account.chown(file)
         copy.folder.path.chmod(0o711)
@@ -351,7 +356,8 @@ async def test_a_restore_says_where_the_log_ends_early_and_does_not_stand_in_for
     (folder.path / "owner.json").unlink()
     last, gone = open_place.segment(-3), open_place.segment(-2)
     aside = gone.rename(open_place.path / gone.name)
-    environment = {**test_environment(), "SKEIN_BACKUP_DIR": str(folder.path)}
+    keys = ",".join(made.keys)
+    environment = {**test_environment(), "SKEIN_BACKUP_DIR": str(folder.path), "SKEIN_BACKUP_KEYS": keys}
     target = open_place.path / "second"
 
     done = await run_skein(
@@ -387,7 +393,9 @@ async def test_a_backup_that_is_broken_off_leaves_nothing(made: BackupFolders, t
 
     with pytest.raises(asyncio.CancelledError), folder.write_lock():
         async with open_source(data_dir, environment) as source:
-            await base_backup.create_backup(folder, source, environment, on_progress=broken_off)
+            await base_backup.create_backup(
+                folder, source, environment, key=BackupKey.of(data_dir), on_progress=broken_off
+            )
     task.uncancel()
 
     assert list((folder.path / "backups").iterdir()) == []

@@ -22,6 +22,9 @@ class BackupSettings(Settings):
     # Folder of backups and of the archived write-ahead log, which an embedded cluster adds to at least once a minute.
     # Unset: the log is not archived, and `skein backup` uses "backups" below SKEIN_DATA_DIR.
     backup_dir: Path | None = None
+    # Public keys, separated by commas, that verify backups besides that of the data folder; `skein backup key` prints
+    # a cluster's.
+    backup_keys: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

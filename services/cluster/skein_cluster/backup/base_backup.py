@@ -17,15 +17,21 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from skein_cluster.backup.repository import BackupRepository
+    from skein_cluster.backup.signatures import BackupKey
     from skein_cluster.backup.source import ServerInfo, Source
 
 _PROGRESS = re.compile(r"(\d+)/(\d+) kB")
 
 
 async def create_backup(
-    folder: BackupRepository, source: Source, environment: Mapping[str, str], *, on_progress: Callable[[int, int], None]
+    folder: BackupRepository,
+    source: Source,
+    environment: Mapping[str, str],
+    *,
+    key: BackupKey,
+    on_progress: Callable[[int, int], None],
 ) -> Backup:
-    """Create a backup; `on_progress` gets the copied and the total bytes. Raises CommandError.
+    """Create a backup, signed with `key`; `on_progress` gets the copied and the total bytes. Raises CommandError.
 
     The caller holds the write lock.
     """
@@ -63,7 +69,7 @@ async def create_backup(
                 for name in (BASE, WAL_OF_BASE, POSTGRES_MANIFEST)
             },
             cold=sorted(files),
-        )
+        ).signed_by(key)
         folder.complete(part, backup)
     return backup
 

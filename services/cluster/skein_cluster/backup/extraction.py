@@ -12,12 +12,19 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from skein_cluster.backup.postgres_manifest import PostgresManifest
 from skein_cluster.backup.repository import BASE, POSTGRES_MANIFEST, WAL_OF_BASE, BackupDamaged, sha256
+from skein_cluster.backup.wal_signatures import CHECKSUMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
 _CHUNK = 1 << 20
+# Files of a server's folder that are configuration, start a recovery or name other places. Some hold commands, which a
+# server would run. They are compared with the manifest and not written.
+_CONFIGURATION = frozenset(
+    {"recovery.signal", "standby.signal", "recovery.done", "tablespace_map", "postmaster.opts", "postmaster.pid"}
+)
+_CONFIGURATION_SUFFIX = ".conf"
 _MODE_FILE, _MODE_FOLDER = 0o600, 0o700
 # Postgres' archives have headers of one block. Other types announce texts of any length.
 _TYPES = frozenset({tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE})
@@ -73,7 +80,7 @@ def extract(
     set_owner: Callable[[Path], None],
     on_progress: Callable[[int], None],
 ) -> None:
-    """Extract a backup's data for a server; `set_owner` gives each file to the server's user.
+    """Extract a backup's data for a server, without its configuration; `set_owner` gives files to the server's user.
 
     `files` has the size and SHA-256 of each packed file; `on_progress` gets the number of written bytes. Raises
     BackupDamaged at the first damaged file, before more bytes are written than it had.
@@ -87,7 +94,11 @@ def extract(
         for member, content in _members(folder / BASE):
             if content is not None and (problem := _size_problem(member, manifest)):
                 raise BackupDamaged(problem)
-            written = _write(_inside(to, member), content, set_owner, on_progress)
+            path = _inside(to, member)
+            if content is not None and is_configuration(member.name):
+                written: tuple[int, str] | None = _size_and_checksum(content)
+            else:
+                written = _write(path, content, set_owner, on_progress)
             if written is not None:
                 names.add(member.name)
                 if problem := _content_problem(member.name, written, manifest):
@@ -97,6 +108,13 @@ def extract(
     with _readable(folder / WAL_OF_BASE):
         for member, content in _members(folder / WAL_OF_BASE):
             _write(_inside(to / "pg_wal", member), content, set_owner, on_progress)
+
+
+def is_configuration(name: str) -> bool:
+    """Return whether a file of an archive is configuration of its server: the new server has its own."""
+    path = name.removeprefix("./")
+    # What a server noted to be signed would be signed for the new one.
+    return path.endswith(_CONFIGURATION_SUFFIX) or path in _CONFIGURATION or path.startswith(f"{CHECKSUMS}/")
 
 
 def extract_wal(folder: Path, to: Path) -> None:

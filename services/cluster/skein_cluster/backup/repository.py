@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from skein_cluster.backup.signatures import BackupKey, TrustedKeys
+
 FORMAT = 1
 BASE, WAL_OF_BASE, POSTGRES_MANIFEST = "base.tar.gz", "pg_wal.tar.gz", "backup_manifest"
 _PART = ".part-"
@@ -36,6 +38,10 @@ _PRIVATE, _PRIVATE_FILE = 0o700, 0o600
 
 class BackupDamaged(Exception):
     """A backup was changed or is incomplete; the message names the file and the problem."""
+
+
+class BackupUnsigned(BackupDamaged):
+    """No trusted key has signed a backup."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,6 +72,8 @@ class Backup:
     files: Mapping[str, Mapping[str, Any]]
     # Files of cold storage, "memory/<tenant>/<file>".
     cold: Sequence[str]
+    # Signature of all of it; empty before it is signed.
+    signature: str = ""
 
     @property
     def byte_count(self) -> int:
@@ -79,9 +87,23 @@ class Backup:
 
     def text(self) -> str:
         """Return a JSON document with its own checksum."""
+        document = self._document()
+        return json.dumps({**document, "checksum": _checksum(document)}, indent=1, sort_keys=True) + "\n"
+
+    def signed_by(self, key: BackupKey) -> Backup:
+        """Return the backup with a signature of everything that its description states."""
+        return dataclasses.replace(self, signature=key.sign(self.signed_bytes()))
+
+    def signed_bytes(self) -> bytes:
+        """Return what the signature covers: the files' checksums, and with them every byte of the backup."""
+        document = self._document()
+        del document["signature"]
+        return b"skein-backup/1\n" + _canonical(document)
+
+    def _document(self) -> dict[str, Any]:
         document: dict[str, Any] = {"format": FORMAT, **dataclasses.asdict(self)}
         document["start_time"], document["finish_time"] = self.start_time.isoformat(), self.finish_time.isoformat()
-        return json.dumps({**document, "checksum": _checksum(document)}, indent=1, sort_keys=True) + "\n"
+        return document
 
     @classmethod
     def read(cls, path: Path) -> Backup:
@@ -101,7 +123,11 @@ class Backup:
 
 
 def _checksum(document: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(document, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    return hashlib.sha256(_canonical(document)).hexdigest()
+
+
+def _canonical(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +135,8 @@ class BackupRepository:
     """The folder."""
 
     path: Path
+    # Only what one of these keys has signed is there; None: everything.
+    trusted: TrustedKeys | None = None
 
     @property
     def wal(self) -> Path:
@@ -137,28 +165,31 @@ class BackupRepository:
             ) from None
 
     def owner(self) -> tuple[str, str]:
-        """Return the log's system identifier, and that server's last data folder; empty for none."""
+        """Return the log's system identifier, and that server's last data folder; empty for none, or unsigned."""
         try:
             document = json.loads((self.path / _OWNER).read_text("utf-8"))
-            return str(document["system_identifier"]), str(document["data_dir"])
+            owner = str(document["system_identifier"]), str(document["data_dir"])
+            signature = str(document["signature"])
         except (OSError, ValueError, KeyError, TypeError):
             return "", ""
+        if self.trusted is None or self.trusted.have_signed(_owner_bytes(*owner), signature):
+            return owner
+        return "", ""
 
-    def set_owner(self, system_identifier: str, data_dir: Path) -> None:
+    def set_owner(self, system_identifier: str, data_dir: Path, key: BackupKey) -> None:
         """Set the database that the log belongs to."""
-        part = self.path / f".{_OWNER}"
-        part.write_text(
-            json.dumps({"system_identifier": system_identifier, "data_dir": str(data_dir.absolute())}), "utf-8"
-        )
+        part, owner = self.path / f".{_OWNER}", (system_identifier, str(data_dir.absolute()))
+        document = {"system_identifier": owner[0], "data_dir": owner[1], "signature": key.sign(_owner_bytes(*owner))}
+        part.write_text(json.dumps(document), "utf-8")
         synchronize(part)
         part.replace(self.path / _OWNER)
 
     def backups(self) -> list[Backup]:
-        """Return the complete backups, oldest first, without those that cannot be read."""
+        """Return the complete backups, oldest first, without those that cannot be read or trusted."""
         backups: list[Backup] = []
         for folder in self._folders():
             with contextlib.suppress(BackupDamaged):
-                backups.append(Backup.read(folder / MANIFEST))
+                backups.append(self._read(folder))
         return sorted(backups, key=lambda backup: (backup.finish_time, backup.backup_id))
 
     def unreadable(self) -> list[str]:
@@ -173,7 +204,16 @@ class BackupRepository:
                 f"There is no backup {backup_id!r} in {self.path}; `skein backup list` lists the backups.",
                 ExitCode.REFUSED,
             )
-        return Backup.read(self.path / BACKUPS / backup_id / MANIFEST)
+        return self._read(self.path / BACKUPS / backup_id)
+
+    def _read(self, folder: Path) -> Backup:
+        """Read the description of a backup. Raises BackupDamaged, and BackupUnsigned."""
+        backup = Backup.read(folder / MANIFEST)
+        if backup.backup_id != folder.name:
+            raise BackupDamaged(f"{folder / MANIFEST} is the description of {backup.backup_id}.")
+        if self.trusted is not None and not self.trusted.have_signed(backup.signed_bytes(), backup.signature):
+            raise BackupUnsigned(f"No trusted key has signed {folder / MANIFEST}.")
+        return backup
 
     @contextlib.contextmanager
     def write_lock(self) -> Iterator[None]:
@@ -254,6 +294,10 @@ class BackupRepository:
             return [path for path in (self.path / BACKUPS).iterdir() if path.is_dir() and not path.name.startswith(".")]
         except (FileNotFoundError, NotADirectoryError):
             return []
+
+
+def _owner_bytes(system_identifier: str, data_dir: str) -> bytes:
+    return b"skein-backup-owner/1\n" + _canonical({"system_identifier": system_identifier, "data_dir": data_dir})
 
 
 def sha256(path: Path) -> str:

@@ -20,16 +20,28 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 from skein_cluster import registry
-from skein_cluster.backup import cold_storage, extraction, lsn, previous_cluster, purge_replay, selection, wal_archive
+from skein_cluster.backup import (
+    cold_storage,
+    extraction,
+    lsn,
+    previous_cluster,
+    purge_replay,
+    selection,
+    wal_archive,
+    wal_signatures,
+)
 from skein_cluster.backup import deletions as erasures
 from skein_cluster.backup.deletions import Deletions
 from skein_cluster.backup.lsn import Segment
 from skein_cluster.backup.repository import BackupDamaged
+from skein_cluster.backup.signatures import BackupKey
 from skein_cluster.backup.wal_archive import WalArchive, WalRange
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
+from skein_cluster.embedded.account import Account
 from skein_cluster.embedded.binaries import MAJOR
 from skein_cluster.embedded.databases import DATABASE, quote_identifier
 from skein_cluster.embedded.errors import PostgresDidNotStart
+from skein_cluster.embedded.private_dir import digest, private_folder
 from skein_cluster.embedded.recovery import delete_data, prepare_restore
 from skein_cluster.embedded.server import SUPERUSER
 from skein_kit.database.schema_migrations import migrate
@@ -104,13 +116,31 @@ async def restore(
     """
     _check_versions(backup)
     watch = _StepTimer(on_progress=on_progress)
-    with folder.read_lock(), prepare_restore(data_dir / "postgres", seconds=_RECOVERY_SECONDS) as target:
+    with (
+        folder.read_lock(),
+        prepare_restore(data_dir / "postgres", seconds=_RECOVERY_SECONDS) as target,
+        contextlib.ExitStack() as stack,
+    ):
         with watch.step("read log", "Reading the log …"):
             previous = await previous_cluster.inspect_previous(backup, folder, data_dir)
-            log = WalArchive(folder, backup.wal_segment_bytes)
+            log = await asyncio.to_thread(WalArchive, folder, backup.wal_segment_bytes)
+            if log.unsigned:
+                on_progress(
+                    f"{len(log.unsigned)} files of the log are left out, such as {log.unsigned[0]}: no trusted key has"
+                    " signed them as they are. --allow-unsigned reads them."
+                )
             timeline = await selection.choose_timeline(log, [backup], timeline)
             to = await _within(folder, log.wal_range(backup, timeline), backup, to, previous)
-        recovering = _Recovery(folder=folder, log=log, target=target, watch=watch, log_folders=previous.logs)
+        wal = stack.enter_context(_signed_log(log, data_dir))
+        recovering = _Recovery(
+            folder=folder,
+            log=log,
+            wal=wal,
+            target=target,
+            watch=watch,
+            log_folders=previous.logs,
+            data_dir=data_dir,
+        )
         deletions = await recovering.erasures(backup, previous, skipped_timeline=timeline if to is None else None)
         data = target.folder()
         try:
@@ -130,7 +160,11 @@ class _Recovery:
 
     folder: BackupRepository
     log: WalArchive
+    # The folder of the log's trusted files.
+    wal: Path
     target: RestoreTarget
+    # The data folder that the restore makes, whose key signs the log from then on.
+    data_dir: Path
     watch: _StepTimer
     # Folders of the previous cluster with segments that the archive lacks.
     log_folders: Sequence[Path]
@@ -264,24 +298,43 @@ class _Recovery:
         self, backup: Backup, data: Path, timeline: int, *, to: datetime | None, archives: bool
     ) -> AsyncIterator[Server]:
         settings = {
-            "restore_command": wal_archive.restore_command(self.folder, self.log_folders),
+            "restore_command": wal_archive.restore_command(self.wal, self.log_folders),
             "recovery_target_timeline": str(timeline),
             "recovery_target_action": "promote",
             "max_connections": "100",
-            # A restored database starts its own timeline in the same archive.
-            **(wal_archive.archive_settings(self.folder) if archives else {}),
         }
         if to is not None:
             settings["recovery_target_time"] = to.isoformat(sep=" ")
         try:
-            async with self.target.running(data, settings) as server:
-                yield server
+            async with contextlib.AsyncExitStack() as stack:
+                if archives:
+                    # A restored database starts its own timeline in the same archive.
+                    settings |= wal_archive.archive_settings(self.folder)
+                    signing = wal_signatures.signed_archive(data, self.folder.wal, BackupKey.of(self.data_dir))
+                    await stack.enter_async_context(signing)
+                yield await stack.enter_async_context(self.target.running(data, settings))
         except PostgresDidNotStart as error:
             fatal_lines = [line.partition(_FATAL)[2] for line in str(error).splitlines() if _FATAL in line]
             reason = fatal_lines[-1] if fatal_lines else str(error).splitlines()[0]
             raise CommandError(
                 f"The backup {backup.backup_id} could not be recovered: {reason}.", ExitCode.FAULT
             ) from error
+
+
+@contextlib.contextmanager
+def _signed_log(log: WalArchive, data_dir: Path) -> Iterator[Path]:
+    """Make a folder of links to the log's trusted files: recovery reads no other ones. It is removed at the end."""
+    folder = private_folder(Account.for_server()) / f"log-{digest(data_dir.absolute())}"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    # The server's user has to enter it.
+    folder.chmod(0o755)
+    for path in log.signed_files:
+        (folder / path.name).symlink_to(path)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _emptied(data: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skein_cluster.backup import cold_storage
+from skein_cluster.backup import cold_storage, wal_signatures
 from skein_cluster.backup.wal_archive import WalArchive
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def prune_backups(folder: BackupRepository, keep: int) -> PruneResult:
         segments = WalArchive(folder, newest[0].wal_segment_bytes).unneeded_files(newest)
         for path in segments:
             path.unlink(missing_ok=True)
+            wal_signatures.remove_signature(path)
     return PruneResult(
         backup_ids=[backup.backup_id for backup in removed],
         segments=len(segments),

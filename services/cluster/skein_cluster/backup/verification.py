@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from skein_cluster.backup import cold_storage, extraction, postgres_programs, wal_archive
 from skein_cluster.backup.repository import BASE, POSTGRES_MANIFEST, WAL_OF_BASE, BackupDamaged, sha256
 from skein_cluster.backup.wal_archive import WalArchive
+from skein_kit.backup_folder import MANIFEST
 
 if TYPE_CHECKING:
     from skein_cluster.backup.repository import Backup, BackupRepository
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 async def backup_problems(folder: BackupRepository, backup: Backup) -> list[str]:
     """Return a sentence for each problem; empty for an intact backup."""
     result = await asyncio.to_thread(_files, folder, backup)
+    if folder.trusted is not None and not folder.trusted.have_signed(backup.signed_bytes(), backup.signature):
+        result.append(f"{MANIFEST}: no trusted key has signed it.")
     if not result:
         result += await asyncio.to_thread(extraction.file_problems, folder.of(backup))
         result += await _own_log(folder, backup)
@@ -27,6 +30,7 @@ async def backup_problems(folder: BackupRepository, backup: Backup) -> list[str]
             log = WalArchive(folder, backup.wal_segment_bytes)
         except BackupDamaged as damaged:
             return [*result, f"wal: {damaged}"]
+        result += [f"wal: no trusted key has signed {name} as it is." for name in log.unsigned]
         for timeline in log.timelines_of(backup):
             wal_range = log.wal_range(backup, timeline)
             if not wal_range.files and not wal_range.missing:

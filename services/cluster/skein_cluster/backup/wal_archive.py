@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 from skein_cluster import embedded
-from skein_cluster.backup import lsn, postgres_programs
+from skein_cluster.backup import lsn, postgres_programs, wal_signatures
 from skein_cluster.backup.lsn import Segment
 from skein_cluster.backup.repository import BackupDamaged, BackupRepository
+from skein_cluster.backup.signatures import BackupKey
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.embedded.account import Account
 from skein_cluster.embedded.binaries import MAJOR
@@ -65,10 +66,20 @@ async def run_server(
         # Check before the start, which would archive pending segments into another database's log.
         _check_owner(folder, await postgres_programs.system_identifier(postgres_folder, MAJOR))
     log = {} if folder is None else archive_settings(folder)
-    async with embedded.running_server(postgres_folder, durable=durable, settings=log, restart=restart) as server:
-        if folder is not None:
+    data = postgres_folder
+    try:
+        async with embedded.running_server(postgres_folder, durable=durable, settings=log, restart=restart) as server:
+            if folder is None:
+                yield server
+                return
+            data = server.data_dir
             await set_archive_owner(folder, server, data_dir)
-        yield server
+            async with wal_signatures.signed_archive(data, folder.wal, BackupKey.of(data_dir)):
+                yield server
+    finally:
+        if folder is not None:
+            # The server archived its last segment when it stopped.
+            wal_signatures.sign_archived(data, folder.wal, BackupKey.of(data_dir))
 
 
 def archive_settings(folder: BackupRepository) -> dict[str, str]:
@@ -102,17 +113,31 @@ def prepare_archive(folder: BackupRepository) -> None:
 
 
 def _archive_command(wal: Path) -> str:
-    """Return the archive_command: compress, sync, then rename. A repeat compares instead."""
+    """Return the archive_command: compress, sync, rename, and note the checksum. A repeat compares instead."""
     archived, part = f"{_quoted(wal)}/%f{_SUFFIX}", f"{_quoted(wal)}/.%f.part"
+    # The command runs in the server's folder.
+    noted, note = f"{wal_signatures.CHECKSUMS}/%f", f"{wal_signatures.CHECKSUMS}/.%f.part"
     return (
-        f'if test -f {archived}; then gzip -dc {archived} | cmp -s - "%p"; '
-        f'else gzip -1 -c "%p" > {part} && sync {part} && mv {part} {archived} && sync {_quoted(wal)}; fi'
+        f'(if test -f {archived}; then gzip -dc {archived} | cmp -s - "%p"; '
+        f'else gzip -1 -c "%p" > {part} && sync {part} && mv {part} {archived} && sync {_quoted(wal)}; fi) '
+        f'&& mkdir -p {wal_signatures.CHECKSUMS} && {_checksum_program()} < "%p" > {note} && mv {note} {noted}'
     )
 
 
-def restore_command(folder: BackupRepository, log_folders: Sequence[Path]) -> str:
-    """Return the restore_command: from the archive, or else from previous servers' folders."""
-    archived = f"{_quoted(folder.wal)}/%f{_SUFFIX}"
+def _checksum_program() -> str:
+    """Return the program that prints the SHA-256 of its input. Raises CommandError."""
+    for name, arguments in (("sha256sum", ""), ("shasum", " -a 256")):
+        if shutil.which(name) is not None:
+            return f"{name}{arguments}"
+    raise CommandError(
+        "sha256sum or shasum is needed to sign the write-ahead log; install it, or unset SKEIN_BACKUP_DIR.",
+        ExitCode.CANNOT_START,
+    )
+
+
+def restore_command(wal: Path, log_folders: Sequence[Path]) -> str:
+    """Return the restore_command: from the archive `wal`, or else from previous servers' folders."""
+    archived = f"{_quoted(wal)}/%f{_SUFFIX}"
     fallbacks = "".join(
         f'elif test -f {_quoted(log_folder)}/%f; then cp {_quoted(log_folder)}/%f "%p"; ' for log_folder in log_folders
     )
@@ -147,13 +172,21 @@ class WalArchive:
     """The content of an archive."""
 
     def __init__(self, folder: BackupRepository, segment_bytes: int) -> None:
-        """Read the archive's present content."""
+        """Read the archive's present content, as far as the folder's trusted keys have signed it."""
         self._size = segment_bytes
+        # Names of files that no trusted key has signed.
+        self.unsigned: list[str] = []
         self._files: dict[Segment, Path] = {}
         # Postgres' extra files: backup labels and partial segments.
         self._extra_files: dict[Path, int] = {}
         self._histories: dict[int, list[tuple[int, int]]] = {}
-        for path in folder.wal.glob(f"*{_SUFFIX}") if folder.wal.is_dir() else ():
+        # All files that recovery may read.
+        self.signed_files: list[Path] = []
+        for path in sorted(folder.wal.glob(f"*{_SUFFIX}")) if folder.wal.is_dir() else ():
+            if folder.trusted is not None and not wal_signatures.is_signed(path, folder.trusted):
+                self.unsigned.append(path.name)
+                continue
+            self.signed_files.append(path)
             name = path.name.removesuffix(_SUFFIX)
             segment, history = Segment.of(name, segment_bytes), lsn.HISTORY.fullmatch(name)
             if segment is not None:
@@ -279,7 +312,7 @@ async def set_archive_owner(folder: BackupRepository, server: Server, data_dir: 
     finally:
         await connection.close()
     _check_owner(folder, identifier)
-    folder.set_owner(identifier, data_dir)
+    folder.set_owner(identifier, data_dir, BackupKey.of(data_dir))
 
 
 def _check_owner(folder: BackupRepository, identifier: str) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from rich.text import Text
 
+from skein_client.connection import data_dir as environment_data_dir
 from skein_cluster.api import credentials
 from skein_cluster.backup import base_backup, recovery_window, retention, selection, verification
 from skein_cluster.backup import restore as restoring
-from skein_cluster.backup.repository import Backup, BackupDamaged, BackupRepository
+from skein_cluster.backup.repository import Backup, BackupDamaged, BackupRepository, BackupUnsigned
+from skein_cluster.backup.signatures import KEY_FILE, BackupKey, TrustedKeys
 from skein_cluster.backup.source import open_source
 from skein_cluster.backup.wal_archive import WalArchive
 from skein_cluster.cli import options, output
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 Decorated = TypeVar("Decorated", bound="Callable[..., Any]")
 Result = TypeVar("Result")
 _KEYS = ("system.key", "master.key", "credentials.json")
+_KEEP_KEY = "Keep it away from this machine: it verifies the backups when the machine is lost."
 _LOG_FILE = "restore.log"
 
 
@@ -46,6 +49,13 @@ def _folder(command: Decorated) -> Decorated:
         type=click.Path(path_type=Path, file_okay=False),
         help="Folder of the backups.",
         show_default='SKEIN_BACKUP_DIR, else "backups" in the data folder',
+    )(command)
+
+
+def _key_option(command: Decorated) -> Decorated:
+    """Add --key; the command gets the values as `keys`."""
+    return click.option(
+        "--key", "keys", multiple=True, help="Public key that verifies backups, or a file with it (repeatable)."
     )(command)
 
 
@@ -64,6 +74,13 @@ class _BackupContext:
         repository_path = backup_dir or BackupSettings.read(environment).backup_dir or data_dir / "backups"
         return cls(data_dir=data_dir, folder=BackupRepository(repository_path.absolute()), environment=environment)
 
+    def trusting(self, keys: tuple[str, ...], *data_dirs: Path) -> _BackupContext:
+        """Return the context with the backups alone that a trusted key has signed. Raises CommandError."""
+        configured = BackupSettings.read(self.environment).backup_keys
+        texts = [*keys, *(text for text in configured.split(",") if text.strip())]
+        trusted = TrustedKeys.of(texts, dict.fromkeys((self.data_dir, *data_dirs)))
+        return replace(self, folder=replace(self.folder, trusted=trusted))
+
     def select(self, backup_id: str | None, *, latest: bool) -> list[Backup]:
         """Return the named backup, or all, oldest first. Raises CommandError."""
         if (backup_id is None) is not latest:
@@ -71,6 +88,8 @@ class _BackupContext:
         if backup_id is not None:
             return [self.folder.get_backup(backup_id)]
         result = self.folder.backups()
+        if not result and replace(self.folder, trusted=None).backups():
+            raise BackupUnsigned(f"No trusted key has signed a backup in {self.folder.path}.")
         if not result:
             raise CommandError(
                 f"There is no backup in {self.folder.path}; `skein backup create` creates one.", ExitCode.REFUSED
@@ -95,12 +114,16 @@ def backup_command() -> None:
 def create(data_dir: Path, backup_dir: Path | None, keep: int | None, *, as_json: bool) -> None:
     """Create a backup of a running or stopped cluster."""
     context = _BackupContext.of(data_dir, backup_dir)
+    key = BackupKey.of(data_dir)
     with _convert_errors(), context.folder.write_lock():
-        backup = _run(_create(context))
+        backup = _run(_create(context, key))
         pruned = retention.prune_backups(context.folder, keep) if keep else None
     if as_json:
-        output.print_json({"backup": _backup_as_json(backup), "removed": list(pruned.backup_ids) if pruned else []})
+        removed = list(pruned.backup_ids) if pruned else []
+        output.print_json({"backup": _backup_as_json(backup), "key": key.public, "removed": removed})
         return
+    if key.is_new:
+        output.stderr_console().print(Text(f"Backups are signed from now on. Public key: {key.public}\n{_KEEP_KEY}"))
     output.stdout_console().print(
         Text(f"{backup.backup_id}: {_size(backup.byte_count)} in {context.folder.of(backup)}.")
     )
@@ -153,17 +176,40 @@ def list_(data_dir: Path, backup_dir: Path | None, *, as_json: bool) -> None:
         )
 
 
+@backup_command.command("key")
+@options.data_dir_option
+def key(data_dir: Path) -> None:
+    """Print the public key of a cluster's backups, which is made if there is none.
+
+    Keep it away from the machine of the cluster. `restore --key` and SKEIN_BACKUP_KEYS take it.
+    """
+    output.echo(BackupKey.of(data_dir).public)
+
+
 @backup_command.command("verify")
 @click.argument("backup_id", required=False)
 @click.option("--latest", is_flag=True, help="The newest backup.")
+@_key_option
 @_folder
 @options.data_dir_option
 @options.json_option
-def verify(data_dir: Path, backup_dir: Path | None, backup_id: str | None, *, latest: bool, as_json: bool) -> None:
-    """Verify a backup and the log after it, and list the problems; with problems, the exit code is 1."""
+def verify(
+    data_dir: Path,
+    backup_dir: Path | None,
+    backup_id: str | None,
+    keys: tuple[str, ...],
+    *,
+    latest: bool,
+    as_json: bool,
+) -> None:
+    """Verify a backup and the log after it, and list the problems; with problems, the exit code is 1.
+
+    What no trusted key has signed is a problem: the key of the data folder, --key and SKEIN_BACKUP_KEYS are trusted.
+    """
     context = _BackupContext.of(data_dir, backup_dir)
     try:
         backup = context.select(backup_id, latest=latest)[-1]
+        context = context.trusting(keys)
         name, problems = backup.backup_id, _run(verification.backup_problems(context.folder, backup))
     except BackupDamaged as damaged:
         name, problems = backup_id or "", [str(damaged)]
@@ -194,19 +240,30 @@ def verify(data_dir: Path, backup_dir: Path | None, backup_id: str | None, *, la
     required=True,
     help="Data folder to create; it must not contain a database.",
 )
+@_key_option
+@click.option(
+    "--allow-unsigned",
+    is_flag=True,
+    help="Restore what no trusted key has signed. It may run any program as the user of the database.",
+)
 @_folder
 @options.json_option
-def restore(
+def restore(  # noqa: PLR0913 - the options of the command.
     data_dir: Path,
     backup_dir: Path | None,
     backup_id: str | None,
     to: datetime | None,
     timeline: int | None,
+    keys: tuple[str, ...],
     *,
     latest: bool,
+    allow_unsigned: bool,
     as_json: bool,
 ) -> None:
     """Restore a backup to a new data folder, as of a time or of the end of the log.
+
+    Only what a trusted key has signed is read: --key, SKEIN_BACKUP_KEYS, and the keys of the new data folder and of
+    SKEIN_DATA_DIR. Configuration of the old server is never restored.
 
     Later purges of memories, sessions, subjects, tenants and accounts are repeated before the cluster can start, and
     so are later revocations.
@@ -214,15 +271,23 @@ def restore(
     # The new data folder has no backups.
     default_folder = None if backup_dir or BackupSettings.read().backup_dir else default_data_dir() / "backups"
     context = _BackupContext.of(data_dir, backup_dir or default_folder)
+    if not allow_unsigned:
+        context = context.trusting(keys, environment_data_dir(os.environ))
     with _convert_errors():
         backups = context.select(backup_id, latest=latest)
         credentials.make_private(data_dir)
+        has_key = (data_dir / KEY_FILE).exists()
         with log_file.log_to_file(data_dir / _LOG_FILE, "warning"):
             result = _run(_restore(context, backups, to, timeline))
     if as_json:
         output.print_json(_restore_as_json(result))
         return
     _show_restored(result, data_dir)
+    if not has_key:
+        key = BackupKey.of(data_dir)
+        output.stderr_console().print(
+            Text(f"Its backups and log are signed with a new key. Public key: {key.public}\n{_KEEP_KEY}")
+        )
 
 
 @backup_command.command("prune")
@@ -243,7 +308,7 @@ def prune(data_dir: Path, backup_dir: Path | None, keep: int, *, as_json: bool) 
     _show(pruned)
 
 
-async def _create(context: _BackupContext) -> Backup:
+async def _create(context: _BackupContext, key: BackupKey) -> Backup:
     console = output.stderr_console()
     with console.status("Copying …") if console.is_terminal else contextlib.nullcontext() as status:
 
@@ -252,7 +317,9 @@ async def _create(context: _BackupContext) -> Backup:
                 status.update(f"Copying … {_size(copied_bytes)} of {_size(total_bytes)}")
 
         async with open_source(context.data_dir, context.environment) as source:
-            return await base_backup.create_backup(context.folder, source, context.environment, on_progress=on_progress)
+            return await base_backup.create_backup(
+                context.folder, source, context.environment, key=key, on_progress=on_progress
+            )
 
 
 async def _restore(
@@ -293,6 +360,11 @@ def _run(coroutine: Coroutine[Any, Any, Result]) -> Result:
 def _convert_errors() -> Iterator[None]:
     try:
         yield
+    except BackupUnsigned as unsigned:
+        raise CommandError(
+            f"{unsigned} Give the cluster's public key by --key; --allow-unsigned restores it all the same.",
+            ExitCode.REFUSED,
+        ) from None
     except BackupDamaged as damaged:
         raise CommandError(f"{damaged} `skein backup verify` lists all problems.", ExitCode.REFUSED) from None
     except OSError as error:

@@ -19,6 +19,7 @@ from rich.text import Text
 from skein_client.connection import CREDENTIALS_FILE
 from skein_cluster import registry
 from skein_cluster.api import credentials
+from skein_cluster.backup.signatures import BackupKey
 from skein_cluster.cli import command_lines, options, output
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.config.unknown_settings import refuse_unknown_settings
@@ -26,6 +27,7 @@ from skein_cluster.processes import gc_freeze, log_file, multi_process
 from skein_cluster.processes.shared_ports import shared_port_cluster
 from skein_cluster.processes.single_process import single_process_cluster
 from skein_cluster.processes.stop_signals import StopSignal
+from skein_kit.backup_folder import BackupSettings
 from skein_kit.host import open_files
 from skein_kit.host.process import NotReady, export_traces
 from skein_kit.settings import ProcessSettings, default_data_dir
@@ -208,6 +210,8 @@ def print_overview(
         ("pc2", pc2_ports(cluster)),
         ("database", _outside_database(data_dir)),
         ("credentials", str(data_dir / CREDENTIALS_FILE)),
+        # Verifies the backups when this machine is lost.
+        ("backup key", _backup_key(cluster, data_dir)),
         ("logs", logs or "stderr"),
     ]
     for name, value in lines:
@@ -232,6 +236,12 @@ def _outside_database(data_dir: Path) -> str:
         "data folder. A copy or a mount of the data folder lacks it: make a backup with `skein backup create`, or use "
         "a data folder below one that every user can enter, such as /srv/skein."
     )
+
+
+def _backup_key(cluster: LocalCluster, data_dir: Path) -> str:
+    """Return the public key of the archived log; empty for a cluster that archives none."""
+    is_archived = cluster.embedded is not None and BackupSettings.read().backup_dir is not None
+    return f"{BackupKey.of(data_dir).public} (keep it elsewhere)" if is_archived else ""
 
 
 def _try_next(data_dir: Path) -> list[str]:

@@ -32,7 +32,8 @@ _PORT_LINE = 3
 _SOCKET_LINE = 4
 # Settings of the original server that may name files missing on this machine.
 _OURS_ALONE = {"shared_preload_libraries": "", "hot_standby": "off", "listen_addresses": ""}
-_TRUSTED = "local all all trust\n"
+# As initdb writes it for the socket; backups of the restored server connect for replication.
+_TRUSTED = "local all all trust\nlocal replication all trust\n"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
