@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from fix_cluster import Cluster, Tenant
 
-DEFAULT_SCOPE = {"memory.read", "memory.write", "recall.read", "session.read", "session.write"}
+DEFAULT_SCOPE = {"memory.read", "memory.write", "recall.read", "session.read"}
 LIST = "/skein.memory.v1.MemoryService/ListMemories"
 
 
@@ -132,7 +132,7 @@ async def test_the_sdks_client_signs_in_saves_and_recalls(web: Web, person: Pers
         read = await client.read_resource(listed.resources[0].uri)
         prompt = await client.get_prompt("build_context", {"question": "What does Ada drink?"})
 
-    assert len(tools.tools) == 15
+    assert [tool.name for tool in tools.tools] == ["remember", "recall", "build_context"]
     assert saved.structured_content["memory"]["content"] == "Ada prefers tea"
     assert result.structured_content["hits"][0]["item_id"] == saved.structured_content["memory"]["memory_id"]
     assert json.loads(read.contents[0].text)["content"] == "Ada prefers tea"  # type: ignore[union-attr]
@@ -153,7 +153,7 @@ async def test_a_client_that_needs_more_asks_its_person_for_more(web: Web, perso
         OAuthClientInformationFull.model_validate({**result["client"], "issuer": web.origin}),
     )
 
-    async with signing_in(web, person, tenant, storage) as (client, sent):
+    async with signing_in(web, person, tenant, storage, query="?toolsets=core,standard") as (client, sent):
         before = await client.call_tool("list_memories", {})
         asked_before = len(sent)
         saved = await client.call_tool("remember", {"content": "tea"})
@@ -167,7 +167,8 @@ async def test_a_client_that_needs_more_asks_its_person_for_more(web: Web, perso
 async def test_an_insufficient_scope_is_an_http_error(web: Web, person: Person, tenant: Tenant) -> None:
     result = await token_of(web, person, tenant, "memory.read", web.origin + "/mcp")
 
-    async with Mcp.of(urlsplit(web.origin).netloc, result["access_token"]) as mcp:
+    address = urlsplit(web.origin).netloc
+    async with Mcp.of(address, result["access_token"], "?toolsets=core,standard") as mcp:
         answer = await mcp.send("tools/call", {"name": "remember", "arguments": {"content": "tea"}})
         listed = await mcp.call("list_memories")
 
@@ -209,7 +210,7 @@ async def test_an_expired_token_is_reported_as_expired(
 
 async def test_more_tools_are_a_wider_question(web: Web, person: Person, tenant: Tenant) -> None:
     storage = Storage()
-    async with signing_in(web, person, tenant, storage, query="?toolsets=default,tenant") as (client, sent):
+    async with signing_in(web, person, tenant, storage, query="?toolsets=core,tenant") as (client, sent):
         tools = await client.list_tools()
 
     parameters = parse_qs(urlsplit(sent[0]).query)

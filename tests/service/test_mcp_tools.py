@@ -83,9 +83,9 @@ async def test_a_tool_does_what_its_rpc_does(cluster: Cluster, read_only: World,
         return
     assert not result.get("isError"), (arguments, result)
     assert result["content"][0]["text"]
-    schema = tool.definition.output_schema
-    assert schema is not None
-    jsonschema.Draft202012Validator({**schema, "additionalProperties": False}).validate(result["structuredContent"])
+    jsonschema.Draft202012Validator({**tool.output_schema, "additionalProperties": False}).validate(
+        result["structuredContent"]
+    )
 
 
 async def test_a_memory_that_a_tool_saves_is_read_by_an_rpc(mcp: Mcp, tenant: Tenant) -> None:

@@ -16,7 +16,7 @@ from skein_gateway.mcp import errors as mcp_errors
 from skein_gateway.mcp.exact_numbers import mark_numbers
 from skein_gateway.mcp.resources import Resources
 from skein_gateway.mcp.rpc_calls import LARGE_BYTES, McpRequest, RpcCaller, mcp_request_of
-from skein_gateway.mcp.toolsets import ALL, SET_OF, TOOLS, TOOLSETS, tools_of
+from skein_gateway.mcp.toolsets import ALL, CORE, SET_OF, TOOLS, TOOLSETS, tools_of
 from skein_kit.calls.call import CallAborted
 from skein_kit.errors import RpcError, status_code
 
@@ -157,7 +157,8 @@ def _tool_result(tool: Tool, response: Message) -> types.CallToolResult:
 def _unknown_tool_message(name: str, tool: Tool | None) -> str:
     if tool is None:
         return f"Unknown tool: {name[:100]}. tools/list lists yours; more are in the toolsets {_toolset_names()}."
-    return f"{name} is in the toolset {SET_OF[name]}, which this URL does not select: add ?toolsets=… to it."
+    toolset = SET_OF[name]
+    return f"{name} is in the toolset {toolset}, which this URL does not select: add ?toolsets={CORE},{toolset} to it."
 
 
 def _toolset_names() -> str:

@@ -17,7 +17,7 @@ from skein_gateway.json_schema import constraints
 from skein_gateway.json_schema.schemas import Schema
 from skein_gateway.mcp import text_output
 from skein_gateway.mcp.json_input import is_left_out, to_contract_json
-from skein_gateway.mcp.schemas import OMITTED_FIELDS, InputSchemas, OutputSchemas, to_json_value
+from skein_gateway.mcp.schemas import OMITTED_FIELDS, InputSchemas, OutputSchemas, to_json_value, with_common_keywords
 from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
 from skein_kit.errors import FieldInvalid
 from skein_kit.identity.permissions import ACCESS_RULES
@@ -104,6 +104,8 @@ class Tool:
     is_idempotent: bool = True
     # The tool sends data to an address that its caller names.
     is_open_world: bool = False
+    # Clients get the schema of its results, which costs tokens of the model's context.
+    has_output_schema: bool = True
     omit: frozenset[str] = OMITTED_FIELDS
     # None: the outline of the response.
     render: Callable[[dict[str, Any]], str] | None = None
@@ -125,7 +127,7 @@ class Tool:
             title=self.title,
             description=self.text,
             input_schema=self.input_schema,
-            output_schema=OutputSchemas(self.omit).schema(_response(self.path)),
+            output_schema=self.output_schema if self.has_output_schema else None,
             annotations=types.ToolAnnotations(
                 title=self.title,
                 read_only_hint=self.effect is Effect.READS,
@@ -134,6 +136,11 @@ class Tool:
                 open_world_hint=self.is_open_world,
             ),
         )
+
+    @functools.cached_property
+    def output_schema(self) -> Schema:
+        """Return the schema of the results."""
+        return with_common_keywords(OutputSchemas(self.omit).schema(_response(self.path)))
 
     @functools.cached_property
     def input_schema(self) -> Schema:
@@ -146,7 +153,8 @@ class Tool:
         schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
         if self._required:
             schema["required"] = list(self._required)
-        return {**schema, "$defs": dict(sorted(schemas.defs.items()))} if schemas.defs else schema
+        # In place, because strict mode allows no description beside a reference.
+        return with_common_keywords(schema, schemas.defs)
 
     def request(self, arguments: Mapping[str, Any]) -> Message:
         """Return the request for arguments. Raises FieldInvalid, which names arguments, not fields."""

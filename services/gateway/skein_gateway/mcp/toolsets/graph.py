@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skein_gateway.mcp.tool import Effect, optional, required, tool
-from skein_gateway.mcp.toolsets.default import SUBJECT
+from skein_gateway.mcp.toolsets.standard import SUBJECT
 
 _SERVICE = "memory.v1.LinkService/"
 _LINK_FILTER = (

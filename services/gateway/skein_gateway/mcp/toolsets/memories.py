@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skein_gateway.mcp.tool import Effect, optional, required, tool
-from skein_gateway.mcp.toolsets.default import MEMORY_FIELDS, conditions
+from skein_gateway.mcp.toolsets.standard import MEMORY_FIELDS, conditions
 
 _SERVICE = "memory.v1.MemoryService/"
 

@@ -1,4 +1,4 @@
-"""The tools that most agents need. The list is short, because each tool costs tokens of the model's context."""
+"""The tools that every agent needs, and those that most need. Each tool costs tokens of the model's context."""
 
 from __future__ import annotations
 
@@ -75,7 +75,8 @@ def memory_arguments(prefix: str = "memory") -> tuple[Argument, ...]:
     return tuple(optional(name, f"{prefix}.{name}", _MEMORY.get(name, "")) for name in MEMORY_FIELDS)
 
 
-TOOLS = (
+# What a client gets that names no toolset: without schemas of their results, which cost more than all else.
+CORE_TOOLS = (
     tool(
         "remember",
         "Remember",
@@ -87,6 +88,7 @@ TOOLS = (
         *memory_arguments(),
         optional("on_similar", "on_similar", "If a stored memory has the same words: keep, return or reinforce."),
         fixed={"suggest_links": True},
+        has_output_schema=False,
     ),
     tool(
         "recall",
@@ -107,6 +109,7 @@ TOOLS = (
         optional("as_of_time", "as_of_time", _AS_OF),
         optional("valid_at_time", "filter.valid_at_time", _VALID_AT),
         render=recall_text,
+        has_output_schema=False,
     ),
     tool(
         "build_context",
@@ -124,7 +127,11 @@ TOOLS = (
         optional("valid_at_time", "recall.filter.valid_at_time", _VALID_AT),
         optional("conversation_id", "session_id", "Session whose newest messages are added."),
         render=made_text,
+        has_output_schema=False,
     ),
+)
+
+TOOLS = (
     tool(
         "get_memory",
         "Read a memory",
