@@ -21,6 +21,7 @@ from fix_calls import Calls
 from fix_external_postgres import cluster_database, database_environment
 from fix_layers import LAYER, switch_off_row_level_security
 from fix_tenants import TenantStock
+from google.rpc import error_details_pb2
 from grpc import aio
 from grpc_status import rpc_status
 
@@ -423,6 +424,15 @@ def reason_in(fault: aio.AioRpcError) -> str:
     """Return a fault's ErrorInfo reason; "" if it has none."""
     status = rpc_status.from_call(cast("Any", fault))
     return status_reason(status) if status else ""
+
+
+def metadata_in(caught: pytest.ExceptionInfo[aio.AioRpcError]) -> dict[str, str]:
+    """Return the metadata of the ErrorInfo of a refusal."""
+    status = rpc_status.from_call(cast("Any", caught.value))
+    info = error_details_pb2.ErrorInfo()
+    assert status is not None
+    status.details[0].Unpack(info)
+    return dict(info.metadata)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
@@ -136,7 +137,8 @@ class Tools:
         return result
 
     async def _call_rpc(self, tool: Tool, mcp_request: McpRequest, arguments: dict[str, Any]) -> types.CallToolResult:
-        request = await mcp_request.run_off_loop(tool.request, arguments)
+        to_request = partial(tool.request, permissions=mcp_request.caller.permissions)
+        request = await mcp_request.run_off_loop(to_request, arguments)
         response = await self._rpcs.call(mcp_request, tool.path, request)
         is_small = response.ByteSize() < LARGE_BYTES
         return _tool_result(tool, response) if is_small else await asyncio.to_thread(_tool_result, tool, response)

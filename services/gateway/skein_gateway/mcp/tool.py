@@ -6,7 +6,7 @@ import copy
 import enum
 import functools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -94,6 +94,8 @@ class Tool:
     arguments: tuple[Argument, ...]
     # Fields that every call sets, by path.
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    # Fields that a call sets unless it names them, each with the permission that its caller must have.
+    defaults: Mapping[str, tuple[str, Any]] = field(default_factory=dict)
     # The message whose changed fields go into update_mask.
     masked_field: str = ""
     # A call may name none of these fields.
@@ -156,8 +158,11 @@ class Tool:
         # In place, because strict mode allows no description beside a reference.
         return with_common_keywords(schema, schemas.defs)
 
-    def request(self, arguments: Mapping[str, Any]) -> Message:
-        """Return the request for arguments. Raises FieldInvalid, which names arguments, not fields."""
+    def request(self, arguments: Mapping[str, Any], permissions: Collection[str] = ()) -> Message:
+        """Return the request for arguments of a caller with permissions.
+
+        Raises FieldInvalid, which names arguments, not fields.
+        """
         by_argument = {argument.name: argument for argument in self.arguments}
         arguments = {name: value for name, value in arguments.items() if not self._is_left_out(name, value)}
         takes = f"is not an argument of {self.name}, which takes {', '.join(by_argument) or 'none'}"
@@ -165,9 +170,7 @@ class Tool:
         violations += [(name, "is required") for name in self._required if arguments.get(name) is None]
         if violations:
             raise FieldInvalid(violations=violations)
-        body: dict[str, Any] = {}
-        for path, value in self.fixed.items():
-            _set_path(body, path, copy.copy(value))
+        body = self._preset(permissions)
         mask: list[str] = []
         for name, value in arguments.items():
             path = by_argument[name].field_path
@@ -200,6 +203,15 @@ class Tool:
                 _set_path(body, paths[name], value)
         kind = PUBLIC_METHODS[self.path].request
         return codec.recover_json(exact.dumps(body, ensure_ascii=True).encode(), kind) or kind()
+
+    def _preset(self, permissions: Collection[str]) -> dict[str, Any]:
+        body: dict[str, Any] = {}
+        for path, value in self.fixed.items():
+            _set_path(body, path, copy.copy(value))
+        for path, (permission, value) in self.defaults.items():
+            if permission in permissions:
+                _set_path(body, path, value)
+        return body
 
     def _is_left_out(self, name: str, value: Any) -> bool:
         paths = (argument.field_path for argument in self.arguments if argument.name == name)

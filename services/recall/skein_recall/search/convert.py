@@ -103,6 +103,10 @@ def similar_query(request: pb.FindSimilarRequest, item: ReferenceItem, as_of_tim
     text = item.text[:MAX_CHARACTERS].strip()
     if not text and (item.vector is None or _MODES[request.mode] is Mode.KEYWORD):
         raise QueryEmpty
+    if request.subject_id:
+        # The caller keeps the request as it came.
+        request = pb.FindSimilarRequest.FromString(request.SerializeToString())
+        request.filter.visible_to.subject_id = request.subject_id
     return replace(_query(request, text, item.vector).similar_to(item), as_of_time=as_of_time)
 
 

@@ -75,6 +75,11 @@ def memory_arguments(prefix: str = "memory") -> tuple[Argument, ...]:
     return tuple(optional(name, f"{prefix}.{name}", _MEMORY.get(name, "")) for name in MEMORY_FIELDS)
 
 
+# What is stored already is not stored again, for callers who may read it.
+RETURN_SIMILAR = {"on_similar": ("memory.read", "ON_SIMILAR_RETURN")}
+ON_SIMILAR = "If a stored memory has the same words: return it (the default), keep both, or reinforce it."
+ON_CONFLICT = "If another fact has the key: fail (the default), update it, or return it."
+
 # What a client gets that names no toolset: without schemas of their results, which cost more than all else.
 CORE_TOOLS = (
     tool(
@@ -86,8 +91,10 @@ CORE_TOOLS = (
         "that need no context. Returns its id, its scores and memories to link it with.",
         required("content", "memory.content", "Content to store, understandable without this conversation."),
         *memory_arguments(),
-        optional("on_similar", "on_similar", "If a stored memory has the same words: keep, return or reinforce."),
+        optional("on_similar", "on_similar", ON_SIMILAR),
+        optional("on_conflict", "on_conflict", ON_CONFLICT),
         fixed={"suggest_links": True},
+        defaults=RETURN_SIMILAR,
         has_output_schema=False,
     ),
     tool(
