@@ -109,7 +109,8 @@ async def test_recall_says_what_was_found_and_why(mcp: Mcp) -> None:
     text, hits = result["content"][0]["text"], result["structuredContent"]["hits"]
     assert hits[0]["item_id"] == saved
     assert {part["signal"] for part in hits[0]["components"]} >= {"dense", "lexical"}
-    assert text.startswith(f"1. memory {saved} (score 0.")
+    assert text.startswith(f"1. memory {saved} (relevance 0.")
+    assert ", score 0." in text
     assert "The boiler was repaired in March" in text
     assert "My boiler broke in March!" in text
 
