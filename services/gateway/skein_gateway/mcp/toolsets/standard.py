@@ -22,7 +22,7 @@ MEMORY_FIELDS = (
 )
 _WHERE = (
     'A condition, e.g. type = "fact" AND tags:any("tea", "coffee") AND NOT title:"draft". Operators = != < <= > >= : '
-    "(contains) IN AND OR NOT; fields as in a memory, metadata.x.y, data.x.y. Dates are whole days (UTC)."
+    "(contains) IN AND OR NOT; fields as in a memory, metadata.x.y, data.x.y. Dates are whole days."
 )
 _WHERE_OF_ITEMS = f"{_WHERE} Of messages too: kind (memory, message), role, name (of the speaker)."
 _MODE = (
