@@ -22,6 +22,7 @@ from fix_external_postgres import cluster_database, database_environment
 from fix_identities import ALL, identity_environment, service_channel
 from fix_layers import LAYER, switch_off_row_level_security
 from fix_tenants import TenantStock
+from google.rpc import error_details_pb2
 from grpc import aio
 from grpc_status import rpc_status
 
@@ -429,6 +430,15 @@ def reason_in(fault: aio.AioRpcError) -> str:
     """Return a fault's ErrorInfo reason; "" if it has none."""
     status = rpc_status.from_call(cast("Any", fault))
     return status_reason(status) if status else ""
+
+
+def metadata_in(caught: pytest.ExceptionInfo[aio.AioRpcError]) -> dict[str, str]:
+    """Return the metadata of the ErrorInfo of a refusal."""
+    status = rpc_status.from_call(cast("Any", caught.value))
+    info = error_details_pb2.ErrorInfo()
+    assert status is not None
+    status.details[0].Unpack(info)
+    return dict(info.metadata)
 
 
 @contextmanager

@@ -179,14 +179,14 @@ KEPT: dict[str, tuple[str, str]] = {
     "tenancy.policies": (
         "Rules of the tenant.",
         (
-            "importance_formula memory_types search_language recall_fusion recall_weights guard_secrets "
+            "importance_formula memory_types search_language time_zone recall_fusion recall_weights guard_secrets "
             "guard_personal_data guard_ignored_kinds approval recall_receipts"
         ),
     ),
     "tenancy.policies_history": (
         "Former rules of the tenant.",
         (
-            "importance_formula memory_types search_language recall_fusion recall_weights guard_secrets "
+            "importance_formula memory_types search_language time_zone recall_fusion recall_weights guard_secrets "
             "guard_personal_data guard_ignored_kinds approval recall_receipts"
         ),
     ),

@@ -312,7 +312,7 @@ def mcp_tools() -> list[str]:
     lines = [
         "# MCP tools",
         "",
-        "A client chooses toolsets in the address (`/mcp?toolsets=default,graph`) or in the header `skein-toolsets`.",
+        "A client chooses toolsets in the address (`/mcp?toolsets=core,graph`) or in the header `skein-toolsets`.",
         "Each tool is one RPC, with its permission, limits and errors.",
         "",
     ]

@@ -23,6 +23,7 @@ from skein.recall.v1 import recall_pb2
 from skein.session.v1 import archives_pb2
 from skein.session.v1 import session_pb2 as pb
 from skein.tenancy.v1 import subjects_pb2
+from skein_kit.identity.permissions import TENANT_PERMISSIONS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -53,7 +54,8 @@ async def change(caller: Stubs, message_id: str, *paths: str, **fields: Any) -> 
 
 
 async def key(cluster: Cluster, tenant: Tenant, *permissions: str, agent_id: str = "") -> Agent:
-    request = auth_pb2.CreateApiKeyRequest(display_name="k", permissions=permissions, agent_id=agent_id)
+    granted = permissions or sorted(TENANT_PERMISSIONS)
+    request = auth_pb2.CreateApiKeyRequest(display_name="k", permissions=granted, agent_id=agent_id)
     made = await tenant.auth.CreateApiKey(request)
     return Agent(cluster.with_key(made.secret), made.secret, f"api_key:{made.api_key.api_key_id}")
 

@@ -28,6 +28,7 @@ from skein.memory.v1 import (
 from skein.memory.v1 import memory_pb2 as pb
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2, states_pb2
+from skein_kit.identity.permissions import TENANT_PERMISSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -59,7 +60,9 @@ async def garden(tenant: Tenant, cluster: Cluster, request: pytest.FixtureReques
     shared_id = await tenant.remember("The house has a garden", tags=["rose"])
     own_id = await tenant.remember("The oven is hot", scope=pb.SCOPE_AGENT, agent_id="kitchen")
     link = await tenant.create_link(shared_id, secret_id, "supports", label="manure")
-    request_of_key = auth_pb2.CreateApiKeyRequest(display_name="kitchen", agent_id="kitchen")
+    request_of_key = auth_pb2.CreateApiKeyRequest(
+        display_name="kitchen", agent_id="kitchen", permissions=sorted(TENANT_PERMISSIONS)
+    )
     if request.param == "service account":
         account = accounts_pb2.ServiceAccount(
             display_name="kitchen", agent_id="kitchen", permissions=["memory.read", "memory.write", "recall.read",

@@ -275,7 +275,7 @@ async def test_no_token_is_taken_for_one_of_another_kind(
         with refused(*INVALID):
             await cluster.with_key(token).auth.GetMe(auth_pb2.GetMeRequest())
     # The other way round, each where the others are wanted.
-    async with Mcp.of(cluster.addresses["http"], for_api.access_token) as mcp:
+    async with Mcp.of(cluster.addresses["http"], for_api.id_token) as mcp:
         assert (await mcp.send("tools/list")).status_code == 401
     async with Mcp.of(cluster.addresses["http"], for_mcp.access_token) as mcp:
         assert (await mcp.send("tools/list")).status_code == 200

@@ -154,6 +154,7 @@ async def test_errors_have_reasons_metadata_and_violations(cluster: Cluster, ten
     expected = {
         "missing": ["NotFound", "MEMORY_NOT_FOUND", True],
         "invalid": ["InvalidArgument", "INVALID_FIELD", ["page_size"]],
+        "updated": [[0], "Bonn"],
         "conflict": ["AlreadyExists", "FACT_KEY_TAKEN", "user.city"],
         "late": "DeadlineExceeded",
         "aborted": "no longer wanted",

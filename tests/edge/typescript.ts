@@ -98,6 +98,7 @@ const steps: Record<string, () => Promise<unknown>> = {
       const invalid = await refusal(skein.memories.listMemories({ pageSize: -1 }));
       const taken = { type: "fact", key: "user.city", content: "Graz" };
       await skein.remember({ ...taken, subjectId: protocol });
+      const updated = await skein.remember({ ...taken, subjectId: protocol, content: "Bonn" }, { onConflict: "update" });
       const conflict = await refusal(skein.remember({ ...taken, subjectId: protocol, content: "Linz" }));
       const late = await refusal(skein.recall("tea", {}, { timeoutMs: 0.001 }));
       const stop = new AbortController();
@@ -106,6 +107,7 @@ const steps: Record<string, () => Promise<unknown>> = {
       report[protocol] = {
         missing: [Code[missing.code], reason, missing.requestId !== ""],
         invalid: [Code[invalid.code], invalid.reason, invalid.violations.map((violation) => violation.field)],
+        updated: [updated.existingIndexes, updated.memories[0]?.content],
         conflict: [Code[conflict.code], conflict.reason, conflict.metadata["key"]],
         late: Code[late.code],
         aborted,

@@ -18,6 +18,7 @@ from skein.memory.v1 import blocks_pb2, curation_pb2, history_pb2, memory_pb2, s
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import states_pb2
 from skein.tenancy.v1 import subjects_pb2
+from skein_kit.identity.permissions import TENANT_PERMISSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -32,7 +33,8 @@ async def require(tenant: Tenant, approval: str, **values: Any) -> None:
 
 
 async def key(cluster: Cluster, tenant: Tenant, *permissions: str, agent_id: str = "") -> Stubs:
-    request = auth_pb2.CreateApiKeyRequest(display_name="k", permissions=permissions, agent_id=agent_id)
+    granted = permissions or sorted(TENANT_PERMISSIONS)
+    request = auth_pb2.CreateApiKeyRequest(display_name="k", permissions=granted, agent_id=agent_id)
     return cluster.with_key((await tenant.auth.CreateApiKey(request)).secret)
 
 

@@ -13,13 +13,15 @@ from fix_cluster import Cluster, Stubs, Tenant, refused
 from google.protobuf.timestamp_pb2 import Timestamp
 from grpc import aio
 
+from skein.auth.v1 import accounts_pb2
 from skein.auth.v1 import auth_pb2 as pb
 from skein.auth.v1 import auth_pb2_grpc as rpc
+from skein.gateway.v1 import gateway_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_auth.api_keys.model import ApiKeyToken
 from skein_kit.database.connection_settings import connect_arguments
 from skein_kit.database.transactions import NO_TENANT
-from skein_kit.identity.permissions import OPERATOR_PERMISSIONS, TENANT_PERMISSIONS
+from skein_kit.identity.permissions import AGENT_PERMISSIONS, OPERATOR_PERMISSIONS, TENANT_PERMISSIONS
 
 
 def later(**delta: float) -> Timestamp:
@@ -91,6 +93,27 @@ async def test_a_new_key_works_at_once_and_carries_what_was_asked(cluster: Clust
     assert made.api_key.created_by.startswith("api_key:")
     assert not made.api_key.HasField("revoke_time")
     assert made.api_key == listed.api_keys[0]
+
+
+@pytest.mark.parametrize("door", ["key", "service account"])
+async def test_a_key_made_for_an_agent_remembers_and_recalls_and_no_more(
+    cluster: Cluster, tenant: Tenant, door: str
+) -> None:
+    request = pb.CreateApiKeyRequest(display_name="k", agent_id="kitchen")
+    if door == "service account":
+        account = accounts_pb2.ServiceAccount(display_name="k", agent_id="kitchen")
+        made = await tenant.auth.CreateServiceAccount(accounts_pb2.CreateServiceAccountRequest(service_account=account))
+        service_account_id = made.service_account.service_account_id
+        request = pb.CreateApiKeyRequest(display_name="k", service_account_id=service_account_id)
+    key = await tenant.auth.CreateApiKey(request)
+    agent = cluster.with_key(key.secret)
+
+    await agent.gateway.Remember(gateway_pb2.RememberRequest(memories=[{"content": "tea"}]))
+    await agent.gateway.Recall(gateway_pb2.RecallRequest(query="tea"))
+
+    assert set(key.api_key.permissions) == AGENT_PERMISSIONS
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
+        await agent.auth.CreateApiKey(pb.CreateApiKeyRequest(display_name="more"))
 
 
 async def test_a_key_for_nothing_in_particular_carries_what_its_creator_has(cluster: Cluster, tenant: Tenant) -> None:

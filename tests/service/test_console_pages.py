@@ -65,7 +65,7 @@ async def test_search_says_what_each_score_is_made_of(web: BrowserSession, seede
     page = await web.page("search", q="what does Anna drink?")
 
     first = page.text.split('<li class="hit card">')[1]
-    score = float(re.findall(r'<span class="figure">([\d.]+)<', first)[0])
+    score = float(re.findall(r'<strong class="score">([\d.]+)<', first)[0])
     widths = [float(width) for width in re.findall(r'<rect class="s\d" x="[\d.]+" width="([\d.]+)"', first)]
     gives = [float(share) for share in re.findall(r"<strong>([\d.]+)</strong>", first)]
     assert seeded.memory_ids["tea"] in first

@@ -41,7 +41,7 @@ def address(cluster: Cluster) -> str:
 
 @pytest.fixture
 async def mcp(address: str, tenant: Tenant) -> AsyncIterator[Mcp]:
-    async with Mcp.of(address, tenant.api_key) as client:
+    async with Mcp.of(address, tenant.api_key, "?toolsets=core,standard") as client:
         yield client
 
 
@@ -100,7 +100,7 @@ async def test_a_stranger_is_told_where_credentials_come_from(
     challenge = answer.headers["www-authenticate"]
     assert (answer.status_code, answer.json()["error"]["data"]["reason"]) == (401, reason)
     assert f'resource_metadata="http://{address}/.well-known/oauth-protected-resource/mcp"' in challenge
-    assert 'scope="memory.read memory.write recall.read session.read session.write"' in challenge
+    assert 'scope="memory.read memory.write recall.read session.read"' in challenge
     assert ('error="invalid_token"' in challenge) is error
 
 
@@ -308,7 +308,7 @@ async def test_an_unknown_toolset_is_refused_with_those_there_are(address: str, 
         answer = await mcp.send("tools/list")
 
     assert answer.status_code == 400
-    assert "there are default, memories, graph" in answer.json()["error"]["message"]
+    assert "there are core, standard, memories, graph" in answer.json()["error"]["message"]
 
 
 async def test_resources_are_memories_and_then_sessions_page_by_page(mcp: Mcp) -> None:
@@ -384,7 +384,7 @@ async def test_messages_and_tools_are_paid_for(cluster: Cluster, tenant: Tenant)
         Mcp.of(gateway.host.addresses["http"], tenant.api_key) as mcp,
     ):
         listed = [await mcp.send("tools/list") for _ in range(12)]
-        reason, text = await mcp.refused("list_memories")
+        reason, text = await mcp.refused("recall", query="tea")
 
     late = [answer for answer in listed if answer.status_code == 429]
     assert 4 <= len(listed) - len(late) <= 6
@@ -471,7 +471,7 @@ async def test_an_unavailable_service_is_reported_to_the_model(cluster: Cluster,
 
     async with (
         gateway_before(cluster, tenant, {"ListBlocks": down}) as gateway,
-        Mcp.of(gateway.host.addresses["http"], tenant.api_key) as mcp,
+        Mcp.of(gateway.host.addresses["http"], tenant.api_key, "?toolsets=standard") as mcp,
     ):
         reason, text = await mcp.refused("read_blocks")
 

@@ -12,8 +12,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from fix_cluster import SYSTEM_KEY
-from fix_mcp import Mcp
-from fix_web import REDIRECT, Person, Pkce, Web, authorize_url, new_person
+from fix_mcp import JSON, Mcp
+from fix_web import REDIRECT, Person, Pkce, Web, authorize_url, new_person, redirect_parameters
 from httpx2 import AsyncClient, Timeout
 from joserfc import jwt
 from joserfc.jwk import RSAKey
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from fix_cluster import Cluster, Tenant
 
-DEFAULT_SCOPE = {"memory.read", "memory.write", "recall.read", "session.read", "session.write"}
+DEFAULT_SCOPE = {"memory.read", "memory.write", "recall.read", "session.read"}
 LIST = "/skein.memory.v1.MemoryService/ListMemories"
 
 
@@ -113,7 +113,7 @@ async def token_of(web: Web, person: Person, tenant: Tenant, scope: str, resourc
             "code": code,
             "redirect_uri": REDIRECT,
             "code_verifier": pkce.verifier,
-            "resource": resource,
+            **({"resource": resource} if resource else {}),
         },
     )
     assert answer.status_code == 200, answer.text
@@ -132,7 +132,7 @@ async def test_the_sdks_client_signs_in_saves_and_recalls(web: Web, person: Pers
         read = await client.read_resource(listed.resources[0].uri)
         prompt = await client.get_prompt("build_context", {"question": "What does Ada drink?"})
 
-    assert len(tools.tools) == 15
+    assert [tool.name for tool in tools.tools] == ["remember", "recall", "build_context"]
     assert saved.structured_content["memory"]["content"] == "Ada prefers tea"
     assert result.structured_content["hits"][0]["item_id"] == saved.structured_content["memory"]["memory_id"]
     assert json.loads(read.contents[0].text)["content"] == "Ada prefers tea"  # type: ignore[union-attr]
@@ -153,7 +153,7 @@ async def test_a_client_that_needs_more_asks_its_person_for_more(web: Web, perso
         OAuthClientInformationFull.model_validate({**result["client"], "issuer": web.origin}),
     )
 
-    async with signing_in(web, person, tenant, storage) as (client, sent):
+    async with signing_in(web, person, tenant, storage, query="?toolsets=core,standard") as (client, sent):
         before = await client.call_tool("list_memories", {})
         asked_before = len(sent)
         saved = await client.call_tool("remember", {"content": "tea"})
@@ -167,7 +167,8 @@ async def test_a_client_that_needs_more_asks_its_person_for_more(web: Web, perso
 async def test_an_insufficient_scope_is_an_http_error(web: Web, person: Person, tenant: Tenant) -> None:
     result = await token_of(web, person, tenant, "memory.read", web.origin + "/mcp")
 
-    async with Mcp.of(urlsplit(web.origin).netloc, result["access_token"]) as mcp:
+    address = urlsplit(web.origin).netloc
+    async with Mcp.of(address, result["access_token"], "?toolsets=core,standard") as mcp:
         answer = await mcp.send("tools/call", {"name": "remember", "arguments": {"content": "tea"}})
         listed = await mcp.call("list_memories")
 
@@ -180,8 +181,89 @@ async def test_an_insufficient_scope_is_an_http_error(web: Web, person: Person, 
     assert "memories" not in listed
 
 
+@pytest.mark.parametrize(
+    "sent", ["", "{origin}", "{origin}/", "{origin}/mcp/", "{origin}/mcp?toolsets=all", "{local}/mcp"]
+)
+async def test_what_can_only_mean_mcp_reaches_it(web: Web, person: Person, tenant: Tenant, sent: str) -> None:
+    local = web.origin.replace("127.0.0.1", "LocalHost")
+    result = await token_of(web, person, tenant, "recall.read", sent.format(origin=web.origin, local=local))
+
+    async with Mcp.of(urlsplit(web.origin).netloc, result["access_token"]) as mcp:
+        listed = await mcp.send("tools/list")
+        found = await mcp.call("recall", query="tea")
+
+    assert listed.status_code == 200
+    assert "hits" not in found
+
+
+@pytest.mark.parametrize(
+    "sent", ["https://else.example/mcp", "{origin}/mcp/sse", "{origin}?toolsets=all", "{origin}/mcp#a"]
+)
+async def test_another_resource_is_refused_with_the_ones_there_are(web: Web, sent: str) -> None:
+    registered = await web.register()
+
+    answer = await web.get(authorize_url(registered["client_id"], Pkce(), resource=sent.format(origin=web.origin)))
+
+    back = redirect_parameters(answer)
+    assert back["error"] == "invalid_target"
+    assert f"resource: is none of {web.origin}, {web.origin}/mcp" in back["error_description"]
+
+
+async def test_the_address_with_a_slash_is_the_same(web: Web, tenant: Tenant) -> None:
+    headers = {"authorization": f"Bearer {tenant.api_key}", **JSON}
+
+    answer = await web.client.post("/mcp/", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers=headers)
+    stranger = await web.client.post("/mcp/", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers=JSON)
+    document = await web.get("/.well-known/oauth-protected-resource/mcp/")
+
+    assert len(answer.json()["result"]["tools"]) == 3
+    assert (
+        f'resource_metadata="{web.origin}/.well-known/oauth-protected-resource/mcp"'
+        in stranger.headers["www-authenticate"]
+    )
+    assert document.json()["resource"] == web.origin + "/mcp"
+
+
+@pytest.mark.parametrize(
+    "redirect",
+    [
+        "cursor://anysphere.cursor-retrieval/oauth/user-skein/callback",
+        "cursor://anysphere.cursor-mcp/oauth/callback",
+        "windsurf://codeium.windsurf/oauth/callback",
+        "vscode://vscode.github-authentication/did-authenticate",
+    ],
+)
+async def test_an_editor_registers_the_scheme_of_its_own(
+    web: Web, person: Person, tenant: Tenant, redirect: str
+) -> None:
+    registered, pkce = await web.register(redirect_uris=[redirect]), Pkce()
+    url = authorize_url(registered["client_id"], pkce, redirect_uri=redirect, scope="recall.read")
+    page = await web.consent(url, person)
+    approved = await web.submit(page, "answer", decision="allow", tenant_id=str(tenant.tenant_id))
+    code = parse_qs(urlsplit(approved.headers["location"]).query)["code"][0]
+
+    form = {"grant_type": "authorization_code", "client_id": registered["client_id"], "code": code}
+    answer = await web.post("/token", {**form, "redirect_uri": redirect, "code_verifier": pkce.verifier})
+    elsewhere = await web.get(
+        authorize_url(registered["client_id"], pkce, redirect_uri=redirect + "/more", scope="recall.read")
+    )
+
+    assert approved.headers["location"].startswith(redirect + "?")
+    assert answer.status_code == 200
+    assert (elsewhere.status_code, "location" in elsewhere.headers) == (400, False)
+
+
+async def test_a_scheme_that_is_refused_names_the_setting(web: Web) -> None:
+    metadata = {"redirect_uris": ["someeditor://back"], "token_endpoint_auth_method": "none"}
+
+    answer = await web.client.post("/register", json=metadata)
+
+    assert answer.json()["error"] == "invalid_redirect_uri"
+    assert "SKEIN_REDIRECT_SCHEMES" in answer.json()["error_description"]
+
+
 @pytest.mark.system
-async def test_a_token_is_good_for_what_it_was_made_for(web: Web, person: Person, tenant: Tenant) -> None:
+async def test_a_token_for_mcp_is_refused_by_the_api(web: Web, person: Person, tenant: Tenant) -> None:
     for_api = (await token_of(web, person, tenant, "memory.read", web.origin))["access_token"]
     for_mcp = (await token_of(web, person, tenant, "memory.read", web.origin + "/mcp"))["access_token"]
     address = urlsplit(web.origin).netloc
@@ -190,7 +272,7 @@ async def test_a_token_is_good_for_what_it_was_made_for(web: Web, person: Person
         here = [(await one.send("tools/list")).status_code for one in (api, mcp)]
         there = [(await web.client.post(LIST, json={}, headers=one.headers)).status_code for one in (api, mcp)]
 
-    assert (here, there) == ([401, 200], [200, 401])
+    assert (here, there) == ([200, 200], [200, 401])
 
 
 async def test_an_expired_token_is_reported_as_expired(
@@ -209,7 +291,7 @@ async def test_an_expired_token_is_reported_as_expired(
 
 async def test_more_tools_are_a_wider_question(web: Web, person: Person, tenant: Tenant) -> None:
     storage = Storage()
-    async with signing_in(web, person, tenant, storage, query="?toolsets=default,tenant") as (client, sent):
+    async with signing_in(web, person, tenant, storage, query="?toolsets=core,tenant") as (client, sent):
         tools = await client.list_tools()
 
     parameters = parse_qs(urlsplit(sent[0]).query)

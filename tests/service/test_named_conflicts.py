@@ -6,26 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
-from fix_cluster import refused
-from google.rpc import error_details_pb2, status_pb2
+from fix_cluster import metadata_in, refused
 
 from skein.memory.v1 import blocks_pb2, memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
-from skein_kit.errors import STATUS_DETAILS_KEY
 
 if TYPE_CHECKING:
     from fix_cluster import Tenant
-    from grpc import aio
-
-
-def metadata_in(caught: pytest.ExceptionInfo[aio.AioRpcError]) -> dict[str, str]:
-    """Return the metadata of the ErrorInfo of a refusal."""
-    trailing = dict(caught.value.trailing_metadata() or ())
-    details = status_pb2.Status.FromString(trailing[STATUS_DETAILS_KEY]).details
-    info = error_details_pb2.ErrorInfo()
-    details[0].Unpack(info)
-    return dict(info.metadata)
 
 
 async def fact(tenant: Tenant, key: str, **fields: Any) -> memory_pb2.Memory:

@@ -38,6 +38,7 @@ DEFAULTS = pb.Policy(
     approval="none",
     approval_expiry_days=30,
     recall_receipts="off",
+    time_zone="UTC",
     revision=1,
 )
 # A field that no policy has: number 1000, the varint 1.

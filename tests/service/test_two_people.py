@@ -13,7 +13,7 @@ from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2
-from skein_client import Client
+from skein_client import Client, errors
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ def said(*turns: str) -> list[dict[str, str]]:
     return [{"role": "assistant" if at % 2 else "user", "content": turn} for at, turn in enumerate(turns)]
 
 
-def texts(response: pb.RecallResponse) -> set[str]:
+def texts(response: pb.RecallResponse | recall_pb2.FindSimilarResponse) -> set[str]:
     return {hit.memory.content or hit.message.content for hit in response.hits}
 
 
@@ -165,6 +165,21 @@ async def test_a_recall_names_its_person_once(tenant: Tenant, fields: dict[str, 
         await tenant.gateway.Recall(request)
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
         await tenant.gateway.BuildContext(pb.BuildContextRequest(recall=request))
+
+
+async def test_what_is_like_an_item_is_found_for_a_person(two: Client) -> None:
+    (hit,) = (await two.recall("cat", subject_id="anna", mode="keyword", arms=["memories"])).hits
+
+    for_ben = await two.find_similar(hit.item_id, subject_id="ben", limit=50)
+    for_all = await two.find_similar(hit.item_id, limit=50)
+
+    assert {"Ben lives with a dog", "I live in Oslo."} <= texts(for_ben)
+    assert not texts(for_ben) & (ANNA - {"People live in houses"})
+    assert texts(for_all) & ANNA
+    with pytest.raises(errors.InvalidArgument, match="name two people"):
+        await two.find_similar(
+            hit.item_id, subject_id="ben", filter=memory_pb2.MemoryFilter(visible_to={"subject_id": "anna"})
+        )
 
 
 async def test_an_unknown_action_on_similar_is_refused(skein: Client) -> None:

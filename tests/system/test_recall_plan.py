@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from datetime import timedelta
+from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +34,7 @@ TABLE = "embeddings_all_minilm_l6_v2"
 # Items of each tenant; the first three are looked at.
 SIZES = (1500, 400, 200, *[1000] * 4, *[20] * 40)
 FILTERS = [
-    memory_filter(asked)
+    memory_filter(asked, UTC)
     for asked in (
         memory_pb2.MemoryFilter(session_id="s1"),
         memory_pb2.MemoryFilter(types=["note"]),

@@ -14,7 +14,12 @@ from skein_auth.encryption import DecryptionError, SecretCipher
 from skein_auth.settings import AuthSettings, SystemKeys
 from skein_kit.errors import CredentialExpired, CredentialInvalid, FieldInvalid, PermissionEscalation
 from skein_kit.identity.identity_token import Caller
-from skein_kit.identity.permissions import OPERATOR_PERMISSIONS, SYSTEM_PERMISSIONS, TENANT_PERMISSIONS
+from skein_kit.identity.permissions import (
+    AGENT_PERMISSIONS,
+    OPERATOR_PERMISSIONS,
+    SYSTEM_PERMISSIONS,
+    TENANT_PERMISSIONS,
+)
 from skein_kit.settings import SettingInvalid
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -33,8 +38,9 @@ def creator(*allowed: str, agent_id: str = "") -> Caller:
 
 
 @given(st.sets(st.sampled_from(sorted(OPERATOR_PERMISSIONS | SYSTEM_PERMISSIONS))))
-def test_a_key_for_nothing_in_particular_may_what_its_creator_may_inside_a_tenant(allowed: set[str]) -> None:
-    assert set(permissions.permissions_to_grant([], creator(*allowed))) == allowed & TENANT_PERMISSIONS
+def test_a_key_without_named_permissions_has_its_creators_and_an_agents_the_least(allowed: set[str]) -> None:
+    assert set(permissions.permissions_to_grant([], "", creator(*allowed))) == allowed & TENANT_PERMISSIONS
+    assert set(permissions.permissions_to_grant([], "cook", creator(*allowed))) == allowed & AGENT_PERMISSIONS
 
 
 @given(
@@ -43,17 +49,17 @@ def test_a_key_for_nothing_in_particular_may_what_its_creator_may_inside_a_tenan
 )
 def test_no_key_carries_more_than_its_creator_has(requested: set[str], allowed: set[str]) -> None:
     if requested <= allowed:
-        assert permissions.permissions_to_grant(sorted(requested), creator(*allowed)) == sorted(requested)
+        assert permissions.permissions_to_grant(sorted(requested), "", creator(*allowed)) == sorted(requested)
     else:
         with pytest.raises(PermissionEscalation):
-            permissions.permissions_to_grant(sorted(requested), creator(*allowed))
+            permissions.permissions_to_grant(sorted(requested), "", creator(*allowed))
 
 
 @pytest.mark.parametrize("permission", ["operator", "system", "memory.*", "Memory.read", ""])
 def test_a_permission_that_no_tenant_s_key_can_carry_is_refused_by_its_field(permission: str) -> None:
     with pytest.raises(FieldInvalid) as caught:
         permissions.permissions_to_grant(
-            ["memory.read", permission], creator(*OPERATOR_PERMISSIONS, *SYSTEM_PERMISSIONS)
+            ["memory.read", permission], "", creator(*OPERATOR_PERMISSIONS, *SYSTEM_PERMISSIONS)
         )
 
     assert [field for field, _ in caught.value.violations] == ["permissions[1]"]

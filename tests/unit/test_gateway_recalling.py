@@ -323,7 +323,7 @@ def test_the_best_hit_is_preferred_then_who_is_spoken_with_then_how_the_conversa
 def test_the_parts_of_a_request_have_ids_of_their_own() -> None:
     request = pb.RememberRequest(session_id="s", messages=[{}], memories=[{}], request_id="r")
 
-    appending, creating = append_request(request), create_request(request)
+    appending, creating = append_request(request), create_request(request, may_read=True)
 
     assert appending is not None
     assert creating is not None
@@ -334,7 +334,7 @@ def test_the_parts_of_a_request_have_ids_of_their_own() -> None:
 def test_without_a_request_id_the_parts_have_none() -> None:
     request = pb.RememberRequest(session_id="s", messages=[{}], memories=[{}])
 
-    appending, creating = append_request(request), create_request(request)
+    appending, creating = append_request(request), create_request(request, may_read=True)
 
     assert appending is not None
     assert creating is not None
@@ -344,7 +344,7 @@ def test_without_a_request_id_the_parts_have_none() -> None:
 def test_memories_belong_to_the_session_of_the_request_unless_they_name_another() -> None:
     request = pb.RememberRequest(session_id="s", memories=[{}, {"session_id": "own"}])
 
-    creating = create_request(request)
+    creating = create_request(request, may_read=True)
 
     assert creating is not None
     assert [memory.session_id for memory in creating.memories] == ["s", "own"]
@@ -352,4 +352,4 @@ def test_memories_belong_to_the_session_of_the_request_unless_they_name_another(
 
 def test_a_part_that_is_empty_is_not_asked_for() -> None:
     assert append_request(pb.RememberRequest()) is None
-    assert create_request(pb.RememberRequest()) is None
+    assert create_request(pb.RememberRequest(), may_read=True) is None

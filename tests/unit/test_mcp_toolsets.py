@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
 from fix_catalogue import over
 
+from skein_gateway.mcp.schemas import COMMON_KEYWORDS
 from skein_gateway.mcp.tool import Effect, Tool
-from skein_gateway.mcp.toolsets import DEFAULT, SET_OF, TOOLS, TOOLSETS, ToolsetUnknown, parse_toolsets, tools_of
+from skein_gateway.mcp.toolsets import CORE, SET_OF, TOOLS, TOOLSETS, ToolsetUnknown, parse_toolsets, tools_of
 from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
 from skein_kit.identity.permissions import ACCESS_RULES
+from skein_kit.text.token_estimate import estimate_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # What the systems behind the seeds let a model do, and the tools that do it here.
 DUYETBOT = {
@@ -110,9 +116,9 @@ WITHOUT: dict[str, str] = {
 }
 
 
-def test_a_client_that_names_nothing_gets_at_most_fifteen_tools() -> None:
-    assert len(tools_of(parse_toolsets([]))) <= 15
-    assert parse_toolsets([]) == {DEFAULT}
+def test_a_client_that_names_nothing_remembers_recalls_and_builds_contexts() -> None:
+    assert [tool.name for tool in tools_of(parse_toolsets([]))] == ["remember", "recall", "build_context"]
+    assert parse_toolsets([]) == {CORE}
 
 
 @pytest.mark.parametrize("system", [DUYETBOT, MEMORYVAULT, AGENTMEM, LONGTERM, ORCHESTRATOR])
@@ -136,8 +142,8 @@ def test_a_tool_is_described_in_full(tool: Tool) -> None:
     definition = tool.definition
 
     jsonschema.Draft202012Validator.check_schema(definition.input_schema)
-    jsonschema.Draft202012Validator.check_schema(definition.output_schema or {})
-    assert definition.input_schema["type"] == (definition.output_schema or {})["type"] == "object"
+    jsonschema.Draft202012Validator.check_schema(tool.output_schema)
+    assert definition.input_schema["type"] == tool.output_schema["type"] == "object"
     assert re.fullmatch(r"[a-z][a-z_]{2,31}", definition.name)
     assert definition.description
     assert 10 < len(definition.description) <= 300
@@ -195,7 +201,7 @@ def test_limits_of_the_contract_are_limits_of_the_schema() -> None:
     recall = TOOLS["recall"].input_schema["properties"]
 
     assert schema["required"] == ["content"]
-    assert schema["properties"]["title"]["maxLength"] == 1000
+    assert schema["properties"]["tags"]["maxItems"] == 100
     assert schema["properties"]["importance"] == {
         "type": "number",
         "minimum": 0.0,
@@ -207,22 +213,54 @@ def test_limits_of_the_contract_are_limits_of_the_schema() -> None:
     assert recall["arms"]["items"]["enum"] == ["memories", "messages", "blocks", "profile"]
 
 
-def test_the_default_tools_fit_into_a_small_part_of_a_models_context() -> None:
-    character_count = sum(len(json.dumps(tool.input_schema)) + len(tool.text) for tool in TOOLSETS[DEFAULT])
+def test_the_core_tools_fit_into_a_small_part_of_a_models_context() -> None:
+    definitions = [tool.definition.model_dump(by_alias=True, exclude_none=True) for tool in TOOLSETS[CORE]]
 
-    # Some 5,000 tokens.
-    assert character_count < 20_000
+    assert estimate_tokens(json.dumps({"tools": definitions})) <= 2500
+
+
+def test_the_tools_that_most_agents_need_fit_into_a_part_of_a_models_context() -> None:
+    tokens = sum(estimate_tokens(json.dumps(tool.input_schema) + tool.text) for tool in TOOLSETS["standard"])
+
+    assert tokens <= 4000
+
+
+@over("tool", TOOLS.values(), name=lambda tool: tool.name)
+def test_clients_of_openai_and_gemini_can_read_each_schema(tool: Tool) -> None:
+    arguments = [*_schemas(tool.input_schema)]
+
+    assert {name for schema in [*arguments, *_schemas(tool.output_schema)] for name in schema} <= COMMON_KEYWORDS
+    assert {schema["format"] for schema in arguments if "format" in schema} <= {"date-time"}
+    # Strict mode: each value has one type, no object takes unknown names, and no reference has a description beside it.
+    assert [schema for schema in arguments if not ("anyOf" in schema or isinstance(schema.get("type"), str))] == []
+    assert [schema for schema in arguments if "properties" in schema and schema["additionalProperties"]] == []
+    assert [schema for schema in arguments if schema.get("type") == "array" and "items" not in schema] == []
+    assert [schema for schema in arguments if "$ref" in schema] == []
+
+
+def test_a_result_may_be_any_json_where_an_item_may() -> None:
+    item = {"session_id": "s", "key": "k", "value": [[1, None], {"a": [2]}]}
+
+    jsonschema.validate({"item": item}, TOOLS["get_item"].output_schema)
 
 
 def test_toolsets_are_named_in_any_order_and_more_than_once() -> None:
-    assert parse_toolsets(["curation, graph", "default,graph"]) == {"curation", "graph", "default"}
+    assert parse_toolsets(["curation, graph", "core,graph"]) == {"curation", "graph", "core"}
     assert parse_toolsets(["all"]) == set(TOOLSETS)
-    assert SET_OF[tools_of({"graph", "default"})[0].name] == "default"
+    assert SET_OF[tools_of({"graph", "core"})[0].name] == "core"
 
 
 def test_an_unknown_toolset_says_which_there_are() -> None:
-    with pytest.raises(ToolsetUnknown, match="'everything'; there are default, memories, graph"):
+    with pytest.raises(ToolsetUnknown, match="'everything'; there are core, standard, memories, graph"):
         parse_toolsets(["graph,everything"])
+
+
+def _schemas(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a schema and all within it; names of properties are no keywords."""
+    yield schema
+    within = [*schema.get("properties", {}).values(), *schema.get("$defs", {}).values(), *schema.get("anyOf", ())]
+    for each in [*within, *([schema["items"]] if "items" in schema else ())]:
+        yield from _schemas(each)
 
 
 def _references(schema: object) -> list[str]:

@@ -27,7 +27,7 @@ def filter_of(start: datetime | None = None, end: datetime | None = None) -> Fil
     filter_ = pb.MemoryFilter(
         start_time=None if start is None else stamp(start), end_time=None if end is None else stamp(end)
     )
-    return list_filter(pb.ListMemoriesRequest(filter=filter_), at=NOW)
+    return list_filter(pb.ListMemoriesRequest(filter=filter_), UTC, at=NOW)
 
 
 @given(times=st.lists(TIMES, max_size=20), start=st.none() | TIMES, end=st.none() | TIMES, after=st.none() | TIMES)
@@ -94,7 +94,7 @@ def test_a_time_that_no_calendar_has_is_refused_by_its_name() -> None:
     filter_ = pb.MemoryFilter(start_time=Timestamp(seconds=1 << 40))
 
     with pytest.raises(FieldInvalid) as caught:
-        list_filter(pb.ListMemoriesRequest(filter=filter_), at=NOW)
+        list_filter(pb.ListMemoriesRequest(filter=filter_), UTC, at=NOW)
 
     assert caught.value.violations[0][0] == "filter.start_time"
 
@@ -125,7 +125,7 @@ LEADS: list[tuple[dict[str, Any], AccessPath]] = [
 
 @pytest.mark.parametrize(("conditions", "lead"), LEADS)
 def test_a_list_is_read_from_the_index_that_leads_to_the_fewest(conditions: dict[str, Any], lead: AccessPath) -> None:
-    expected = list_filter(pb.ListMemoriesRequest(filter=pb.MemoryFilter(**conditions)), at=NOW)
+    expected = list_filter(pb.ListMemoriesRequest(filter=pb.MemoryFilter(**conditions)), UTC, at=NOW)
 
     assert expected.access_path == lead
 
@@ -133,13 +133,13 @@ def test_a_list_is_read_from_the_index_that_leads_to_the_fewest(conditions: dict
 def test_reads_as_of_a_time_never_use_an_index_of_current_rows() -> None:
     request = pb.ListMemoriesRequest(filter=pb.MemoryFilter(where='key = "a"'), as_of_time=stamp(NOW))
 
-    assert list_filter(request, at=NOW).access_path == AccessPath(kind="all")
+    assert list_filter(request, UTC, at=NOW).access_path == AccessPath(kind="all")
 
 
 def test_times_in_words_narrow_the_range_that_is_asked() -> None:
     filter_ = pb.MemoryFilter(where="create_time >= 2026-05-15 AND create_time < 2026-05-16T12:00:00Z")
 
-    spans = list(list_filter(pb.ListMemoriesRequest(filter=filter_), at=NOW).id_ranges(None, NOW))
+    spans = list(list_filter(pb.ListMemoriesRequest(filter=filter_), UTC, at=NOW).id_ranges(None, NOW))
 
     start, end = datetime(2026, 5, 15, tzinfo=UTC), datetime(2026, 5, 16, 12, tzinfo=UTC)
     assert spans == [(min_id_at(start), min_id_at(end + timedelta(milliseconds=1)))]
@@ -147,4 +147,4 @@ def test_times_in_words_narrow_the_range_that_is_asked() -> None:
 
 def test_a_selection_of_nothing_is_refused() -> None:
     with pytest.raises(SelectionEmpty):
-        selection_filter(pb.MemorySelection(filter=pb.MemoryFilter(where="  ")))
+        selection_filter(pb.MemorySelection(filter=pb.MemoryFilter(where="  ")), UTC)

@@ -28,7 +28,7 @@ BOTH = ("memory", "message")
     ],
 )
 def test_both_kinds_can_pass(condition: pb.MemoryFilter, tests: dict[str, str | None]) -> None:
-    item_filter = memory_filter(condition)
+    item_filter = memory_filter(condition, UTC)
 
     assert item_filter.kinds == BOTH
     assert {
@@ -53,14 +53,14 @@ def test_both_kinds_can_pass(condition: pb.MemoryFilter, tests: dict[str, str | 
 def test_a_kind_that_cannot_pass_is_not_searched(
     condition: pb.MemoryFilter, kinds: tuple[str, ...], *, is_tested: bool
 ) -> None:
-    item_filter = memory_filter(condition)
+    item_filter = memory_filter(condition, UTC)
 
     assert item_filter.kinds == kinds
     assert bool(item_filter.row_tests(kinds)) is is_tested
 
 
 def test_without_a_condition_the_other_kind_can_pass_again() -> None:
-    item_filter = memory_filter(pb.MemoryFilter(where="role = user", max_importance=0.5))
+    item_filter = memory_filter(pb.MemoryFilter(where="role = user", max_importance=0.5), UTC)
 
     assert item_filter.kinds == ()
     assert item_filter.without("max_importance").kinds == ("message",)

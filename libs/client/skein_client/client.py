@@ -155,7 +155,7 @@ class Client:
         for name in _STUBS:
             self.__dict__.pop(name, None)
 
-    async def remember(
+    async def remember(  # noqa: PLR0913 - each has a name and a default.
         self,
         memories: request_messages.MemoryInput | Iterable[request_messages.MemoryInput] = (),
         *,
@@ -163,7 +163,8 @@ class Client:
         session_id: str = "",
         subject_id: str = "",
         agent_id: str = "",
-        on_similar: request_messages.OnSimilar = "keep",
+        on_similar: request_messages.OnSimilar | None = None,
+        on_conflict: request_messages.OnConflict = "fail",
         request_id: str = "",
         timeout: float | None = None,
     ) -> gateway_pb2.RememberResponse:
@@ -171,8 +172,10 @@ class Client:
 
         A message is a Message or a dict such as {"role": "user", "content": "Hello"}; other keys are fields of Message.
         `subject_id` names the person whom all of it is about, and `agent_id` the agent: of items without their own, and
-        of a new session. `on_similar` says what happens if a stored memory says the same: "keep" stores the new one
-        beside it, "return" returns the stored one, "reinforce" also strengthens it.
+        of a new session. `on_similar` says what happens if a stored memory says the same: "return" returns the stored
+        one, "reinforce" also strengthens it, "keep" stores the new one beside it. None: "return", for a caller who may
+        read memories. `on_conflict` says what happens with a fact whose key another fact of the person has: "fail",
+        "update" changes that one, "return" returns it.
 
         Memories are stored first. If the messages are refused after that, correct them and repeat the call with the
         error's `request_id`: the memories are not stored twice. With a `request_id` of your own any client may repeat
@@ -185,6 +188,7 @@ class Client:
             subject_id=subject_id,
             agent_id=agent_id,
             on_similar=on_similar,
+            on_conflict=on_conflict,
             request_id=request_id,
         )
         return await self.gateway.Remember(request, timeout=timeout)
@@ -233,15 +237,19 @@ class Client:
         self,
         item_id: str,
         *,
+        subject_id: str = "",
         limit: int = 10,
         filter: memory_pb2.MemoryFilter | None = None,  # noqa: A002 - the contract's own word.
         min_similarity: float = 0.0,
         mode: request_messages.Mode = "hybrid",
         timeout: float | None = None,
     ) -> recall_pb2.FindSimilarResponse:
-        """Return the memories and messages most similar to a stored item, best first; `mode` is that of `recall`."""
+        """Return the memories and messages most similar to a stored item, best first.
+
+        `subject_id` and `mode` are those of `recall`.
+        """
         request = request_messages.find_similar_request(
-            item_id, limit=limit, filter=filter, min_similarity=min_similarity, mode=mode
+            item_id, subject_id=subject_id, limit=limit, filter=filter, min_similarity=min_similarity, mode=mode
         )
         return await self.index.FindSimilar(request, timeout=timeout)
 

@@ -23,6 +23,8 @@ Mode: TypeAlias = recall_pb2.SearchMode | Literal["hybrid", "keyword", "semantic
 MemoryInput: TypeAlias = memory_pb2.Memory | Mapping[str, Any] | str
 # What happens if a stored memory says the same, as itself or by its plain name.
 OnSimilar: TypeAlias = memory_pb2.OnSimilar | Literal["keep", "return", "reinforce"]
+# What happens with a fact whose key another one has, as itself or by its plain name.
+OnConflict: TypeAlias = memory_pb2.OnConflict | Literal["fail", "update", "return"]
 # An arm as itself, or by its plain name.
 Arm: TypeAlias = gateway_pb2.Arm | Literal["memories", "messages", "blocks", "profile", "window"]
 _ROLES = {
@@ -58,11 +60,21 @@ def search_arm(arm: Arm) -> gateway_pb2.Arm:
     return number
 
 
-def _similar_action(on_similar: OnSimilar) -> memory_pb2.OnSimilar:
+def _similar_action(on_similar: OnSimilar | None) -> memory_pb2.OnSimilar:
+    if on_similar is None:
+        return memory_pb2.ON_SIMILAR_UNSPECIFIED
     if not isinstance(on_similar, str):
         return on_similar
     value: Any = memory_pb2.OnSimilar.Value(_full_name(memory_pb2.OnSimilar.DESCRIPTOR, on_similar))
     number: memory_pb2.OnSimilar = value
+    return number
+
+
+def _conflict_action(on_conflict: OnConflict) -> memory_pb2.OnConflict:
+    if not isinstance(on_conflict, str):
+        return on_conflict
+    value: Any = memory_pb2.OnConflict.Value(_full_name(memory_pb2.OnConflict.DESCRIPTOR, on_conflict))
+    number: memory_pb2.OnConflict = value
     return number
 
 
@@ -115,7 +127,8 @@ def remember_request(
     session_id: str = "",
     subject_id: str = "",
     agent_id: str = "",
-    on_similar: OnSimilar = "keep",
+    on_similar: OnSimilar | None = None,
+    on_conflict: OnConflict = "fail",
     request_id: str = "",
 ) -> gateway_pb2.RememberRequest:
     if isinstance(messages, str):
@@ -133,6 +146,7 @@ def remember_request(
         subject_id=subject_id,
         agent_id=agent_id,
         on_similar=_similar_action(on_similar),
+        on_conflict=_conflict_action(on_conflict),
         request_id=request_id,
     )
 
@@ -167,13 +181,19 @@ def recall_request(  # noqa: PLR0913 - each has a name.
 def find_similar_request(
     item_id: str,
     *,
+    subject_id: str = "",
     limit: int,
     filter: memory_pb2.MemoryFilter | None,  # noqa: A002 - the contract's own word.
     min_similarity: float,
     mode: Mode,
 ) -> recall_pb2.FindSimilarRequest:
     return recall_pb2.FindSimilarRequest(
-        item_id=item_id, limit=limit, filter=filter, min_similarity=min_similarity, mode=search_mode(mode)
+        item_id=item_id,
+        subject_id=subject_id,
+        limit=limit,
+        filter=filter,
+        min_similarity=min_similarity,
+        mode=search_mode(mode),
     )
 
 

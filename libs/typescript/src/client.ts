@@ -25,6 +25,7 @@ import {
   type Memory,
   type MemorySchema,
   MemoryService,
+  OnConflict,
   OnSimilar,
 } from "./gen/skein/memory/v1/memory_pb.js";
 import { SnapshotService } from "./gen/skein/memory/v1/snapshots_pb.js";
@@ -62,6 +63,8 @@ const ARMS = {
 
 const ON_SIMILAR = { keep: OnSimilar.KEEP, return: OnSimilar.RETURN, reinforce: OnSimilar.REINFORCE } as const;
 
+const ON_CONFLICT = { fail: OnConflict.FAIL, update: OnConflict.UPDATE, return: OnConflict.RETURN } as const;
+
 /** The fields of a request or a message, as an object. */
 type Fields<T> = Omit<T, "$typeName" | "$unknown">;
 /** A page's own parameter, which the iterators manage. */
@@ -79,8 +82,10 @@ export interface RememberOptions {
   readonly messages?: readonly MessageInput[];
   readonly subjectId?: string;
   readonly agentId?: string;
-  /** What happens if a stored memory says the same; "keep", the default, stores the new one beside it. */
+  /** What happens if a stored memory says the same. Left out, the stored one is returned to a caller who may read it. */
   readonly onSimilar?: keyof typeof ON_SIMILAR;
+  /** What happens with a fact whose key another fact of the person has; "fail", the default, refuses the call. */
+  readonly onConflict?: keyof typeof ON_CONFLICT;
   readonly requestId?: string;
 }
 /** What `recall` takes beside the query: the fields of RecallRequest, with plain names for mode and arms. */
@@ -184,7 +189,8 @@ export class Client {
       sessionId: options.sessionId ?? "",
       subjectId: options.subjectId ?? "",
       agentId: options.agentId ?? "",
-      onSimilar: ON_SIMILAR[options.onSimilar ?? "keep"],
+      onSimilar: options.onSimilar === undefined ? OnSimilar.UNSPECIFIED : ON_SIMILAR[options.onSimilar],
+      onConflict: ON_CONFLICT[options.onConflict ?? "fail"],
       requestId: options.requestId ?? "",
     };
     return await this.gateway.remember(request, call);
@@ -205,7 +211,7 @@ export class Client {
   /** Return the memories and messages most similar to a stored item, best first. */
   async findSimilar(
     itemId: string,
-    options: { limit?: number; mode?: keyof typeof MODES | SearchMode; minSimilarity?: number } = {},
+    options: { subjectId?: string; limit?: number; mode?: keyof typeof MODES | SearchMode; minSimilarity?: number } = {},
     call?: CallOptions,
   ): Promise<FindSimilarResponse> {
     return await this.index.findSimilar({ ...options, itemId, mode: searchMode(options.mode) }, call);

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein_kit.errors import AccountRequired, FieldInvalid, PermissionEscalation
-from skein_kit.identity.permissions import OPERATOR, TENANT_PERMISSIONS
+from skein_kit.identity.permissions import AGENT_PERMISSIONS, OPERATOR, TENANT_PERMISSIONS
 from skein_kit.ids import parse_id
 
 if TYPE_CHECKING:
@@ -15,8 +15,11 @@ if TYPE_CHECKING:
     from skein_kit.identity.identity_token import Caller
 
 
-def permissions_to_grant(requested_permissions: Sequence[str], creator: Caller) -> list[str]:
-    """Return the permissions of a new key: the requested ones, or all of its creator's when none is requested.
+def permissions_to_grant(requested_permissions: Sequence[str], agent_id: str, creator: Caller) -> list[str]:
+    """Return the permissions of a new key: the requested ones.
+
+    When none is requested, a key that acts as an agent gets those of its creator's that remembering and recalling need,
+    and any other key all of them.
 
     Raises FieldInvalid for a permission that no tenant's key can have, and PermissionEscalation for one that the
     creator lacks.
@@ -25,7 +28,8 @@ def permissions_to_grant(requested_permissions: Sequence[str], creator: Caller) 
     missing_permissions = sorted(set(requested_permissions) - creator.permissions)
     if missing_permissions:
         raise PermissionEscalation(permission=" ".join(missing_permissions))
-    return sorted(set(requested_permissions) or TENANT_PERMISSIONS & creator.permissions)
+    default = AGENT_PERMISSIONS if agent_id else TENANT_PERMISSIONS
+    return sorted(set(requested_permissions) or default & creator.permissions)
 
 
 def require_known_permissions(requested_permissions: Sequence[str]) -> None:

@@ -50,8 +50,9 @@ class AuthSettings(Settings):
     registration: str = "open"
     # The token for the registration of OAuth clients if SKEIN_REGISTRATION is "token"; at least 32 characters.
     initial_access_token: str = dataclasses.field(default="", repr=False)
-    # Custom URI schemes without a dot that are allowed in redirect URIs, separated by commas, e.g. "cursor,vscode".
-    redirect_schemes: str = ""
+    # Private-use schemes without a dot that redirect URIs may have, separated by commas: those of editors on the
+    # person's device (RFC 8252, 7.1). The whole URI must be the registered one, and the code needs the verifier (PKCE).
+    redirect_schemes: str = "cursor,windsurf,vscode,vscode-insiders"
     # Lifetime of an access token, in seconds.
     access_token_seconds: int = 3600
     # Seconds that a refresh token stays valid without use.

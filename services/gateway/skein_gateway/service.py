@@ -136,9 +136,10 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         origin_check=OriginCheck(origins=origins, proxies=proxies, loopback=is_loopback(host.settings.host)),
         timeout_seconds=host.settings.default_deadline_seconds,
     )
+    mcp_routes = [Route(path, mcp_handler) for path in (MCP_PATH, MCP_PATH + "/")]
     console = Console.of(host, credentials, metadata, proxies, servicers.handlers)
     config = HttpConfig(
-        routes=[*oauth_routes(host, credentials, metadata, proxies), Route(MCP_PATH, mcp_handler), *console.routes],
+        routes=[*oauth_routes(host, credentials, metadata, proxies), *mcp_routes, *console.routes],
         home=console.home,
         metadata=metadata,
         origins=origins,

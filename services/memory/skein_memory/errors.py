@@ -54,7 +54,7 @@ class LinkNotFound(NotFound):
 
 
 class FactKeyTaken(AlreadyExists):
-    """Another fact about the same subject has this key (case does not matter); update that fact, or use another key."""
+    """Another fact about the subject has this key, in any case: set on_conflict, update it, or use another key."""
 
     reason = "FACT_KEY_TAKEN"
 

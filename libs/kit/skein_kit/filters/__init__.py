@@ -38,7 +38,7 @@ from skein_kit.filters.fields import (
     property_text,
 )
 from skein_kit.filters.item_kinds import for_kind
-from skein_kit.filters.parser import MAX_CHARACTERS, parse
+from skein_kit.filters.parser import MAX_CHARACTERS, may_name_day, parse
 
 __all__ = [
     "ENTRIES",
@@ -68,6 +68,7 @@ __all__ = [
     "for_kind",
     "format_expression",
     "matches",
+    "may_name_day",
     "parse",
     "properties_of",
     "property_text",

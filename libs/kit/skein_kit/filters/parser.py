@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, tzinfo
 from decimal import Decimal
 from typing import NoReturn, TypeVar
 
@@ -54,28 +54,35 @@ _AS_JSON = {"\\'": "'", '"': '\\"'}
 _MODES: dict[str, Mode] = {"any": "any", "all": "all", "none": "none"}
 
 
-def parse(text: str, field_path: str = "where", known_fields: Mapping[str, Field] = FIELDS) -> Expression | None:
+def parse(
+    text: str, field_path: str = "where", known_fields: Mapping[str, Field] = FIELDS, *, zone: tzinfo = UTC
+) -> Expression | None:
     """Parse a condition; return None for an empty text. `field_path` is the field of the request that errors name.
 
-    Raises FilterInvalid, and FilterFieldUnknown for a field that is not one of `known_fields`.
+    A date is its whole day in `zone`. Raises FilterInvalid, and FilterFieldUnknown for a field that is not one of
+    `known_fields`.
     """
-    return _Parser(text, field_path, known_fields).parse_text()
+    return _Parser(text, field_path, known_fields, zone).parse_text()
+
+
+def may_name_day(text: str) -> bool:
+    """Return whether the meaning of a condition may depend on the zone."""
+    return _DATE.search(text) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class _Day:
-    """A date as a value: all of its day in UTC."""
+    """A date as a value: all of its day in a zone."""
 
     first: datetime
+    # The last time of the day that the database can store.
+    last: datetime
 
     @classmethod
-    def of(cls, day: date) -> _Day:
-        return cls(datetime.combine(day, time(), UTC))
-
-    @property
-    def last(self) -> datetime:
-        """The last time of the day that the database can store; it exists for every date."""
-        return self.first + (timedelta(days=1) - timedelta.resolution)
+    def of(cls, day: date, zone: tzinfo) -> _Day:
+        # Where clocks are set back at midnight, the day ends with the second of two equal times.
+        times = (time(), time.max.replace(fold=1))
+        return cls(*(datetime.combine(day, moment, zone).astimezone(UTC) for moment in times))
 
     def includes(self, path: Path) -> Expression:
         """Return the condition that a time is of this day."""
@@ -99,10 +106,11 @@ def _comparison(path: Path, operator: Operator, value: Value | _Day) -> Expressi
 class _Parser:
     """A recursive descent over one text."""
 
-    def __init__(self, text: str, field_path: str, known_fields: Mapping[str, Field]) -> None:
+    def __init__(self, text: str, field_path: str, known_fields: Mapping[str, Field], zone: tzinfo) -> None:
         self._text = text
         self._field_path = field_path
         self._known_fields = known_fields
+        self._zone = zone
         self._position = 0
         self._depth = 0
         self._conditions = 0
@@ -256,7 +264,7 @@ class _Parser:
             self._error("expected a value")
         content = bare_text if text is None else self._unquote(text, at=start)
         assert content is not None  # noqa: S101 - one of the two matched.
-        value = _convert(field, content, is_bare=text is None)
+        value = _convert(field, content, self._zone, is_bare=text is None)
         if value is None:
             expected = ", ".join(field.values) or _EXPECTED[field.kind]
             self._error(f"{path_name(path)} is compared with {expected}", at=start)
@@ -326,7 +334,7 @@ class _Parser:
 _EXPECTED = {
     Kind.TEXT: "a text",
     Kind.NUMBER: "a number",
-    Kind.TIME: "a time as RFC 3339 has it, with its zone, or a date, which is its whole day in UTC",
+    Kind.TIME: "a time as RFC 3339 has it, with its zone, or a date, which is its whole day",
     Kind.BOOLEAN: "true or false",
     Kind.DIGEST: "64 hexadecimal digits",
     Kind.PROPERTIES: "a text, a number, true or false",
@@ -339,7 +347,9 @@ def _operator(text: str) -> Operator:
     return operators[text]
 
 
-def _convert(field: Field, text: str, *, is_bare: bool) -> Value | _Day | None:  # noqa: PLR0911 - one for each kind.
+def _convert(  # noqa: PLR0911 - one for each kind.
+    field: Field, text: str, zone: tzinfo, *, is_bare: bool
+) -> Value | _Day | None:
     """Convert a text to the type of the field; return None when the field has no such value."""
     match field.kind:
         case Kind.TEXT:
@@ -347,7 +357,7 @@ def _convert(field: Field, text: str, *, is_bare: bool) -> Value | _Day | None: 
         case Kind.NUMBER:
             return _number(text) if is_bare else None
         case Kind.TIME:
-            return _time(text)
+            return _time(text, zone)
         case Kind.BOOLEAN:
             return {"true": True, "false": False}.get(text)
         case Kind.DIGEST:
@@ -377,10 +387,10 @@ def _exact(text: str) -> Decimal | None:
     return exact if exact.is_finite() else None
 
 
-def _time(text: str) -> datetime | _Day | None:
+def _time(text: str, zone: tzinfo) -> datetime | _Day | None:
     try:
         if _DATE.fullmatch(text):
-            return _Day.of(date.fromisoformat(text))
+            return _Day.of(date.fromisoformat(text), zone)
         moment = datetime.fromisoformat(text)
         return None if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):

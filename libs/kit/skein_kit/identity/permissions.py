@@ -81,6 +81,8 @@ PERMISSION_DESCRIPTIONS: Mapping[str, str] = {
 }
 # Permissions that a key of a tenant may have.
 TENANT_PERMISSIONS = frozenset(PERMISSION_DESCRIPTIONS)
+# What remembering and recalling need: the permissions of an agent's credential for which none is named.
+AGENT_PERMISSIONS = frozenset({"memory.read", "memory.write", "recall.read", "session.read", "session.write"})
 OPERATOR_PERMISSIONS = TENANT_PERMISSIONS | {OPERATOR, CREATE_TENANT}
 # Internal RPCs and the list of tenants: a stolen token of the worker reads no content and creates no key.
 SYSTEM_PERMISSIONS = frozenset({SYSTEM, "tenant.read"})

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
+from zoneinfo import ZoneInfo
 
 from skein_kit.database.named_queries import Queries, as_of
 
@@ -78,6 +79,13 @@ class Policy:
     approval_expiry_days: int = 30
     # Whose answers get a receipt: "off", "sampled" or "all".
     recall_receipts: str = "off"
+    # The zone of the days that conditions name; a name of the IANA time zone database.
+    time_zone: str = "UTC"
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """Return the zone of the days that conditions name."""
+        return ZoneInfo(self.time_zone)
 
 
 DEFAULT = Policy()

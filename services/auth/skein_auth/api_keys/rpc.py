@@ -44,11 +44,12 @@ class ApiKeyHandlers:
         self, request: auth_pb2.CreateApiKeyRequest, context: Context
     ) -> auth_pb2.CreateApiKeyResponse:
         caller = caller_of(context)
+        agent_id = permissions.agent_to_grant(request.agent_id, caller)
         draft = ApiKeyDraft(
             display_name=request.display_name,
-            permissions=permissions.permissions_to_grant(request.permissions, caller),
+            permissions=permissions.permissions_to_grant(request.permissions, agent_id, caller),
             has_explicit_permissions=bool(request.permissions),
-            agent_id=permissions.agent_to_grant(request.agent_id, caller),
+            agent_id=agent_id,
             expire_time=read_time(request, "expire_time"),
             created_by=caller.principal,
             creator_id=permissions.creator_id(caller),

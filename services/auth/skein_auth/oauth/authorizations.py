@@ -17,6 +17,7 @@ from skein_auth.auth_sessions import model as grants
 from skein_auth.auth_sessions.model import AuthSession
 from skein_auth.encryption import DecryptionError
 from skein_auth.errors import InvalidRequest, InvalidScope, InvalidTarget, TenantNotFound
+from skein_auth.oauth.resources import resolve_resources
 from skein_auth.oauth_clients import model as clients
 from skein_auth.oauth_clients.model import OIDC_SCOPES
 from skein_kit.calls.call import client_address, user_agent
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
     from skein_auth.tenant_directory import TenantDirectory
     from skein_kit.identity.identity_token import Caller
 
-# Slashes of "https://host/".
-_ORIGIN_SLASHES = 3
 HANDLE_LIFETIME = timedelta(minutes=10)
 _ENCRYPTION_NAME = "authorization request"
 
@@ -273,15 +272,3 @@ class Authorizations:
     def _redirect(self, uri: str, parameters: dict[str, str]) -> str:
         nonempty_parameters = {name: value for name, value in parameters.items() if value}
         return f"{uri}{'&' if '?' in uri else '?'}{urlencode({**nonempty_parameters, 'iss': self.tokens.issuer()})}"
-
-
-def resolve_resources(tokens: AccessTokens, uris: Sequence[str]) -> tuple[str, ...]:
-    """Return the requested resources, each once, or the API for none. Raises InvalidTarget for an unknown one."""
-    known_resources = tokens.resources()
-    # An origin may end with a slash.
-    requested = tuple(
-        dict.fromkeys(uri.removesuffix("/") if uri.count("/") == _ORIGIN_SLASHES else uri for uri in uris)
-    )
-    if not set(requested) <= set(known_resources):
-        raise InvalidTarget
-    return requested or known_resources[:1]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from skein_auth.auth_sessions.model import GrantError, GrantResult
 from skein_auth.errors import AccessDenied, DeviceCodeNotFound
-from skein_auth.oauth.authorizations import resolve_resources
 from skein_auth.oauth.device_model import DEVICE_PREFIX, DeviceAuthorization, DeviceState, DeviceTokenRequest
+from skein_auth.oauth.resources import resolve_resources
 from skein_auth.oauth_clients import model as clients
 from skein_kit.calls.call import client_address, user_agent
 from skein_kit.database.transactions import NO_TENANT

@@ -21,7 +21,7 @@ from skein_auth.errors import (
     InvalidToken,
     SlowDown,
 )
-from skein_auth.oauth.authorizations import resolve_resources
+from skein_auth.oauth.resources import resolve_resources
 from skein_auth.oauth_clients import model as clients
 from skein_auth.oauth_clients.model import OIDC_SCOPES
 from skein_auth.signing.access_tokens import TokenSubject

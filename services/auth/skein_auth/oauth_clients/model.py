@@ -53,7 +53,7 @@ _METADATA = (
 )  # fmt: skip
 _URI = re.compile(r"[!-~]+")
 _LOOPBACK = re.compile(r"(http://(?:127\.0\.0\.1|\[::1\]|localhost))(?::[0-9]{1,5})?((?:[/?].*)?)", re.DOTALL)
-_LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
+LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 _HOST = re.compile(r"[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]")
 _FORBIDDEN_SCHEMES = frozenset(
@@ -231,11 +231,14 @@ def redirect_uri_error(uri: str, schemes: Collection[str]) -> str | None:  # noq
         is_named = bool(host) and _HOST.fullmatch(parts.netloc.removesuffix(f":{port}")) is not None
         if not is_named or port == 0 or not uri.startswith(f"{parts.scheme}://"):
             return "names no host"
-        if parts.scheme == "http" and parts.netloc.removesuffix(f":{port}").strip("[]") not in _LOOPBACK_HOSTS:
+        if parts.scheme == "http" and parts.netloc.removesuffix(f":{port}").strip("[]") not in LOOPBACK_HOSTS:
             return "needs https, unless it is on this device (127.0.0.1, [::1], localhost)"
         return None
     if parts.scheme in _FORBIDDEN_SCHEMES or ("." not in parts.scheme and parts.scheme not in schemes):
-        return "needs https, http on this device, or a private scheme with a dot, such as com.example.app"
+        return (
+            "needs https, http on this device, a private scheme with a dot such as com.example.app, or a scheme that "
+            "the operator names in SKEIN_REDIRECT_SCHEMES"
+        )
     return None
 
 

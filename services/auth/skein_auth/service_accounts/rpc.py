@@ -93,12 +93,16 @@ def _service_account(value: ServiceAccount) -> pb.ServiceAccount:
 
 
 def _draft(message: pb.ServiceAccount, creator: Caller) -> ServiceAccountDraft:
-    """Without permissions it gets all that its creator has. Raises PermissionEscalation and FieldInvalid."""
+    """Read a new account; without permissions it gets those of a new key.
+
+    Raises PermissionEscalation and FieldInvalid.
+    """
     _require_name(message)
+    agent_id = permissions.agent_to_grant(message.agent_id, creator)
     return ServiceAccountDraft(
         display_name=message.display_name,
-        permissions=permissions.permissions_to_grant(message.permissions, creator),
-        agent_id=permissions.agent_to_grant(message.agent_id, creator),
+        permissions=permissions.permissions_to_grant(message.permissions, agent_id, creator),
+        agent_id=agent_id,
         disabled=message.disabled,
         created_by=creator.principal,
         grant_ids=creator.grant_ids,

@@ -97,6 +97,18 @@ def memory_fields(command: Decorated) -> Decorated:
     return cast("Decorated", decorated)
 
 
+def on_conflict_option(command: Decorated) -> Decorated:
+    """Add --on-conflict; the command gets `on_conflict`, a name of the enum."""
+    return click.option(
+        "--on-conflict",
+        type=click.Choice(["fail", "update", "return"]),
+        default="fail",
+        show_default=True,
+        callback=lambda _context, _option, value: f"ON_CONFLICT_{value.upper()}",
+        help="If another fact of the subject has the key: refuse, change that one, or return that one.",
+    )(command)
+
+
 def json_option(command: Decorated) -> Decorated:
     """Add --json; the command gets `as_json`."""
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)

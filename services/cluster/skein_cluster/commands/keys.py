@@ -46,7 +46,10 @@ def keys_command() -> None:
 @keys_command.command("create")
 @click.argument("name")
 @click.option(
-    "--permission", "permissions", multiple=True, help="Permission of the key (repeatable); default: all that you have."
+    "--permission",
+    "permissions",
+    multiple=True,
+    help="Permission of the key (repeatable); default: all that you have, or with --agent what an agent needs.",
 )
 @click.option("--agent", default="", help="Agent as which calls with this key act.")
 @click.option("--days", type=click.IntRange(1), help="Days until it expires; default: never.")

@@ -84,11 +84,20 @@ def show(memory_id: str, environment: dict[str, str], *, as_json: bool) -> None:
 @memories_command.command("add")
 @click.argument("content")
 @options.memory_fields
+@options.on_conflict_option
 @options.cluster_options
 @options.json_option
-def add(content: str, fields: dict[str, Any], environment: dict[str, str], *, as_json: bool) -> None:
+def add(
+    content: str,
+    fields: dict[str, Any],
+    on_conflict: str,
+    environment: dict[str, str],
+    *,
+    as_json: bool,
+) -> None:
     """Store CONTENT as a memory."""
-    memory = asyncio.run(_add(environment, memory_pb2.Memory(content=content, **fields)))
+    memory = memory_pb2.Memory(content=content, **fields)
+    memory = asyncio.run(_add(environment, memory_pb2.CreateMemoryRequest(memory=memory, on_conflict=on_conflict)))
     if as_json:
         output.print_json(output.message_to_dict(memory))
         return
@@ -132,10 +141,9 @@ async def _show(environment: Mapping[str, str], memory_id: str) -> tuple[memory_
     return response.memory, links
 
 
-async def _add(environment: Mapping[str, str], memory: memory_pb2.Memory) -> memory_pb2.Memory:
+async def _add(environment: Mapping[str, str], request: memory_pb2.CreateMemoryRequest) -> memory_pb2.Memory:
     async with as_tenant(environment) as api:
-        response = await api.memories.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
-    return response.memory
+        return (await api.memories.CreateMemory(request)).memory
 
 
 async def _delete(environment: Mapping[str, str], memory_id: str) -> None:

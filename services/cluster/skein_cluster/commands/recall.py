@@ -177,7 +177,14 @@ def recall_command(  # noqa: PLR0913 - one argument for each option.
         output.print_json(output.message_to_dict(response))
         return
     lines = [
-        (f"{hit.score:.3f}", format_components(hit), hit_kind(hit), output.format_time(hit_time(hit)), hit_text(hit))
+        (
+            f"{hit.relevance:.2f}" if hit.HasField("relevance") else "–",
+            f"{hit.score:.3f}",
+            format_components(hit),
+            hit_kind(hit),
+            output.format_time(hit_time(hit)),
+            hit_text(hit),
+        )
         for hit in response.hits
     ]
     show_expansions(response.query_expansions)
@@ -187,7 +194,7 @@ def recall_command(  # noqa: PLR0913 - one argument for each option.
         output.echo(command_lines.store_hint(environment), err=True)
     else:
         output.print_table(
-            output.table("score", "components", "kind", "when", "text", numbers=("score",)),
+            output.table("relevance", "score", "components", "kind", "when", "text", numbers=("relevance", "score")),
             lines,
             empty=_empty_text(response),
         )

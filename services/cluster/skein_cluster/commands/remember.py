@@ -35,19 +35,20 @@ _ON_SIMILAR = {
 @click.option(
     "--on-similar",
     type=click.Choice(list(_ON_SIMILAR)),
-    default="keep",
-    show_default=True,
+    show_default="return, for a key that may read memories",
     help="If a stored memory says the same: store this one beside it, return that one, or reinforce that one.",
 )
+@options.on_conflict_option
 @options.cluster_options
 @options.json_option
-def remember_command(
+def remember_command(  # noqa: PLR0913 - each is an option.
     text: str,
     fields: dict[str, Any],
     session: str,
     subject: str,
     agent: str,
-    on_similar: str,
+    on_similar: str | None,
+    on_conflict: str,
     environment: dict[str, str],
     *,
     as_json: bool,
@@ -57,13 +58,21 @@ def remember_command(
     if not content.strip():
         raise click.UsageError("The text is empty: give a text, or give `-` and pipe one in.")
     memory = memory_pb2.Memory(content=content, session_id=session, subject_id=subject, agent_id=agent, **fields)
-    request = gateway_pb2.RememberRequest(memories=[memory], on_similar=_ON_SIMILAR[on_similar])
+    request = gateway_pb2.RememberRequest(
+        memories=[memory],
+        on_similar=memory_pb2.ON_SIMILAR_UNSPECIFIED if on_similar is None else _ON_SIMILAR[on_similar],
+        on_conflict=on_conflict,
+    )
     response = asyncio.run(_remember(environment, request))
     (memory,) = response.memories
     if as_json:
         output.print_json(output.message_to_dict(memory))
         return
     output.echo(memory.memory_id)
+    if response.similar_indexes:
+        output.echo("It is a memory that was stored before and says the same.", err=True)
+    elif response.existing_indexes:
+        output.echo("It is the fact that had the key before.", err=True)
     query = " ".join(content.split()[:_QUERY_WORDS])
     # Unwrapped: a wrapped command line cannot be copied.
     output.echo(f"Try next: {command_lines.command_line('recall', query, environment=environment)}", err=True)

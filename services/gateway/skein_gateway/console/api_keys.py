@@ -13,7 +13,7 @@ from skein_gateway.console.pages import http_status, page, page_links
 from skein_gateway.console.problems import PageError, or_page_error, page_error_of
 from skein_gateway.oauth.pages import see_other
 from skein_kit.errors import FieldInvalid
-from skein_kit.identity.permissions import PERMISSION_DESCRIPTIONS
+from skein_kit.identity.permissions import AGENT_PERMISSIONS, PERMISSION_DESCRIPTIONS
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 _PAGE = 50
 # Lifetimes of a new key, in days.
 LIFETIMES = {"30": "30 days", "90": "90 days", "365": "1 year", "": "until revoked"}
-# Permissions of an ordinary agent, preselected in the form.
-DEFAULT_PERMISSIONS = frozenset({"memory.read", "memory.write", "recall.read", "session.read", "session.write"})
 _DAY = 86_400
 _CHECKBOX_PREFIX = "permission-"
 
@@ -66,7 +64,7 @@ async def _list(
 
     permissions = [(name, meaning) for name, meaning in PERMISSION_DESCRIPTIONS.items() if context.may(name)]
     checked = (
-        DEFAULT_PERMISSIONS
+        AGENT_PERMISSIONS
         if form is None
         else {name for name in PERMISSION_DESCRIPTIONS if form.get(_CHECKBOX_PREFIX + name) == "on"}
     )

@@ -45,6 +45,7 @@ GROUPS: Sequence[tuple[str, Sequence[tuple[str, str, str]]]] = (
         "Recall",
         (
             ("search_language", "Language of stemming", "Applies to new items only."),
+            ("time_zone", "Time zone of the days in conditions", "A name such as Europe/Rome; empty: UTC."),
             ("recall_fusion", "Fusion of signals", "Scores: a weighted sum. Ranks: reciprocal ranks."),
             ("recall_weights", "Weights of the signals", "Empty: the default. 0 switches a signal off."),
             ("recall_min_relevance", "Lowest relevance of a hit", "From 0 to 1; 0 keeps every hit."),

@@ -16,12 +16,12 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from skein.auth.v1 import auth_pb2
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
-from skein_gateway.console.api_keys import DEFAULT_PERMISSIONS
 from skein_gateway.console.field_merge import line_breaks
 from skein_gateway.console.pages import http_status, page
 from skein_gateway.console.problems import PageError, or_page_error
 from skein_gateway.oauth.forms import FormInvalid
 from skein_gateway.oauth.pages import see_other
+from skein_kit.identity.permissions import AGENT_PERMISSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,7 +85,7 @@ def _key_request(context: PageContext, request_id: str) -> auth_pb2.CreateApiKey
     today = int(time.time()) // _DAY
     return auth_pb2.CreateApiKeyRequest(
         display_name="first steps",
-        permissions=sorted(filter(context.may, DEFAULT_PERMISSIONS)),
+        permissions=sorted(filter(context.may, AGENT_PERMISSIONS)),
         expire_time=Timestamp(seconds=(today + _KEY_DAYS + 1) * _DAY),
         request_id=request_id,
     )
@@ -157,7 +157,7 @@ def _recall_commands(origin: str, query: str) -> Commands:
         python=_python(
             [
                 f"for hit in skein.recall({_literal(query)}, limit={_HITS}).hits:",
-                "    print(hit.score, hit.memory.content or hit.message.content)",
+                '    print(f"{hit.relevance:.2f}", hit.memory.content or hit.message.content)',
             ]
         ),
     )

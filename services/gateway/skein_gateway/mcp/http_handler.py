@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 TOOLSETS_HEADER = "skein-toolsets"
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _SERVER_ERROR = -32000
+# What the resources and the prompt of every toolset need.
+_OF_RESOURCES = frozenset({"memory.read", "recall.read", "session.read"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -278,8 +280,9 @@ def is_loopback(host: str) -> bool:
 
 @functools.cache
 def _scope(toolsets: frozenset[str]) -> str:
-    """Return the scope that the tools of some toolsets need; clients request the scope of the challenge."""
-    return " ".join(sorted({"recall.read", *(tool.permission for tool in tools_of(toolsets))} & TENANT_PERMISSIONS))
+    """Return the scope that resources and the tools of some toolsets need; clients request that of the challenge."""
+    permissions = {*_OF_RESOURCES, *(tool.permission for tool in tools_of(toolsets))}
+    return " ".join(sorted(permissions & TENANT_PERMISSIONS))
 
 
 def _host(url: str) -> str:

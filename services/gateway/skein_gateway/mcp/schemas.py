@@ -1,4 +1,8 @@
-"""JSON for models and its schemas: the protos' field names, integers as numbers, short enum names."""
+"""JSON for models and its schemas: the protos' field names, integers as numbers, short enum names.
+
+Schemas have only keywords that OpenAI's strict mode and Gemini both read. The server checks every limit itself.
+https://platform.openai.com/docs/guides/structured-outputs https://ai.google.dev/api/caching#FunctionDeclaration
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ from skein_kit.json_values import exact
 from skein_kit.json_values import fields as json_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     from buf.validate.validate_pb2 import FieldRules
     from google.protobuf.descriptor import Descriptor, EnumDescriptor
@@ -41,12 +45,49 @@ _KINDS = {
     FieldDescriptor.TYPE_DOUBLE: "number",
     FieldDescriptor.TYPE_BOOL: "boolean",
 }
+# Keywords that OpenAI's strict mode and Gemini both read; clients for them refuse a tool that has any other.
+COMMON_KEYWORDS = frozenset(
+    {
+        *("type", "title", "description", "properties", "required", "additionalProperties", "items", "anyOf", "enum"),
+        *("format", "minItems", "maxItems", "minimum", "maximum", "$ref", "$defs"),
+    }
+)
+# The only format of texts that Gemini reads.
+TIME_FORMAT = "date-time"
+# Any JSON: strict mode wants a type for each value.
+_SCALARS: tuple[Schema, ...] = tuple({"type": kind} for kind in ("string", "number", "boolean", "object"))
+_ANY: Schema = {"anyOf": [*_SCALARS, {"type": "array", "items": {"anyOf": [*_SCALARS]}}]}
 # Fields that a model does not need.
 OMITTED_FIELDS = frozenset(
     {"content_hash", "created_by", "updated_by", "formula", "version", "dense_path", "model", "tombstones"}
 )
 # The authors beside a name that a message claims for its speaker.
 _AUTHORS = frozenset({"skein.session.v1.Message.created_by", "skein.session.v1.Message.updated_by"})
+
+
+def with_common_keywords(schema: Schema, defs: Mapping[str, Schema] | None = None) -> Schema:
+    """Return a schema with the common keywords alone. Lengths, patterns and most formats go.
+
+    With `defs`, for arguments, what it refers to stands in place, and each value has a type.
+    """
+    if defs is not None and "$ref" in schema:
+        target = defs[schema["$ref"].removeprefix(LOCAL)]
+        return with_common_keywords({**target, **{k: v for k, v in schema.items() if k != "$ref"}}, defs)
+    kept = {name: value for name, value in schema.items() if name in COMMON_KEYWORDS - {"anyOf"}}
+    if kept.get("format") != TIME_FORMAT:
+        kept.pop("format", None)
+    if kept.get("additionalProperties") is not False:
+        kept.pop("additionalProperties", None)
+    if "exclusiveMinimum" in schema:
+        kept["minimum"] = schema["exclusiveMinimum"]
+    if defs is not None and "type" not in kept:
+        kept |= _ANY
+    for name in ("properties", "$defs"):
+        if name in kept:
+            kept[name] = {key: with_common_keywords(value, defs) for key, value in kept[name].items()}
+    if "items" in kept:
+        kept["items"] = with_common_keywords(kept["items"], defs)
+    return kept
 
 
 class InputSchemas(Schemas):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
@@ -16,7 +17,7 @@ from skein_gateway.mcp import errors as mcp_errors
 from skein_gateway.mcp.exact_numbers import mark_numbers
 from skein_gateway.mcp.resources import Resources
 from skein_gateway.mcp.rpc_calls import LARGE_BYTES, McpRequest, RpcCaller, mcp_request_of
-from skein_gateway.mcp.toolsets import ALL, SET_OF, TOOLS, TOOLSETS, tools_of
+from skein_gateway.mcp.toolsets import ALL, CORE, SET_OF, TOOLS, TOOLSETS, tools_of
 from skein_kit.calls.call import CallAborted
 from skein_kit.errors import RpcError, status_code
 
@@ -136,7 +137,8 @@ class Tools:
         return result
 
     async def _call_rpc(self, tool: Tool, mcp_request: McpRequest, arguments: dict[str, Any]) -> types.CallToolResult:
-        request = await mcp_request.run_off_loop(tool.request, arguments)
+        to_request = partial(tool.request, permissions=mcp_request.caller.permissions)
+        request = await mcp_request.run_off_loop(to_request, arguments)
         response = await self._rpcs.call(mcp_request, tool.path, request)
         is_small = response.ByteSize() < LARGE_BYTES
         return _tool_result(tool, response) if is_small else await asyncio.to_thread(_tool_result, tool, response)
@@ -157,7 +159,8 @@ def _tool_result(tool: Tool, response: Message) -> types.CallToolResult:
 def _unknown_tool_message(name: str, tool: Tool | None) -> str:
     if tool is None:
         return f"Unknown tool: {name[:100]}. tools/list lists yours; more are in the toolsets {_toolset_names()}."
-    return f"{name} is in the toolset {SET_OF[name]}, which this URL does not select: add ?toolsets=… to it."
+    toolset = SET_OF[name]
+    return f"{name} is in the toolset {toolset}, which this URL does not select: add ?toolsets={CORE},{toolset} to it."
 
 
 def _toolset_names() -> str:

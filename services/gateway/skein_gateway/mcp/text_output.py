@@ -129,7 +129,8 @@ def _hit(number: int, hit: dict[str, Any]) -> list[str]:
     item = hit.get("memory") or hit.get("message") or hit.get("block") or {}
     facts = [one_line(str(item[name])) for name in ("type", "session_id", "create_time") if item.get(name)]
     title = item.get("title") or item.get("label") or (_speaker(item) if "role" in item else "")
-    score = f"(score {hit.get('score', 0):.2f}{': ' if reasons else ''}{reasons})"
+    relevance = f"relevance {hit['relevance']:.2f}, " if "relevance" in hit else ""
+    score = f"({relevance}score {hit.get('score', 0):.2f}{': ' if reasons else ''}{reasons})"
     header = f"{number}. {hit.get('kind', '')} {one_line(hit.get('item_id', ''))} {score}"
     return [" ".join([header, *facts]), _quoted(title, item.get("content") or item.get("value") or "")]
 

@@ -6,7 +6,7 @@ import copy
 import enum
 import functools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,7 +17,7 @@ from skein_gateway.json_schema import constraints
 from skein_gateway.json_schema.schemas import Schema
 from skein_gateway.mcp import text_output
 from skein_gateway.mcp.json_input import is_left_out, to_contract_json
-from skein_gateway.mcp.schemas import OMITTED_FIELDS, InputSchemas, OutputSchemas, to_json_value
+from skein_gateway.mcp.schemas import OMITTED_FIELDS, InputSchemas, OutputSchemas, to_json_value, with_common_keywords
 from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
 from skein_kit.errors import FieldInvalid
 from skein_kit.identity.permissions import ACCESS_RULES
@@ -94,6 +94,8 @@ class Tool:
     arguments: tuple[Argument, ...]
     # Fields that every call sets, by path.
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    # Fields that a call sets unless it names them, each with the permission that its caller must have.
+    defaults: Mapping[str, tuple[str, Any]] = field(default_factory=dict)
     # The message whose changed fields go into update_mask.
     masked_field: str = ""
     # A call may name none of these fields.
@@ -104,6 +106,8 @@ class Tool:
     is_idempotent: bool = True
     # The tool sends data to an address that its caller names.
     is_open_world: bool = False
+    # Clients get the schema of its results, which costs tokens of the model's context.
+    has_output_schema: bool = True
     omit: frozenset[str] = OMITTED_FIELDS
     # None: the outline of the response.
     render: Callable[[dict[str, Any]], str] | None = None
@@ -125,7 +129,7 @@ class Tool:
             title=self.title,
             description=self.text,
             input_schema=self.input_schema,
-            output_schema=OutputSchemas(self.omit).schema(_response(self.path)),
+            output_schema=self.output_schema if self.has_output_schema else None,
             annotations=types.ToolAnnotations(
                 title=self.title,
                 read_only_hint=self.effect is Effect.READS,
@@ -134,6 +138,11 @@ class Tool:
                 open_world_hint=self.is_open_world,
             ),
         )
+
+    @functools.cached_property
+    def output_schema(self) -> Schema:
+        """Return the schema of the results."""
+        return with_common_keywords(OutputSchemas(self.omit).schema(_response(self.path)))
 
     @functools.cached_property
     def input_schema(self) -> Schema:
@@ -146,10 +155,14 @@ class Tool:
         schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
         if self._required:
             schema["required"] = list(self._required)
-        return {**schema, "$defs": dict(sorted(schemas.defs.items()))} if schemas.defs else schema
+        # In place, because strict mode allows no description beside a reference.
+        return with_common_keywords(schema, schemas.defs)
 
-    def request(self, arguments: Mapping[str, Any]) -> Message:
-        """Return the request for arguments. Raises FieldInvalid, which names arguments, not fields."""
+    def request(self, arguments: Mapping[str, Any], permissions: Collection[str] = ()) -> Message:
+        """Return the request for arguments of a caller with permissions.
+
+        Raises FieldInvalid, which names arguments, not fields.
+        """
         by_argument = {argument.name: argument for argument in self.arguments}
         arguments = {name: value for name, value in arguments.items() if not self._is_left_out(name, value)}
         takes = f"is not an argument of {self.name}, which takes {', '.join(by_argument) or 'none'}"
@@ -157,9 +170,7 @@ class Tool:
         violations += [(name, "is required") for name in self._required if arguments.get(name) is None]
         if violations:
             raise FieldInvalid(violations=violations)
-        body: dict[str, Any] = {}
-        for path, value in self.fixed.items():
-            _set_path(body, path, copy.copy(value))
+        body = self._preset(permissions)
         mask: list[str] = []
         for name, value in arguments.items():
             path = by_argument[name].field_path
@@ -192,6 +203,15 @@ class Tool:
                 _set_path(body, paths[name], value)
         kind = PUBLIC_METHODS[self.path].request
         return codec.recover_json(exact.dumps(body, ensure_ascii=True).encode(), kind) or kind()
+
+    def _preset(self, permissions: Collection[str]) -> dict[str, Any]:
+        body: dict[str, Any] = {}
+        for path, value in self.fixed.items():
+            _set_path(body, path, copy.copy(value))
+        for path, (permission, value) in self.defaults.items():
+            if permission in permissions:
+                _set_path(body, path, value)
+        return body
 
     def _is_left_out(self, name: str, value: Any) -> bool:
         paths = (argument.field_path for argument in self.arguments if argument.name == name)

@@ -136,7 +136,7 @@ class DiscoveryEndpoints:
 
         async def work(_call: Call) -> Response:
             server = await self._metadata.server()
-            resource = server.issuer + request.url.path.removeprefix(RESOURCE_PATH)
+            resource = server.issuer + request.url.path.removeprefix(RESOURCE_PATH).rstrip("/")
             if resource not in server.resources:
                 return json_error_response(
                     OAuthError(status=404, error="invalid_request", description="This resource does not exist.")

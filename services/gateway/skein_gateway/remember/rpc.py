@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _APPEND = ACCESS_RULES["/skein.session.v1.SessionService/AppendMessages"]
 _CREATE = ACCESS_RULES["/skein.memory.v1.MemoryService/BatchCreateMemories"]
 
+_READ = "memory.read"
+
 
 def append_request(request: pb.RememberRequest) -> session_pb2.AppendMessagesRequest | None:
     """Return the messages of a request as an AppendMessages request; None without messages."""
@@ -37,14 +39,18 @@ def append_request(request: pb.RememberRequest) -> session_pb2.AppendMessagesReq
     return append
 
 
-def create_request(request: pb.RememberRequest) -> memory_pb2.BatchCreateMemoriesRequest | None:
-    """Return the memories of a request as a BatchCreateMemories request; None without memories."""
+def create_request(request: pb.RememberRequest, *, may_read: bool) -> memory_pb2.BatchCreateMemoriesRequest | None:
+    """Return the memories of a request as a BatchCreateMemories request; None without memories.
+
+    By default what is stored already is not stored again, unless the caller may not read it.
+    """
     if not request.memories:
         return None
     create = memory_pb2.BatchCreateMemoriesRequest(
         memories=request.memories,
         request_id=_part_request_id(request.request_id, "memories"),
-        on_similar=request.on_similar,
+        on_similar=request.on_similar or (memory_pb2.ON_SIMILAR_RETURN if may_read else memory_pb2.ON_SIMILAR_KEEP),
+        on_conflict=request.on_conflict,
     )
     for memory in create.memories:
         memory.session_id = memory.session_id or request.session_id
@@ -68,7 +74,8 @@ class RememberHandler:
 
     async def Remember(self, request: pb.RememberRequest, context: Context) -> pb.RememberResponse:
         caller = caller_of(context)
-        append, create = append_request(request), create_request(request)
+        append = append_request(request)
+        create = create_request(request, may_read=_READ in caller.permissions)
         # Check both permissions first, so that a caller with only one of them stores nothing.
         if append is not None:
             _APPEND.check(caller)
@@ -85,6 +92,7 @@ class RememberHandler:
             memories=created.memories,
             pending_embedding_count=appended.pending_embedding_count + created.pending_embedding_count,
             similar_indexes=created.similar_indexes,
+            existing_indexes=created.existing_indexes,
         )
         fields.drop_duplicates_to_fit(response, MAX_MESSAGE_BYTES)
         return response

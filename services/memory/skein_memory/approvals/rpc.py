@@ -21,7 +21,7 @@ from skein_memory.approvals import convert
 from skein_memory.approvals.model import PendingMemory
 from skein_memory.lineage import convert as lineage_convert
 from skein_memory.memories import convert as memories_convert
-from skein_memory.memories import memory_type
+from skein_memory.memories import key_conflicts, memory_type
 from skein_memory.memories.model import Memory, create_memories, documents_of
 from skein_memory.memories.sealed_secrets import SealedSecrets
 from skein_memory.paging import cut_page
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from skein_kit.search_text.postings import Document
     from skein_memory.approvals.store import ApprovalStore
     from skein_memory.lineage.model import Source
+    from skein_memory.memories.key_conflicts import KeyConflict
     from skein_memory.memories.store import MemoryStore
 
 Response = TypeVar("Response", bound=Message)
@@ -74,16 +75,18 @@ class PendingWriteHandlers:
     async def CreateMemory(
         self, request: memory_pb2.CreateMemoryRequest, context: Context
     ) -> memory_pb2.CreateMemoryResponse:
-        def respond(messages: Sequence[memory_pb2.Memory]) -> memory_pb2.CreateMemoryResponse:
-            return memory_pb2.CreateMemoryResponse(memory=messages[0])
+        def respond(messages: Sequence[memory_pb2.Memory], existing: Sequence[int]) -> memory_pb2.CreateMemoryResponse:
+            return memory_pb2.CreateMemoryResponse(memory=messages[0], is_existing=bool(existing))
 
         return await self._create(request, [request.memory], MEMORY, context, respond)
 
     async def BatchCreateMemories(
         self, request: memory_pb2.BatchCreateMemoriesRequest, context: Context
     ) -> memory_pb2.BatchCreateMemoriesResponse:
-        def respond(messages: Sequence[memory_pb2.Memory]) -> memory_pb2.BatchCreateMemoriesResponse:
-            response = memory_pb2.BatchCreateMemoriesResponse(memories=messages)
+        def respond(
+            messages: Sequence[memory_pb2.Memory], existing: Sequence[int]
+        ) -> memory_pb2.BatchCreateMemoriesResponse:
+            response = memory_pb2.BatchCreateMemoriesResponse(memories=messages, existing_indexes=existing)
             require_fit(response)
             return response
 
@@ -95,10 +98,11 @@ class PendingWriteHandlers:
         messages: Sequence[memory_pb2.Memory],
         paths: ItemPaths,
         context: Context,
-        respond: Callable[[Sequence[memory_pb2.Memory]], Response],
+        respond: Callable[[Sequence[memory_pb2.Memory], Sequence[int]], Response],
     ) -> Response:
-        """Store new memories that wait."""
+        """Store new memories that wait, and changes of facts whose keys they have, if the request wants these."""
         caller, at = caller_of(context), now()
+        key_conflicts.check_may_return(caller, request)
         _check_can_wait(messages, keep_times=request.keep_times)
         rules = await self._guard.rules(caller.require_tenant())
         for index, message in enumerate(messages):
@@ -112,7 +116,11 @@ class PendingWriteHandlers:
         memories_convert.caller_vectors(memories, messages, paths)
         await self._memories.prepare_months([draft.create_time for draft in drafts])
         async with self._idempotency.begin(caller, request) as write:
-            return await write.save(respond(await self._add(write.tx, context, memories, messages, at=at)))
+            conflicts = await key_conflicts.find_conflicts(
+                write.tx, self._memories, caller, dict(enumerate(memories)), messages, paths, request, at=at
+            )
+            answers = await self._add(write.tx, context, memories, messages, conflicts, at=at)
+            return await write.save(respond(answers, sorted(conflicts)))
 
     async def UpdateMemory(
         self, request: memory_pb2.UpdateMemoryRequest, context: Context
@@ -166,15 +174,23 @@ class PendingWriteHandlers:
         context: Context,
         memories: Sequence[Memory],
         requested: Sequence[memory_pb2.Memory],
+        conflicts: Mapping[int, KeyConflict],
         *,
         at: datetime,
     ) -> list[memory_pb2.Memory]:
-        """Store new memories that wait; return them as their source is told."""
+        """Store writes that wait; return their memories as their source is told."""
         caller = caller_of(context)
         tenant_id = caller.require_tenant()
         expire_time = await self._store.expire_time(tx, tenant_id, at)
         pending = []
-        for memory, request in zip(memories, requested, strict=True):
+        answers = []
+        for index, (memory, request) in enumerate(zip(memories, requested, strict=True)):
+            conflict = conflicts.get(index)
+            if conflict is not None and not conflict.is_change:
+                (scored,) = await self._memories.with_scores(tx, tenant_id, [conflict.before], at=at)
+                answers.append(memories_convert.memory(scored))
+                continue
+            after = memory if conflict is None else conflict.after
             # Without a caller vector: an approver does not see what a text would be found by.
             content = memories_convert.memory(memory)
             content.derived_from.extend(request.derived_from)
@@ -182,14 +198,14 @@ class PendingWriteHandlers:
             pending.append(
                 PendingMemory(
                     pending_id=memory.memory_id,
-                    memory_id=memory.memory_id,
-                    update_mask=None,
+                    memory_id=after.memory_id,
+                    update_mask=None if conflict is None else conflict.update_mask,
                     revision=0,
                     content=content.SerializeToString(),
-                    external_id=memory.draft.external_id,
-                    subject_id=memory.draft.subject_id,
-                    session_id=memory.draft.session_id,
-                    memory_agent_id=memory.draft.agent_id,
+                    external_id=after.draft.external_id,
+                    subject_id=after.draft.subject_id,
+                    session_id=after.draft.session_id,
+                    memory_agent_id=after.draft.agent_id,
                     agent_id=_agent_id(caller, context),
                     source_ids=_source_ids(sources),
                     created_by=caller.principal,
@@ -197,8 +213,10 @@ class PendingWriteHandlers:
                     expire_time=expire_time,
                 )
             )
-        await self._store.add(tx, tenant_id, pending, [memory.draft.type for memory in memories], at=at)
-        return [convert.pending_answer(write) for write in pending]
+            answers.append(convert.pending_answer(pending[-1]))
+        if pending:
+            await self._store.add(tx, tenant_id, pending, [memory.draft.type for memory in memories], at=at)
+        return answers
 
 
 class ApprovalHandlers:

@@ -26,6 +26,7 @@ from skein_memory.paging import PageBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import tzinfo
 
     from skein_kit.idempotency.store import IdempotencyStore
     from skein_memory.erasure.access_log_erasure import AccessLogErasure
@@ -65,7 +66,8 @@ class PurgeHandlers:
 
     async def ExportMemories(self, request: pb.ExportMemoriesRequest, context: Context) -> pb.ExportMemoriesResponse:
         tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
-        selection = _selection(request.selection, request.page_token, tenant_id, size)
+        zone = await self._lists.zone_of_days(tenant_id, request.selection.filter.where)
+        selection = _selection(request.selection, request.page_token, tenant_id, size, zone)
         selection = replace(selection, filter=selection.filter.without_expired())
         memories, after = await self._store.select(tenant_id, selection, at=now())
         builder = PageBuilder[pb.ExportedMemory]()
@@ -91,7 +93,9 @@ class PurgeHandlers:
             await self._after_purge(tenant_id, request, response)
             return response
         options = PurgeOptions(at=at, by=caller.principal, dry_run=request.dry_run)
-        selection = _selection(request.selection, request.page_token, tenant_id, request.page_size or DEFAULT_PURGE)
+        zone = await self._lists.zone_of_days(tenant_id, request.selection.filter.where)
+        size = request.page_size or DEFAULT_PURGE
+        selection = _selection(request.selection, request.page_token, tenant_id, size, zone)
         archive_purge = await self._purge_archives(
             tenant_id, request.selection, request.page_token, selection.filter, options
         )
@@ -134,11 +138,13 @@ class PurgeHandlers:
         if saved_response is not None:
             return pb.DeleteMemoriesResponse.FromString(saved_response)
         options = PurgeOptions(at=at, by=caller.principal, dry_run=request.dry_run)
+        zone = await self._lists.zone_of_days(tenant_id, request.selection.filter.where)
         selection = _selection(
             request.selection,
             request.page_token,
             tenant_id,
             request.page_size or DEFAULT_PURGE,
+            zone,
             active_only=not request.purge,
         )
         archive_purge = ArchivePurge(memory_ids=[])
@@ -208,9 +214,15 @@ class PurgeHandlers:
 
 
 def _selection(
-    message: pb.MemorySelection, page_token: str, tenant_id: UUID, count: int, *, active_only: bool = False
+    message: pb.MemorySelection,
+    page_token: str,
+    tenant_id: UUID,
+    count: int,
+    zone: tzinfo,
+    *,
+    active_only: bool = False,
 ) -> Selection:
-    filter_ = selection_filter(message)
+    filter_ = selection_filter(message, zone)
     cursor = _read_cursor(read_token(page_token, tenant_id, _token_request(message)))
     return Selection(
         names=list(message.memory_ids),

@@ -15,18 +15,19 @@ from skein_memory.memories.convert import SCOPES
 from skein_memory.validation import prefix_field_paths
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from datetime import datetime, tzinfo
 
     from skein.memory.v1 import memory_pb2 as pb
 
 
-def list_filter(request: pb.ListMemoriesRequest, *, at: datetime) -> Filter:
+def list_filter(request: pb.ListMemoriesRequest, zone: tzinfo, *, at: datetime) -> Filter:
     """Read the filter of a list at the time `at`; deleted, archived and expired memories only match when requested.
 
+    `zone` is that of the days that it names.
     Raises FieldInvalid, FilterInvalid and FilterFieldUnknown.
     """
     as_of_time = read_as_of_time(request, at=at)
-    conditions = list(_conditions(request.filter, "filter"))
+    conditions = list(_conditions(request.filter, "filter", zone))
     if not request.show_deleted:
         conditions.append(ACTIVE)
     if not request.show_archived:
@@ -34,18 +35,19 @@ def list_filter(request: pb.ListMemoriesRequest, *, at: datetime) -> Filter:
     return Filter(conditions=tuple(conditions), hides_expired=True, as_of_time=as_of_time)
 
 
-def selection_filter(selection: pb.MemorySelection) -> Filter:
+def selection_filter(selection: pb.MemorySelection, zone: tzinfo) -> Filter:
     """Read the filter of a selection, which includes deleted, archived and expired memories.
 
+    `zone` is that of the days that it names.
     Raises SelectionEmpty, FieldInvalid, FilterInvalid and FilterFieldUnknown.
     """
-    conditions = _conditions(selection.filter, "selection.filter")
+    conditions = _conditions(selection.filter, "selection.filter", zone)
     if not conditions and not selection.memory_ids:
         raise SelectionEmpty
     return Filter(conditions=conditions)
 
 
-def _conditions(message: pb.MemoryFilter, path: str) -> tuple[Expression, ...]:  # noqa: C901
+def _conditions(message: pb.MemoryFilter, path: str, zone: tzinfo) -> tuple[Expression, ...]:  # noqa: C901
     """Read a filter as conditions that must all hold: those of its fields, and its expression.
 
     Raises FieldInvalid, FilterInvalid and FilterFieldUnknown.
@@ -53,7 +55,7 @@ def _conditions(message: pb.MemoryFilter, path: str) -> tuple[Expression, ...]: 
     with prefix_field_paths(path):
         start_time, end_time = (read_time(message, name, may_be_infinite=True) for name in ("start_time", "end_time"))
         valid_at = read_time(message, "valid_at_time", before_1970=True)
-        where = filters.parse(message.where)
+        where = filters.parse(message.where, zone=zone)
     names = ("agent_id", "subject_id", "session_id", "source", "key")
     conditions: list[Expression] = [Compare((name,), "=", value) for name in names if (value := getattr(message, name))]
     scopes = [SCOPES[scope] for scope in message.scopes if scope in SCOPES]

@@ -47,7 +47,9 @@ class ListingHandlers:
 
     async def ListMemories(self, request: pb.ListMemoriesRequest, context: Context) -> pb.ListMemoriesResponse:
         tenant_id, size, at = caller_of(context).require_tenant(), resolve_page_size(request.page_size), now()
-        filter_, order = list_filter(request, at=at), Order.of(request.order_by, is_past=request.HasField("as_of_time"))
+        zone = await self._store.zone_of_days(tenant_id, request.filter.where)
+        filter_ = list_filter(request, zone, at=at)
+        order = Order.of(request.order_by, is_past=request.HasField("as_of_time"))
         after = PageCursor.of(read_token(request.page_token, tenant_id, request), order)
         builder = PageBuilder[pb.Memory]()
         page = await self._store.list_memories(

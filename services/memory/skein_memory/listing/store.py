@@ -14,6 +14,7 @@ from skein_kit.database.tx_options import READ_ONLY
 from skein_kit.filters import scan_cost
 from skein_kit.filters.compiler import ENTRIES, VERSIONS, compile_to_sql
 from skein_kit.ids import now, parse_id
+from skein_kit.policies.days import zone_of_days
 from skein_memory.errors import MemoryNotFound, MemoryNotYetKnown
 from skein_memory.links.model import Link
 from skein_memory.listing.order import Order, PageCursor
@@ -25,7 +26,7 @@ from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
-    from datetime import datetime
+    from datetime import datetime, tzinfo
 
     from skein_kit.database.named_queries import Query
     from skein_kit.database.transactions import Database, Transaction
@@ -76,6 +77,10 @@ class MemoryListStore:
     def __init__(self, database: Database, *, policies: PolicyCache) -> None:
         self._database = database
         self._policies = policies
+
+    async def zone_of_days(self, tenant_id: UUID, where: str) -> tzinfo:
+        """Return the zone of the days that a condition names."""
+        return await zone_of_days(self._database, tenant_id, where)
 
     async def list_memories(
         self, tenant_id: UUID, filter_: Filter, order: Order, *, after: PageCursor | None, count: int, batch_size: int,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -21,9 +21,9 @@ from skein_kit.json_values import exact
 from skein_kit.json_values.fields import fields
 from skein_kit.rpc.pagination import MAX_UNPAGED, paginate, require_fit
 from skein_kit.rpc.well_known_types import merge_masked
-from skein_memory.errors import MemoryNotFound
+from skein_memory.errors import FactKeyTaken, MemoryNotFound
 from skein_memory.lineage import convert as lineage_convert
-from skein_memory.memories import convert, memory_type
+from skein_memory.memories import convert, key_conflicts, memory_type
 from skein_memory.memories.model import create_memories, documents_of
 from skein_memory.memories.sealed_secrets import SealedSecrets
 from skein_memory.memories.similar_writes import SimilarWrites, compare_drafts
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from skein_kit.search_text.embedding_requests import EmbeddingClient
     from skein_kit.search_text.postings import Document
     from skein_memory.lineage.model import Source
+    from skein_memory.memories.key_conflicts import KeyConflict
     from skein_memory.memories.model import Memory
     from skein_memory.memories.near_duplicates import ComparedDraft
     from skein_memory.memories.similar_writes import Reinforce
@@ -60,6 +61,19 @@ class _Created:
     memories: Sequence[Memory]
     pending_count: int
     similar_indexes: Sequence[int] = ()
+    existing_indexes: Sequence[int] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _NewMemories:
+    """The memories of a request before they are stored."""
+
+    messages: Sequence[pb.Memory]
+    paths: ItemPaths
+    memories: Sequence[Memory]
+    sealed: SealedSecrets
+    documents: Sequence[Document]
+    compared: Mapping[int, ComparedDraft]
 
 
 class MemoryHandlers:
@@ -91,10 +105,11 @@ class MemoryHandlers:
                 memory=convert.memory(created.memories[0]),
                 embedding_pending=bool(created.pending_count),
                 is_similar=bool(created.similar_indexes),
+                is_existing=bool(created.existing_indexes),
             )
 
         response = await self._create(request, [request.memory], MEMORY, context, respond)
-        if request.suggest_links and not response.is_similar:
+        if request.suggest_links and not (response.is_similar or response.is_existing):
             caller = caller_of(context)
             tenant_id, memory_id = caller.require_tenant(), UUID(response.memory.memory_id)
             response.suggested_links.extend(await self._suggest_links(tenant_id, memory_id, now()))
@@ -111,6 +126,7 @@ class MemoryHandlers:
                 memories=[convert.memory(memory) for memory in created.memories],
                 pending_embedding_count=created.pending_count,
                 similar_indexes=created.similar_indexes,
+                existing_indexes=created.existing_indexes,
             )
             require_fit(response)
             return response
@@ -125,12 +141,13 @@ class MemoryHandlers:
         context: Context,
         respond: Callable[[_Created], Response],
     ) -> Response:
-        """Store the messages of a request, all or none, but those that the request leaves to similar stored ones.
+        """Store the messages of a request, all or none, but those that the request leaves to stored ones.
 
         Raises AnsweredBefore for a repeat.
         """
         caller, at = caller_of(context), now()
         _check_may_compare(caller, request.on_similar)
+        key_conflicts.check_may_return(caller, request)
         tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         sealed = SealedSecrets(at=at, by=caller.principal, agent_id=caller.agent_id)
         rules = await self._guard.rules(tenant_id)
@@ -150,40 +167,97 @@ class MemoryHandlers:
         if request.keep_times:
             memories = convert.with_update_times(memories, messages, caller, at=at)
         documents = documents_of(memories, at=at, embeddings=convert.caller_vectors(memories, messages, paths))
+        new = _NewMemories(
+            messages=messages,
+            paths=paths,
+            memories=memories,
+            sealed=sealed,
+            documents=documents,
+            compared=await _compared(memories, messages, request, at=at),
+        )
+        try:
+            response, created, documents = await self._write(request, new, caller, respond, at=at)
+        except FactKeyTaken:
+            if not key_conflicts.is_answered(request):
+                raise
+            # Another call may have taken the key after this one looked for it: the second look finds that fact.
+            response, created, documents = await self._write(request, new, caller, respond, at=at)
         should_defer = request.defer_embedding
-        new_memories = [*memories, *sealed.memories]
-        compared = await _compared(memories, messages, request, at=at)
-        async with self._store.begin_create(tenant_id, new_memories, at=at) as (tx, scored):
-            created = _Created(
-                memories=scored[: len(memories)],
-                pending_count=self._embeddings.has_pending_embeddings(documents, should_defer=should_defer),
-            )
-            response = respond(created)
-            write = await self._idempotency.claim(tx, tenant_id, idempotency_key, response=response.SerializeToString())
-            if write.saved_response is not None:
-                raise AnsweredBefore(write.saved_response)
-            if similar := await self._similar(tx, caller, scored, compared, request, at=at):
-                left_out = {memories[index].memory_id for index in similar}
-                new_memories = [memory for memory in new_memories if memory.memory_id not in left_out]
-                documents = [document for document in documents if document.item_id not in left_out]
-                created = _Created(
-                    memories=[similar.get(index, memory) for index, memory in enumerate(created.memories)],
-                    pending_count=self._embeddings.has_pending_embeddings(documents, should_defer=should_defer),
-                    similar_indexes=sorted(similar),
-                )
-                response = await write.save(respond(created))
-                if len(similar) == len(memories):
-                    return response
-            secrets = convert.secrets(memories, messages) | sealed.secrets
-            sources = await _sources(tx, tenant_id, memories, messages, paths, at=at)
-            await self._store.create_memories(
-                tx, tenant_id, new_memories, documents, at=at, secrets=secrets, sources=sources
-            )
         pending_count = await self._request_embeddings(documents, context, should_defer=should_defer)
         if pending_count != created.pending_count:
             response = respond(replace(created, pending_count=pending_count))
             await self._store.replace_response(tenant_id, idempotency_key, response.SerializeToString())
         return response
+
+    async def _write(
+        self,
+        request: pb.CreateMemoryRequest | pb.BatchCreateMemoriesRequest,
+        new: _NewMemories,
+        caller: Caller,
+        respond: Callable[[_Created], Response],
+        *,
+        at: datetime,
+    ) -> tuple[Response, _Created, list[Document]]:
+        """Store new memories in one transaction; return the documents that may need vectors after it."""
+        tenant_id, memories = caller.require_tenant(), new.memories
+        has_pending = partial(self._embeddings.has_pending_embeddings, should_defer=request.defer_embedding)
+        if key_conflicts.is_answered(request):
+            await self._store.prepare_months([at])
+        async with self._store.begin_create(tenant_id, [*memories, *new.sealed.memories], at=at) as (tx, scored):
+            created = _Created(memories=scored[: len(memories)], pending_count=has_pending(new.documents))
+            response = respond(created)
+            key = IdempotencyKey.of(caller, request)
+            write = await self._idempotency.claim(tx, tenant_id, key, response=response.SerializeToString())
+            if write.saved_response is not None:
+                raise AnsweredBefore(write.saved_response)
+            similar = await self._similar(tx, caller, scored, new.compared, request, at=at)
+            remaining = {index: memory for index, memory in enumerate(memories) if index not in similar}
+            conflicts = await key_conflicts.find_conflicts(
+                tx, self._store, caller, remaining, new.messages, new.paths, request, at=at
+            )
+            left_out = {memories[index].memory_id for index in (*similar, *conflicts)}
+            documents = [document for document in new.documents if document.item_id not in left_out]
+            if left_out:
+                existing, changed_documents = await self._update_existing(tx, new, caller, conflicts, at=at)
+                documents += changed_documents
+                stored = similar | existing
+                created = _Created(
+                    memories=[stored.get(index, memory) for index, memory in enumerate(created.memories)],
+                    pending_count=has_pending(documents),
+                    similar_indexes=sorted(similar),
+                    existing_indexes=sorted(conflicts),
+                )
+                response = await write.save(respond(created))
+            if len(left_out) < len(memories) or any(conflict.is_change for conflict in conflicts.values()):
+                await self._store.create_memories(
+                    tx,
+                    tenant_id,
+                    [each for each in (*memories, *new.sealed.memories) if each.memory_id not in left_out],
+                    [document for document in new.documents if document.item_id not in left_out],
+                    at=at,
+                    secrets=convert.secrets(memories, new.messages) | new.sealed.secrets,
+                    sources=await _sources(tx, tenant_id, memories, new.messages, new.paths, left_out, at=at),
+                )
+        return response, created, documents
+
+    async def _update_existing(
+        self, tx: Transaction, new: _NewMemories, caller: Caller, conflicts: Mapping[int, KeyConflict], *, at: datetime
+    ) -> tuple[dict[int, Memory], list[Document]]:
+        """Change the facts whose keys new ones have; return them with their scores, by index, and their documents."""
+        tenant_id = caller.require_tenant()
+        existing: dict[int, Memory] = {}
+        documents: list[Document] = []
+        for index, conflict in conflicts.items():
+            before, after = conflict.before, conflict.after
+            existing[index], changed = await self._store.update_memory(tx, tenant_id, before, after, at=at)
+            documents += changed
+            if "derived_from" in conflict.fields:
+                with new.paths.prefix(index):
+                    sources = await lineage_convert.read_sources(
+                        tx, tenant_id, new.messages[index].derived_from, at=at, path="derived_from"
+                    )
+                await self._store.replace_sources(tx, tenant_id, before.memory_id, sources, at=at, by=caller.principal)
+        return existing, documents
 
     async def BatchGetMemories(
         self, request: pb.BatchGetMemoriesRequest, context: Context
@@ -353,13 +427,14 @@ async def _sources(
     memories: Sequence[Memory],
     messages: Sequence[pb.Memory],
     paths: ItemPaths,
+    left_out: Container[UUID],
     *,
     at: datetime,
 ) -> dict[UUID, list[Source]]:
     """Read what new memories were made of; errors name the field, and in a batch the "index" of the memory."""
     sources: dict[UUID, list[Source]] = {}
     for index, (memory, message) in enumerate(zip(memories, messages, strict=True)):
-        if message.derived_from:
+        if message.derived_from and memory.memory_id not in left_out:
             with paths.prefix(index):
                 sources[memory.memory_id] = await lineage_convert.read_sources(
                     tx, tenant_id, message.derived_from, at=at, path="derived_from"

@@ -11,6 +11,7 @@ from uuid import UUID
 from skein_kit import filters
 from skein_kit.ids import new_ids
 from skein_kit.json_values import exact
+from skein_kit.policies.store import shared_policy_cache
 from skein_memory.errors import DeliveryNotFound
 from skein_memory.events.store import read_horizon
 from skein_memory.memories import rows
@@ -291,7 +292,8 @@ async def _matching_changes(
 ) -> list[UUID]:
     """Return the events that match a webhook; its condition is checked against current memories."""
     matching = [row for row in changes if draft.matches_type(row["event_type"])]
-    condition = filters.parse(draft.condition)
+    zone = (await shared_policy_cache(tx.database).get(tx, tenant_id)).zone
+    condition = filters.parse(draft.condition, zone=zone)
     if condition is None:
         return [row["change_id"] for row in matching]
     memory_ids = {row["change_id"]: UUID(row["entity_id"]) for row in matching if row["entity_type"] == "memory"}

@@ -132,9 +132,9 @@ class RecallReplayer:
                     term_documents=receipt_request.term_documents,
                     is_incomplete=bool(items.missing_ids),
                 )
-                query_ = replace(
-                    search_convert.recall_query(request, at=now()), as_of_time=convert.position_time(content)
-                )
+                then = convert.position_time(content)
+                zone = await self._searcher.zone_of_days(signed.tenant_id, request.filter.where, then)
+                query_ = replace(search_convert.recall_query(request, zone, at=now()), as_of_time=then)
                 # Purged items left room for others.
                 query_ = replace(query_, limit=query_.limit + len(items.missing_ids))
                 result = await self._searcher.recall(signed.tenant_id, query_, seconds=seconds, pins=pins)

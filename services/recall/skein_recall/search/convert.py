@@ -25,7 +25,7 @@ from skein_recall.search.expansion import Reason
 from skein_recall.search.model import Filter, Mode, Query, Reference
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from datetime import datetime, tzinfo
 
     import numpy as np
     from numpy.typing import NDArray
@@ -61,14 +61,17 @@ _OWNERS = ("agent_id", "subject_id", "session_id")
 _TIMES = ("expire_time", "valid_from_time", "valid_to_time", "create_time", "update_time", "record_time")
 
 
-def recall_query(request: pb.RecallRequest, at: datetime) -> Query:
-    """Read the query of a request that arrives `at`. Raises QueryEmpty and FieldInvalid."""
+def recall_query(request: pb.RecallRequest, zone: tzinfo, at: datetime) -> Query:
+    """Read the query of a request that arrives `at`; `zone` is that of the days that it names.
+
+    Raises QueryEmpty and FieldInvalid.
+    """
     text = request.query.strip()
     if not text and not request.embedding:
         raise QueryEmpty
     vector = normalize(request.embedding) if request.embedding else None
     return replace(
-        _query(request, text, vector, weights=dict(request.weights), fusion=request.fusion),
+        _query(request, text, vector, zone, weights=dict(request.weights), fusion=request.fusion),
         min_relevance=request.min_relevance if request.HasField("min_relevance") else None,
         show_duplicates=request.show_duplicates,
         as_of_time=read_as_of_time(request, at=at),
@@ -98,23 +101,33 @@ def reference(request: pb.FindSimilarRequest) -> Reference:
     )
 
 
-def similar_query(request: pb.FindSimilarRequest, item: ReferenceItem, as_of_time: datetime | None) -> Query:
-    """Make a query of a reference item. Raises QueryEmpty when the item has nothing to search by."""
+def similar_query(
+    request: pb.FindSimilarRequest, item: ReferenceItem, zone: tzinfo, as_of_time: datetime | None
+) -> Query:
+    """Make a query of a reference item; `zone` is that of the days that it names.
+
+    Raises QueryEmpty when the item has nothing to search by.
+    """
     text = item.text[:MAX_CHARACTERS].strip()
     if not text and (item.vector is None or _MODES[request.mode] is Mode.KEYWORD):
         raise QueryEmpty
-    return replace(_query(request, text, item.vector).similar_to(item), as_of_time=as_of_time)
+    if request.subject_id:
+        # The caller keeps the request as it came.
+        request = pb.FindSimilarRequest.FromString(request.SerializeToString())
+        request.filter.visible_to.subject_id = request.subject_id
+    return replace(_query(request, text, item.vector, zone).similar_to(item), as_of_time=as_of_time)
 
 
 def _query(
     request: pb.RecallRequest | pb.FindSimilarRequest,
     text: str,
     vector: NDArray[np.float32] | None,
+    zone: tzinfo,
     *,
     weights: dict[str, float] | None = None,
     fusion: str = "",
 ) -> Query:
-    filter_ = memory_filter(request.filter) if request.HasField("filter") else Filter()
+    filter_ = memory_filter(request.filter, zone) if request.HasField("filter") else Filter()
     if isinstance(request, pb.RecallRequest):
         filter_ = _with_conditions(filter_, request.message_filter, request.min_trust)
     return Query(
@@ -154,7 +167,7 @@ def _name_condition(message: memory_pb2.MemoryFilter) -> Expression | None:
     return And(tuple(conditions)) if len(conditions) > 1 else next(iter(conditions), None)
 
 
-def memory_filter(message: memory_pb2.MemoryFilter) -> Filter:
+def memory_filter(message: memory_pb2.MemoryFilter, zone: tzinfo) -> Filter:
     """Read a filter; fields that are not set are no conditions. Raises FieldInvalid."""
     start, end = _time(message, "start_time"), _time(message, "end_time")
     fields_: dict[str, object] = {
@@ -185,16 +198,16 @@ def memory_filter(message: memory_pb2.MemoryFilter) -> Filter:
     return Filter(
         index_conditions=names,
         values=values,
-        row_conditions=_row_conditions(message),
+        row_conditions=_row_conditions(message, zone),
         is_point_in_time=message.HasField("valid_at_time"),
     )
 
 
-def _row_conditions(message: memory_pb2.MemoryFilter) -> dict[str, Expression]:
+def _row_conditions(message: memory_pb2.MemoryFilter, zone: tzinfo) -> dict[str, Expression]:
     """Read the conditions that the index cannot test."""
     valid_at = _time(message, "valid_at_time", before_1970=True)
     conditions = {
-        "where": filters.parse(message.where, "filter.where", filters.ITEM_FIELDS),
+        "where": filters.parse(message.where, "filter.where", filters.ITEM_FIELDS, zone=zone),
         "max_importance": Compare(("importance",), "<=", message.max_importance)
         if message.HasField("max_importance")
         else None,

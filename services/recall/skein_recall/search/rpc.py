@@ -26,10 +26,11 @@ class SearchHandlers:
         self._receipts = receipts
 
     async def Recall(self, request: pb.RecallRequest, context: Context) -> pb.RecallResponse:
-        query = convert.recall_query(request, now())
         seconds = context.time_remaining()
-        caller = caller_of(context)
+        caller, at = caller_of(context), now()
         tenant_id = caller.require_tenant()
+        zone = await self._searcher.zone_of_days(tenant_id, request.filter.where, read_as_of_time(request, at=at))
+        query = convert.recall_query(request, zone, at)
         self._recent.add(tenant_id, query.text)
         policy = await self._receipts.policy_of_receipt(tenant_id)
         result = await self._searcher.recall(tenant_id, query, seconds=seconds, has_receipt=policy is not None)
@@ -45,5 +46,6 @@ class SearchHandlers:
         item = await self._searcher.read_reference_item(
             tenant_id, convert.reference(request), as_of_time, seconds=seconds
         )
-        query = convert.similar_query(request, item, as_of_time)
+        zone = await self._searcher.zone_of_days(tenant_id, request.filter.where, as_of_time)
+        query = convert.similar_query(request, item, zone, as_of_time)
         return convert.response(pb.FindSimilarResponse, await self._searcher.recall(tenant_id, query, seconds=seconds))

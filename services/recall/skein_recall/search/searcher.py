@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skein_kit import filters
 from skein_kit.calls.call import bound_agent_id
 from skein_kit.errors import ReadTooCostly
 from skein_kit.ids import id_time, now
@@ -41,7 +43,7 @@ from skein_recall.term_cache.words import read_cached_words
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from collections.abc import Set as AbstractSet
-    from datetime import datetime
+    from datetime import datetime, tzinfo
     from uuid import UUID
 
     from numpy.typing import NDArray
@@ -190,6 +192,13 @@ class RecallSearcher:
             filter_truncated=is_truncated,
             basis=basis,
         )
+
+    async def zone_of_days(self, tenant_id: UUID, where: str, as_of_time: datetime | None) -> tzinfo:
+        """Return the zone of the days that a condition names, by the policy of a time. Raises as `recall`."""
+        if not filters.may_name_day(where):
+            return UTC
+        async with self._store.transaction(tenant_id, SearchOptions(as_of_time=as_of_time)) as tx:
+            return (await tx.policy()).zone
 
     async def read_reference_item(
         self, tenant_id: UUID, reference: Reference, as_of_time: datetime | None, *, seconds: float

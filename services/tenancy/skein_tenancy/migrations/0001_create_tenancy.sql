@@ -520,6 +520,8 @@ CREATE TABLE tenancy.policies (
         CONSTRAINT policies_approval_expiry_days_range CHECK (approval_expiry_days BETWEEN 1 AND 3650),
     recall_receipts text
         CONSTRAINT policies_recall_receipts_known CHECK (recall_receipts IN ('off', 'sampled', 'all')),
+    -- A name of the IANA time zone database.
+    time_zone text CONSTRAINT policies_time_zone_short CHECK (length(time_zone) BETWEEN 1 AND 64),
     record_time timestamptz NOT NULL DEFAULT skein.write_time()
 );
 ALTER TABLE tenancy.policies ENABLE ROW LEVEL SECURITY;
@@ -550,7 +552,7 @@ SELECT tenant_id, decay_days, max_inferred_edges, min_link_suggestion_score, ret
     audit_strict, audit_query_text, session_idle_minutes, archive_days, webhook_max_failures, capacity_strategic,
     capacity_tactical, capacity_operational, capacity_contextual, enforce_level_capacities, search_language,
     recall_fusion, recall_weights, recall_min_relevance, recall_min_best_relevance, expiry_grace_hours, guard_secrets,
-    guard_personal_data, guard_ignored_kinds, approval, approval_expiry_days, recall_receipts, record_time
+    guard_personal_data, guard_ignored_kinds, approval, approval_expiry_days, recall_receipts, time_zone, record_time
 FROM tenancy.policies
 WHERE record_time <= (SELECT skein.as_of_time())
 UNION ALL
@@ -559,7 +561,7 @@ SELECT tenant_id, decay_days, max_inferred_edges, min_link_suggestion_score, ret
     audit_strict, audit_query_text, session_idle_minutes, archive_days, webhook_max_failures, capacity_strategic,
     capacity_tactical, capacity_operational, capacity_contextual, enforce_level_capacities, search_language,
     recall_fusion, recall_weights, recall_min_relevance, recall_min_best_relevance, expiry_grace_hours, guard_secrets,
-    guard_personal_data, guard_ignored_kinds, approval, approval_expiry_days, recall_receipts, record_time
+    guard_personal_data, guard_ignored_kinds, approval, approval_expiry_days, recall_receipts, time_zone, record_time
 FROM tenancy.policies_history
 WHERE record_time <= (SELECT skein.as_of_time()) AND until_time > (SELECT skein.as_of_time());
 GRANT SELECT, INSERT, DELETE ON tenancy.policies_history TO skein_tenancy;

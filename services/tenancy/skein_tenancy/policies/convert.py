@@ -13,6 +13,7 @@ from skein_kit.rpc import well_known_types
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_tenancy.errors import PolicyFieldUnknown
 from skein_tenancy.policies.model import DEFAULTS, PolicyChange
+from skein_tenancy.time_zones import check_time_zone
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,8 +30,11 @@ _ZERO_IS_DEFAULT = frozenset(
 )  # fmt: skip
 # An empty text means the default.
 _EMPTY_IS_DEFAULT = frozenset(
-    {"search_language", "recall_fusion", "guard_secrets", "guard_personal_data", "approval", "recall_receipts"}
-)
+    {
+        "search_language", "recall_fusion", "guard_secrets", "guard_personal_data", "approval", "recall_receipts",
+        "time_zone",
+    }
+)  # fmt: skip
 _LISTS = frozenset({"memory_types", "guard_ignored_kinds"})
 _FORMULA_PREFIX = "IMPORTANCE_FORMULA_"
 _FIELDS = frozenset(pb.Policy.DESCRIPTOR.fields_by_name)
@@ -53,7 +57,8 @@ def policy(columns: Mapping[str, object]) -> pb.Policy:
 def change(request: pb.UpdatePolicyRequest) -> PolicyChange:
     """Read the fields that the mask names, at least one.
 
-    Raises PolicyFieldUnknown for a field that no policy has, in the mask or in the message, and UpdateMaskInvalid.
+    Raises PolicyFieldUnknown for a field that no policy has, in the mask or in the message, UpdateMaskInvalid, and
+    FieldInvalid.
     """
     paths = [path for path in request.update_mask.paths if path not in _FIELDS]
     fields = f"a policy has {', '.join(sorted(DEFAULTS))}"
@@ -65,6 +70,8 @@ def change(request: pb.UpdatePolicyRequest) -> PolicyChange:
     if not request.update_mask.paths:
         raise UpdateMaskInvalid(violations=[("update_mask", "must name at least one field")])
     updated_names = well_known_types.updated_fields(request.update_mask, DEFAULTS)
+    if "time_zone" in updated_names:
+        check_time_zone(request.policy.time_zone, "policy.time_zone")
     values = {name: _value(request.policy, name) for name in sorted(updated_names)}
     return PolicyChange(revision=request.policy.revision, values=values)
 

@@ -6,7 +6,7 @@ SELECT decay_days, max_inferred_edges, min_link_suggestion_score, retention_days
     capacity_operational, capacity_contextual, search_language, recall_fusion, recall_weights, recall_min_relevance,
     recall_min_best_relevance,
     expiry_grace_hours, guard_secrets, guard_personal_data, guard_ignored_kinds, approval,
-    approval_expiry_days, recall_receipts, revision, update_time
+    approval_expiry_days, recall_receipts, time_zone, revision, update_time
 FROM tenancy.policies
 WHERE tenant_id = :tenant_id;
 
@@ -24,7 +24,7 @@ SELECT decay_days, max_inferred_edges, min_link_suggestion_score, retention_days
     capacity_operational, capacity_contextual, search_language, recall_fusion, recall_weights, recall_min_relevance,
     recall_min_best_relevance,
     expiry_grace_hours, guard_secrets, guard_personal_data, guard_ignored_kinds, approval,
-    approval_expiry_days, recall_receipts, revision, update_time
+    approval_expiry_days, recall_receipts, time_zone, revision, update_time
 FROM tenancy.policies
 WHERE tenant_id = :tenant_id
 FOR NO KEY UPDATE;
@@ -46,7 +46,8 @@ SET decay_days = :decay_days, max_inferred_edges = :max_inferred_edges,
     recall_min_best_relevance = :recall_min_best_relevance,
     expiry_grace_hours = :expiry_grace_hours, guard_secrets = :guard_secrets,
     guard_personal_data = :guard_personal_data, guard_ignored_kinds = :guard_ignored_kinds, approval = :approval,
-    approval_expiry_days = :approval_expiry_days, recall_receipts = :recall_receipts, revision = revision + 1,
+    approval_expiry_days = :approval_expiry_days, recall_receipts = :recall_receipts, time_zone = :time_zone,
+    revision = revision + 1,
     update_time = :update_time
 WHERE tenant_id = :tenant_id
 RETURNING decay_days, max_inferred_edges, min_link_suggestion_score, retention_days, private_mode, snapshot_retention,
@@ -55,4 +56,4 @@ RETURNING decay_days, max_inferred_edges, min_link_suggestion_score, retention_d
     capacity_operational, capacity_contextual, search_language, recall_fusion, recall_weights, recall_min_relevance,
     recall_min_best_relevance,
     expiry_grace_hours, guard_secrets, guard_personal_data, guard_ignored_kinds, approval,
-    approval_expiry_days, recall_receipts, revision, update_time;
+    approval_expiry_days, recall_receipts, time_zone, revision, update_time;

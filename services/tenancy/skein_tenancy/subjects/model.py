@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Self
-from zoneinfo import available_timezones
 
-from skein_kit.errors import FieldInvalid
 from skein_kit.filters import json_properties
 from skein_kit.json_values import exact
 from skein_kit.text.writers import Writers
+from skein_tenancy.time_zones import check_time_zone
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -92,12 +90,5 @@ def properties_of(objects: Mapping[str, str | None]) -> frozenset[Property]:
 
 def parse_timezone(name: str) -> str:
     """Return an IANA name, the default for an empty one. Raises FieldInvalid."""
-    if name and name not in _timezones():
-        raise FieldInvalid(violations=[("subject.timezone", "is no name of the IANA time zone database")])
+    check_time_zone(name, "subject.timezone")
     return name or DEFAULT_TIMEZONE
-
-
-@cache
-def _timezones() -> frozenset[str]:
-    # "localtime" means another zone on every machine.
-    return frozenset(available_timezones() - {"localtime"})

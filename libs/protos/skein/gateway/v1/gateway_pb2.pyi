@@ -87,7 +87,7 @@ SERVICE_STATE_NOT_SERVING: ServiceState
 SERVICE_STATE_UNREACHABLE: ServiceState
 
 class RememberRequest(_message.Message):
-    __slots__ = ("session_id", "messages", "memories", "request_id", "on_similar", "subject_id", "agent_id")
+    __slots__ = ("session_id", "messages", "memories", "request_id", "on_similar", "subject_id", "agent_id", "on_conflict")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     MEMORIES_FIELD_NUMBER: _ClassVar[int]
@@ -95,6 +95,7 @@ class RememberRequest(_message.Message):
     ON_SIMILAR_FIELD_NUMBER: _ClassVar[int]
     SUBJECT_ID_FIELD_NUMBER: _ClassVar[int]
     AGENT_ID_FIELD_NUMBER: _ClassVar[int]
+    ON_CONFLICT_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     messages: _containers.RepeatedCompositeFieldContainer[_session_pb2.Message]
     memories: _containers.RepeatedCompositeFieldContainer[_memory_pb2.Memory]
@@ -102,19 +103,22 @@ class RememberRequest(_message.Message):
     on_similar: _memory_pb2.OnSimilar
     subject_id: str
     agent_id: str
-    def __init__(self, session_id: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[_session_pb2.Message, _Mapping]]] = ..., memories: _Optional[_Iterable[_Union[_memory_pb2.Memory, _Mapping]]] = ..., request_id: _Optional[str] = ..., on_similar: _Optional[_Union[_memory_pb2.OnSimilar, str]] = ..., subject_id: _Optional[str] = ..., agent_id: _Optional[str] = ...) -> None: ...
+    on_conflict: _memory_pb2.OnConflict
+    def __init__(self, session_id: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[_session_pb2.Message, _Mapping]]] = ..., memories: _Optional[_Iterable[_Union[_memory_pb2.Memory, _Mapping]]] = ..., request_id: _Optional[str] = ..., on_similar: _Optional[_Union[_memory_pb2.OnSimilar, str]] = ..., subject_id: _Optional[str] = ..., agent_id: _Optional[str] = ..., on_conflict: _Optional[_Union[_memory_pb2.OnConflict, str]] = ...) -> None: ...
 
 class RememberResponse(_message.Message):
-    __slots__ = ("messages", "memories", "pending_embedding_count", "similar_indexes")
+    __slots__ = ("messages", "memories", "pending_embedding_count", "similar_indexes", "existing_indexes")
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     MEMORIES_FIELD_NUMBER: _ClassVar[int]
     PENDING_EMBEDDING_COUNT_FIELD_NUMBER: _ClassVar[int]
     SIMILAR_INDEXES_FIELD_NUMBER: _ClassVar[int]
+    EXISTING_INDEXES_FIELD_NUMBER: _ClassVar[int]
     messages: _containers.RepeatedCompositeFieldContainer[_session_pb2.Message]
     memories: _containers.RepeatedCompositeFieldContainer[_memory_pb2.Memory]
     pending_embedding_count: int
     similar_indexes: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, messages: _Optional[_Iterable[_Union[_session_pb2.Message, _Mapping]]] = ..., memories: _Optional[_Iterable[_Union[_memory_pb2.Memory, _Mapping]]] = ..., pending_embedding_count: _Optional[int] = ..., similar_indexes: _Optional[_Iterable[int]] = ...) -> None: ...
+    existing_indexes: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, messages: _Optional[_Iterable[_Union[_session_pb2.Message, _Mapping]]] = ..., memories: _Optional[_Iterable[_Union[_memory_pb2.Memory, _Mapping]]] = ..., pending_embedding_count: _Optional[int] = ..., similar_indexes: _Optional[_Iterable[int]] = ..., existing_indexes: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ArmStatus(_message.Message):
     __slots__ = ("arm", "state", "hit_count", "elapsed", "filter_emptied", "filter_truncated", "unembedded_count")

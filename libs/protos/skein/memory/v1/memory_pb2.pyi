@@ -40,6 +40,13 @@ class OnSimilar(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ON_SIMILAR_RETURN: _ClassVar[OnSimilar]
     ON_SIMILAR_REINFORCE: _ClassVar[OnSimilar]
 
+class OnConflict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ON_CONFLICT_UNSPECIFIED: _ClassVar[OnConflict]
+    ON_CONFLICT_FAIL: _ClassVar[OnConflict]
+    ON_CONFLICT_UPDATE: _ClassVar[OnConflict]
+    ON_CONFLICT_RETURN: _ClassVar[OnConflict]
+
 class SourceKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     SOURCE_KIND_UNSPECIFIED: _ClassVar[SourceKind]
@@ -88,6 +95,10 @@ ON_SIMILAR_UNSPECIFIED: OnSimilar
 ON_SIMILAR_KEEP: OnSimilar
 ON_SIMILAR_RETURN: OnSimilar
 ON_SIMILAR_REINFORCE: OnSimilar
+ON_CONFLICT_UNSPECIFIED: OnConflict
+ON_CONFLICT_FAIL: OnConflict
+ON_CONFLICT_UPDATE: OnConflict
+ON_CONFLICT_RETURN: OnConflict
 SOURCE_KIND_UNSPECIFIED: SourceKind
 SOURCE_KIND_MESSAGE: SourceKind
 SOURCE_KIND_MEMORY: SourceKind
@@ -295,56 +306,64 @@ class Link(_message.Message):
     def __init__(self, link_id: _Optional[str] = ..., from_memory_id: _Optional[str] = ..., to_memory_id: _Optional[str] = ..., relation: _Optional[str] = ..., label: _Optional[str] = ..., weight: _Optional[float] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., metadata_json: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., revision: _Optional[int] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_by: _Optional[str] = ..., record_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class CreateMemoryRequest(_message.Message):
-    __slots__ = ("memory", "request_id", "suggest_links", "defer_embedding", "on_similar", "keep_times")
+    __slots__ = ("memory", "request_id", "suggest_links", "defer_embedding", "on_similar", "on_conflict", "keep_times")
     MEMORY_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     SUGGEST_LINKS_FIELD_NUMBER: _ClassVar[int]
     DEFER_EMBEDDING_FIELD_NUMBER: _ClassVar[int]
     ON_SIMILAR_FIELD_NUMBER: _ClassVar[int]
+    ON_CONFLICT_FIELD_NUMBER: _ClassVar[int]
     KEEP_TIMES_FIELD_NUMBER: _ClassVar[int]
     memory: Memory
     request_id: str
     suggest_links: bool
     defer_embedding: bool
     on_similar: OnSimilar
+    on_conflict: OnConflict
     keep_times: bool
-    def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., request_id: _Optional[str] = ..., suggest_links: _Optional[bool] = ..., defer_embedding: _Optional[bool] = ..., on_similar: _Optional[_Union[OnSimilar, str]] = ..., keep_times: _Optional[bool] = ...) -> None: ...
+    def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., request_id: _Optional[str] = ..., suggest_links: _Optional[bool] = ..., defer_embedding: _Optional[bool] = ..., on_similar: _Optional[_Union[OnSimilar, str]] = ..., on_conflict: _Optional[_Union[OnConflict, str]] = ..., keep_times: _Optional[bool] = ...) -> None: ...
 
 class CreateMemoryResponse(_message.Message):
-    __slots__ = ("memory", "embedding_pending", "is_similar", "suggested_links")
+    __slots__ = ("memory", "embedding_pending", "is_similar", "is_existing", "suggested_links")
     MEMORY_FIELD_NUMBER: _ClassVar[int]
     EMBEDDING_PENDING_FIELD_NUMBER: _ClassVar[int]
     IS_SIMILAR_FIELD_NUMBER: _ClassVar[int]
+    IS_EXISTING_FIELD_NUMBER: _ClassVar[int]
     SUGGESTED_LINKS_FIELD_NUMBER: _ClassVar[int]
     memory: Memory
     embedding_pending: bool
     is_similar: bool
+    is_existing: bool
     suggested_links: _containers.RepeatedCompositeFieldContainer[LinkSuggestion]
-    def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., embedding_pending: _Optional[bool] = ..., is_similar: _Optional[bool] = ..., suggested_links: _Optional[_Iterable[_Union[LinkSuggestion, _Mapping]]] = ...) -> None: ...
+    def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., embedding_pending: _Optional[bool] = ..., is_similar: _Optional[bool] = ..., is_existing: _Optional[bool] = ..., suggested_links: _Optional[_Iterable[_Union[LinkSuggestion, _Mapping]]] = ...) -> None: ...
 
 class BatchCreateMemoriesRequest(_message.Message):
-    __slots__ = ("memories", "request_id", "defer_embedding", "on_similar", "keep_times")
+    __slots__ = ("memories", "request_id", "defer_embedding", "on_similar", "on_conflict", "keep_times")
     MEMORIES_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     DEFER_EMBEDDING_FIELD_NUMBER: _ClassVar[int]
     ON_SIMILAR_FIELD_NUMBER: _ClassVar[int]
+    ON_CONFLICT_FIELD_NUMBER: _ClassVar[int]
     KEEP_TIMES_FIELD_NUMBER: _ClassVar[int]
     memories: _containers.RepeatedCompositeFieldContainer[Memory]
     request_id: str
     defer_embedding: bool
     on_similar: OnSimilar
+    on_conflict: OnConflict
     keep_times: bool
-    def __init__(self, memories: _Optional[_Iterable[_Union[Memory, _Mapping]]] = ..., request_id: _Optional[str] = ..., defer_embedding: _Optional[bool] = ..., on_similar: _Optional[_Union[OnSimilar, str]] = ..., keep_times: _Optional[bool] = ...) -> None: ...
+    def __init__(self, memories: _Optional[_Iterable[_Union[Memory, _Mapping]]] = ..., request_id: _Optional[str] = ..., defer_embedding: _Optional[bool] = ..., on_similar: _Optional[_Union[OnSimilar, str]] = ..., on_conflict: _Optional[_Union[OnConflict, str]] = ..., keep_times: _Optional[bool] = ...) -> None: ...
 
 class BatchCreateMemoriesResponse(_message.Message):
-    __slots__ = ("memories", "pending_embedding_count", "similar_indexes")
+    __slots__ = ("memories", "pending_embedding_count", "similar_indexes", "existing_indexes")
     MEMORIES_FIELD_NUMBER: _ClassVar[int]
     PENDING_EMBEDDING_COUNT_FIELD_NUMBER: _ClassVar[int]
     SIMILAR_INDEXES_FIELD_NUMBER: _ClassVar[int]
+    EXISTING_INDEXES_FIELD_NUMBER: _ClassVar[int]
     memories: _containers.RepeatedCompositeFieldContainer[Memory]
     pending_embedding_count: int
     similar_indexes: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, memories: _Optional[_Iterable[_Union[Memory, _Mapping]]] = ..., pending_embedding_count: _Optional[int] = ..., similar_indexes: _Optional[_Iterable[int]] = ...) -> None: ...
+    existing_indexes: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, memories: _Optional[_Iterable[_Union[Memory, _Mapping]]] = ..., pending_embedding_count: _Optional[int] = ..., similar_indexes: _Optional[_Iterable[int]] = ..., existing_indexes: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class GetMemoryRequest(_message.Message):
     __slots__ = ("memory_id", "show_deleted", "as_of_time")

@@ -623,7 +623,7 @@ class QueryExpansion(_message.Message):
     def __init__(self, written: _Optional[str] = ..., read_as: _Optional[str] = ..., reason: _Optional[_Union[QueryExpansionReason, str]] = ...) -> None: ...
 
 class FindSimilarRequest(_message.Message):
-    __slots__ = ("item_id", "limit", "kinds", "filter", "min_similarity", "show_superseded", "mode", "external_id", "kind", "as_of_time")
+    __slots__ = ("item_id", "limit", "kinds", "filter", "min_similarity", "show_superseded", "mode", "external_id", "kind", "as_of_time", "subject_id")
     ITEM_ID_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     KINDS_FIELD_NUMBER: _ClassVar[int]
@@ -634,6 +634,7 @@ class FindSimilarRequest(_message.Message):
     EXTERNAL_ID_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     AS_OF_TIME_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_ID_FIELD_NUMBER: _ClassVar[int]
     item_id: str
     limit: int
     kinds: _containers.RepeatedScalarFieldContainer[ItemKind]
@@ -644,7 +645,8 @@ class FindSimilarRequest(_message.Message):
     external_id: str
     kind: ItemKind
     as_of_time: _timestamp_pb2.Timestamp
-    def __init__(self, item_id: _Optional[str] = ..., limit: _Optional[int] = ..., kinds: _Optional[_Iterable[_Union[ItemKind, str]]] = ..., filter: _Optional[_Union[_memory_pb2.MemoryFilter, _Mapping]] = ..., min_similarity: _Optional[float] = ..., show_superseded: _Optional[bool] = ..., mode: _Optional[_Union[SearchMode, str]] = ..., external_id: _Optional[str] = ..., kind: _Optional[_Union[ItemKind, str]] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    subject_id: str
+    def __init__(self, item_id: _Optional[str] = ..., limit: _Optional[int] = ..., kinds: _Optional[_Iterable[_Union[ItemKind, str]]] = ..., filter: _Optional[_Union[_memory_pb2.MemoryFilter, _Mapping]] = ..., min_similarity: _Optional[float] = ..., show_superseded: _Optional[bool] = ..., mode: _Optional[_Union[SearchMode, str]] = ..., external_id: _Optional[str] = ..., kind: _Optional[_Union[ItemKind, str]] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., subject_id: _Optional[str] = ...) -> None: ...
 
 class FindSimilarResponse(_message.Message):
     __slots__ = ("hits", "model", "dense_path", "dense_unavailable", "filter_emptied", "filter_truncated", "emptied_by", "formula", "pending_embedding_count", "purged_count")

@@ -1,4 +1,4 @@
-"""All tools by toolset. A client selects toolsets by name, else it gets the default one."""
+"""All tools by toolset. A client selects toolsets by name, else it gets the core one."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from skein_gateway.mcp.tool import Tool, by_name
 from skein_gateway.mcp.toolsets import (
     blocks,
     curation,
-    default,
     graph,
     history,
     memories,
     sessions,
+    standard,
     tasks,
     tenant,
 )
@@ -21,11 +21,12 @@ from skein_gateway.mcp.toolsets import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-DEFAULT = "default"
+CORE = "core"
 ALL = "all"
 TOOLSETS: Mapping[str, Sequence[Tool]] = MappingProxyType(
     {
-        DEFAULT: default.TOOLS,
+        CORE: standard.CORE_TOOLS,
+        "standard": standard.TOOLS,
         "memories": memories.TOOLS,
         "graph": graph.TOOLS,
         "curation": curation.TOOLS,
@@ -48,7 +49,7 @@ def parse_toolsets(values: Sequence[str]) -> frozenset[str]:
     """Parse names of toolsets, separated by commas; "all" selects all. Raises ToolsetUnknown."""
     names = [name.strip() for text in values for name in text.split(",") if name.strip()]
     if not names:
-        return frozenset({DEFAULT})
+        return frozenset({CORE})
     if ALL in names:
         return frozenset(TOOLSETS)
     unknown = [name for name in names if name not in TOOLSETS]

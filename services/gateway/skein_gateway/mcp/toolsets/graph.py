@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skein_gateway.mcp.tool import Effect, optional, required, tool
-from skein_gateway.mcp.toolsets.default import SUBJECT
+from skein_gateway.mcp.toolsets.standard import SUBJECT
 
 _SERVICE = "memory.v1.LinkService/"
 _LINK_FILTER = (
@@ -100,7 +100,7 @@ TOOLS = (
         Effect.READS,
         "Return the memories and messages most like a stored one, best first, each with the components of its score.",
         "item_id",
-        optional("subject_id", "filter.visible_to.subject_id", SUBJECT),
+        optional("subject_id", "subject_id", SUBJECT),
         "mode",
         "limit",
         "min_similarity",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skein_gateway.mcp.tool import Effect, optional, required, tool
-from skein_gateway.mcp.toolsets.default import MEMORY_FIELDS, conditions
+from skein_gateway.mcp.toolsets.standard import MEMORY_FIELDS, ON_CONFLICT, ON_SIMILAR, RETURN_SIMILAR, conditions
 
 _SERVICE = "memory.v1.MemoryService/"
 
@@ -20,6 +20,9 @@ TOOLS = (
             "Memories, each with the fields of remember.",
             only=("content", "external_id", "derived_from", *MEMORY_FIELDS),
         ),
+        optional("on_similar", "on_similar", ON_SIMILAR),
+        optional("on_conflict", "on_conflict", ON_CONFLICT),
+        defaults=RETURN_SIMILAR,
     ),
     tool(
         "get_memories",

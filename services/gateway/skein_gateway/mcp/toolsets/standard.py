@@ -1,4 +1,4 @@
-"""The tools that most agents need. The list is short, because each tool costs tokens of the model's context."""
+"""The tools that every agent needs, and those that most need. Each tool costs tokens of the model's context."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MEMORY_FIELDS = (
 )
 _WHERE = (
     'A condition, e.g. type = "fact" AND tags:any("tea", "coffee") AND NOT title:"draft". Operators = != < <= > >= : '
-    "(contains) IN AND OR NOT; fields as in a memory, metadata.x.y, data.x.y. Dates are whole days (UTC)."
+    "(contains) IN AND OR NOT; fields as in a memory, metadata.x.y, data.x.y. Dates are whole days."
 )
 _WHERE_OF_ITEMS = f"{_WHERE} Of messages too: kind (memory, message), role, name (of the speaker)."
 _MODE = (
@@ -75,7 +75,13 @@ def memory_arguments(prefix: str = "memory") -> tuple[Argument, ...]:
     return tuple(optional(name, f"{prefix}.{name}", _MEMORY.get(name, "")) for name in MEMORY_FIELDS)
 
 
-TOOLS = (
+# What is stored already is not stored again, for callers who may read it.
+RETURN_SIMILAR = {"on_similar": ("memory.read", "ON_SIMILAR_RETURN")}
+ON_SIMILAR = "If a stored memory has the same words: return it (the default), keep both, or reinforce it."
+ON_CONFLICT = "If another fact has the key: fail (the default), update it, or return it."
+
+# What a client gets that names no toolset: without schemas of their results, which cost more than all else.
+CORE_TOOLS = (
     tool(
         "remember",
         "Remember",
@@ -85,8 +91,11 @@ TOOLS = (
         "that need no context. Returns its id, its scores and memories to link it with.",
         required("content", "memory.content", "Content to store, understandable without this conversation."),
         *memory_arguments(),
-        optional("on_similar", "on_similar", "If a stored memory has the same words: keep, return or reinforce."),
+        optional("on_similar", "on_similar", ON_SIMILAR),
+        optional("on_conflict", "on_conflict", ON_CONFLICT),
         fixed={"suggest_links": True},
+        defaults=RETURN_SIMILAR,
+        has_output_schema=False,
     ),
     tool(
         "recall",
@@ -107,6 +116,7 @@ TOOLS = (
         optional("as_of_time", "as_of_time", _AS_OF),
         optional("valid_at_time", "filter.valid_at_time", _VALID_AT),
         render=recall_text,
+        has_output_schema=False,
     ),
     tool(
         "build_context",
@@ -124,7 +134,11 @@ TOOLS = (
         optional("valid_at_time", "recall.filter.valid_at_time", _VALID_AT),
         optional("conversation_id", "session_id", "Session whose newest messages are added."),
         render=made_text,
+        has_output_schema=False,
     ),
+)
+
+TOOLS = (
     tool(
         "get_memory",
         "Read a memory",

@@ -1,0 +1,127 @@
+"""New facts whose keys other facts have: those are found, and changed or returned, as the write asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from skein.memory.v1 import memory_pb2 as pb
+from skein_kit.errors import PermissionMissing
+from skein_memory.memories import convert, names
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.identity.identity_token import Caller
+    from skein_memory.memories.model import Memory
+    from skein_memory.memories.store import MemoryStore
+    from skein_memory.validation import ItemPaths
+
+    CreateRequest = pb.CreateMemoryRequest | pb.BatchCreateMemoriesRequest
+
+_ANSWERED = frozenset({pb.ON_CONFLICT_UPDATE, pb.ON_CONFLICT_RETURN})
+_READ = "memory.read"
+# A fact has no secret.
+_UPDATABLE = convert.UPDATABLE - {"secret_value"}
+# An update cannot change these.
+_REFUSED_FIELDS = frozenset({"external_id", "embedding"})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KeyConflict:
+    """The fact that has the key of a new one, and its next revision by that one; the same if nothing changes."""
+
+    before: Memory
+    after: Memory
+    # The fields of the new one that the caller sets.
+    fields: frozenset[str]
+
+    @property
+    def is_change(self) -> bool:
+        """Return whether the fact changes."""
+        return self.after is not self.before or "derived_from" in self.fields
+
+    @property
+    def update_mask(self) -> tuple[str, ...]:
+        """Return the fields that the new one sets, as an update of the fact names them."""
+        unarchived = {"archive_time"} if self.before.draft.archive_time is not None else set[str]()
+        return tuple(sorted((self.fields & _UPDATABLE) | unarchived))
+
+
+def is_answered(request: CreateRequest) -> bool:
+    """Return whether a request wants facts whose keys are taken changed or returned."""
+    return request.on_conflict in _ANSWERED and not request.keep_times
+
+
+def check_may_return(caller: Caller, request: CreateRequest) -> None:
+    """Reject a caller that would get a stored fact without the right to read one. Raises PermissionMissing."""
+    if request.on_conflict == pb.ON_CONFLICT_RETURN and _READ not in caller.permissions:
+        raise PermissionMissing(permission=_READ)
+
+
+async def find_conflicts(
+    tx: Transaction,
+    store: MemoryStore,
+    caller: Caller,
+    new: Mapping[int, Memory],
+    messages: Sequence[pb.Memory],
+    paths: ItemPaths,
+    request: CreateRequest,
+    *,
+    at: datetime,
+) -> dict[int, KeyConflict]:
+    """Lock and return, by index, the facts that have the keys of new ones, if the request wants them.
+
+    Those that the caller may not see are left out, so that the claim of the key is refused. Raises ReadersWidened and
+    what an update with these fields raises.
+    """
+    keys = {
+        index: key
+        for index, memory in new.items()
+        if (key := memory.fact_key) is not None and not _set_fields(messages[index]) & _REFUSED_FIELDS
+    }
+    if not is_answered(request) or not keys:
+        return {}
+    tenant_id = caller.require_tenant()
+    holder_ids = await names.fact_key_holders(tx, tenant_id, [*keys.values()])
+    locked = await store.lock_memories(tx, tenant_id, [*holder_ids.values()])
+    conflicts = {}
+    for index, key in keys.items():
+        before = locked.get(holder_ids[key]) if key in holder_ids else None
+        # While the lock was awaited, the key may have moved.
+        if (
+            before is None
+            or not before.is_visible(at)
+            or before.fact_key is None
+            or before.fact_key.folded != key.folded
+        ):
+            continue
+        fields = _set_fields(messages[index])
+        after = before
+        if request.on_conflict == pb.ON_CONFLICT_UPDATE:
+            with paths.prefix(index):
+                after = _updated(before, new[index], fields, at=at, by=caller.principal)
+        else:
+            fields = frozenset()
+        conflicts[index] = KeyConflict(before=before, after=after, fields=fields)
+    return conflicts
+
+
+def _set_fields(message: pb.Memory) -> frozenset[str]:
+    """Return the fields of a new memory that its caller sets, by the names of an update."""
+    present = {field.name.removesuffix("_json") for field, _ in message.ListFields()}
+    return frozenset({"expire_time" if name == "ttl" else name for name in present})
+
+
+def _updated(before: Memory, new: Memory, fields: frozenset[str], *, at: datetime, by: str) -> Memory:
+    """Return the next revision of a fact, with the fields that a new one sets; itself if nothing changes."""
+    changes = {name: getattr(new.draft, name) for name in fields & _UPDATABLE - {"derived_from"}}
+    draft = replace(before.draft, **{"archive_time": None, **changes})
+    if draft == before.draft:
+        return before
+    draft.check(at)
+    if fields & convert.READER_FIELDS:
+        draft.check_has_readers(at)
+    return before.revise(draft, at=at, by=by)
