@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
@@ -15,7 +15,7 @@ from skein_gateway.identity.challenges import retry_after
 from skein_gateway.mcp import errors as mcp_errors
 from skein_gateway.mcp.exact_numbers import mark_numbers
 from skein_gateway.mcp.resources import Resources
-from skein_gateway.mcp.rpc_calls import LARGE_BYTES, McpRequest, RpcCaller, mcp_request_of
+from skein_gateway.mcp.rpc_calls import McpRequest, RpcCaller, mcp_request_of
 from skein_gateway.mcp.toolsets import ALL, SET_OF, TOOLS, TOOLSETS, tools_of
 from skein_kit.calls.call import CallAborted
 from skein_kit.errors import RpcError, status_code
@@ -137,9 +137,7 @@ class Tools:
 
     async def _call_rpc(self, tool: Tool, mcp_request: McpRequest, arguments: dict[str, Any]) -> types.CallToolResult:
         request = await mcp_request.run_off_loop(tool.request, arguments)
-        response = await self._rpcs.call(mcp_request, tool.path, request)
-        is_small = response.ByteSize() < LARGE_BYTES
-        return _tool_result(tool, response) if is_small else await asyncio.to_thread(_tool_result, tool, response)
+        return await self._rpcs.call_and_convert(mcp_request, tool.path, request, partial(_tool_result, tool))
 
     @staticmethod
     def _error_result(tool: Tool, status: Status) -> types.CallToolResult:
