@@ -272,7 +272,7 @@ def test_an_archive_of_an_import_that_inflates_is_refused_before_it_is_unpacked(
             list(source.records(source.tenants()[0], Notes()))
 
     def refused_read() -> None:
-        with pytest.raises(SourceInvalid, match=r"has a member of more than"):
+        with pytest.raises(SourceInvalid, match=r"more than 100 times its size"):
             read()
 
     assert memory_used(refused_read) < BOUND

@@ -58,6 +58,8 @@ class Subject:
     pid: int
     # "127.0.0.1:50051" of each service.
     addresses: Mapping[str, str]
+    # "127.0.0.1:8080" of the gateway's HTTP.
+    http: str
     # "127.0.0.1:9450" of its metrics; of the first service's process when there are several.
     admin: str
     api_key: str
@@ -108,6 +110,7 @@ async def _running(folder: Path, form: str, program: Sequence[str], ports: Mappi
             form=form,
             pid=process.pid,
             addresses={name: f"{_HOST}:{ports[f'SKEIN_{name.upper()}_PORT']}" for name in registry.PORTS},
+            http=f"{_HOST}:{ports['SKEIN_HTTP_PORT']}",
             admin=f"{_HOST}:{ports['SKEIN_ADMIN_PORT']}",
             api_key=json.loads((folder / "credentials.json").read_text("utf-8"))["api_key"],
             database_url=_database_url(folder),

@@ -195,6 +195,29 @@ async def test_another_tenant_finds_room_while_the_calls_of_one_hang(
             await asyncio.gather(*calls, theirs)
 
 
+async def test_costly_calls_of_one_tenant_run_one_by_one_and_hold_up_no_other_call(
+    cluster: Cluster, tenant: Tenant, other_tenant: Tenant
+) -> None:
+    settings = {**TIGHT, "SKEIN_ADMISSION_CALLS_LEAST": "32", "SKEIN_ADMISSION_CALLS_MOST": "32"}
+    settings["SKEIN_ADMISSION_WAITING"] = "1000"
+    request = _turn_of_a_conversation()
+    request.messages[0].content = "tea " * 250_000
+    async with holding(cluster, tenant, settings) as (gateway, handler):
+        large = [asyncio.ensure_future(gateway.sessions.AppendMessages(request)) for _ in range(4)]
+        await until(lambda: handler.begun == 1 and waiting() == 3)
+        async with aio.insecure_channel(gateway.host.addresses["gateway"]) as channel:
+            other = Stubs.of(channel, other_tenant.api_key)
+
+            small = [append(gateway), append(other)]
+            await until(lambda: handler.begun == 3)
+            also_large = asyncio.ensure_future(other.sessions.AppendMessages(request))
+            await until(lambda: waiting() == 4)
+
+            handler.released.set()
+            await asyncio.gather(*large, *small, also_large)
+    assert handler.begun == 7
+
+
 async def test_health_is_answered_and_the_operator_is_served_while_tenants_are_refused(
     cluster: Cluster, tenant: Tenant
 ) -> None:

@@ -178,7 +178,7 @@ def test_tenants_that_want_more_than_there_is_get_the_same() -> None:
 
 @pytest.mark.system
 def test_expensive_calls_count_for_what_they_cost() -> None:
-    server = Server({"cheap": 3 * CAPACITY, "dear": 3 * CAPACITY}, costs={"cheap": WORK, "dear": 4 * WORK})
+    server = Server({"cheap": 6 * CAPACITY, "dear": 3 * CAPACITY}, costs={"cheap": WORK / 2, "dear": 2 * WORK})
 
     server.run(30)
 
@@ -317,6 +317,80 @@ def test_large_requests_take_more_room() -> None:
     states = [server.enqueue("large", at=0.0, size=256 * 1024).state for _ in range(3)]
 
     assert states == [CallState.WAITING, CallState.WAITING, CallState.FULL]
+
+
+def test_costly_calls_of_one_tenant_run_one_after_another_and_wait_for_each_other() -> None:
+    server = turns(calls=100)
+
+    first, *others = [server.enqueue("one", at=0.0, cost=0.5) for _ in range(8)]
+
+    assert first.state is CallState.RUNNING
+    assert {turn.state for turn in others} == {CallState.WAITING}
+    server.finish(first, 1.0)
+    assert [turn.state for turn in others] == [CallState.RUNNING, *[CallState.WAITING] * 6]
+    # A call that waits for the load would be refused by then.
+    assert min(turn.wait_until for turn in others) > 2 * BURST * WAIT
+
+
+def test_cheap_calls_pass_the_costly_ones_of_their_tenant() -> None:
+    server = turns(calls=100)
+    for _ in range(8):
+        server.enqueue("one", at=0.0, cost=0.5)
+
+    states = [server.enqueue("one", at=0.0, cost=0.001).state for _ in range(8)]
+
+    assert set(states) == {CallState.RUNNING}
+
+
+def test_calls_that_together_cost_little_run_side_by_side() -> None:
+    server = turns(calls=100)
+
+    states = [server.enqueue("one", at=0.0, cost=0.02).state for _ in range(20)]
+
+    assert set(states) == {CallState.RUNNING}
+
+
+def test_costly_calls_of_many_tenants_are_bounded_together_and_take_turns() -> None:
+    server = turns(calls=100)
+    calls = [server.enqueue(number, at=0.0, cost=0.2) for _ in range(2) for number in range(10)]
+    order: list[int] = []
+
+    for number in range(len(calls)):
+        (running,) = (turn for turn in calls if turn.state is CallState.RUNNING)
+        order.append(calls.index(running) % 10)
+        server.finish(running, number / 10)
+
+    assert sorted(order[:10]) == sorted(order[10:]) == list(range(10))
+
+
+def test_a_call_that_costs_little_more_than_others_waits_for_no_other_tenant() -> None:
+    server = turns(calls=100)
+    server.enqueue("one", at=0.0, cost=5.0)
+
+    call = server.enqueue("two", at=0.0, cost=0.1)
+
+    assert call.state is CallState.RUNNING
+
+
+def test_a_call_that_turns_out_costly_keeps_others_of_its_tenant_waiting() -> None:
+    server = turns(calls=100)
+    first = server.enqueue("one", at=0.0, cost=0.001)
+    server.raise_cost(first, 0.5)
+
+    beside = server.enqueue("one", at=0.1, cost=0.001)
+    other = server.enqueue("two", at=0.1, cost=0.001)
+
+    assert (beside.state, other.state) == (CallState.WAITING, CallState.RUNNING)
+    server.finish(first, 0.2)
+    assert beside.state is CallState.RUNNING
+
+
+def test_calls_of_the_cluster_do_not_wait_for_each_other_whatever_they_cost() -> None:
+    server = turns(calls=100)
+
+    calls = [server.enqueue("internal", at=0.0, cost=0.5, has_priority=True) for _ in range(20)]
+
+    assert {turn.state for turn in calls} == {CallState.RUNNING}
 
 
 def test_the_line_is_bounded_however_many_tenants_there_are() -> None:

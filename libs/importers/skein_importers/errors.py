@@ -11,6 +11,10 @@ class SourceInvalid(ImportFailure):
     """A source cannot be read at all."""
 
 
+class SourceTooLarge(SourceInvalid):
+    """Reading a source would take more memory, disk or time than a sound source of its size takes."""
+
+
 class QuotaReached(ImportFailure):
     """The tenant's quota is used up. Written records stay."""
 

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from skein.session.v1 import session_pb2
 from skein_importers.records import Kind, Record, RecordInvalid, UnreadableRecord
+from skein_importers.sources.reading_limits import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-SESSION = re.compile(r"^session_(\d+)$")
+SESSION = re.compile(r"^session_(\d{1,9})$")
 # "1:56 pm on 8 May, 2023"; no time zone is given, so it is taken as UTC.
 TIME_FORMAT = "%I:%M %p on %d %B, %Y"
 
@@ -25,7 +26,7 @@ TIME_FORMAT = "%I:%M %p on %d %B, %Y"
 def read_locomo(path: Path) -> Iterator[Record | UnreadableRecord]:
     """Read every session and turn, in order. Raises RecordInvalid for a file that is something else."""
     try:
-        samples = json.loads(path.read_text("utf-8"))
+        samples = json.loads(read_file(path).decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise RecordInvalid(f"{path} is not JSON in UTF-8: {error}") from None
     if not isinstance(samples, list) or not all(isinstance(sample, dict) for sample in samples):

@@ -5,14 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from skein.session.v1 import session_pb2 as pb
+from skein_kit.admission.processor_time import run_by_size, with_pauses
 from skein_kit.json_values.fields import fields, list_fields
+from skein_kit.rpc.pagination import fit_items
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_kit.text.quoted_text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from asyncpg import Record
+
+# What converting a message costs beside its text, in bytes of text.
+_ROW_BYTES = 1024
 
 
 def speaker(name: str, role: str, created_by: str, updated_by: str, *, is_pending: bool) -> str:
@@ -25,6 +30,17 @@ def speaker(name: str, role: str, created_by: str, updated_by: str, *, is_pendin
     text = f"{name} ({principals})" if name and principals else name
     text = one_line(text) if name else role
     return f"{text} (waits for approval)" if is_pending else text
+
+
+def messages(rows: Iterable[Record | Mapping[str, Any]]) -> list[pb.Message]:
+    """Convert rows, complete."""
+    return [message(row) for row in with_pauses(rows)]
+
+
+async def fitting_messages(rows: Sequence[Record | Mapping[str, Any]]) -> list[pb.Message]:
+    """Convert the first rows that fit one response, off the event loop if they are large."""
+    size = sum(_ROW_BYTES + len(row["content"]) for row in rows)
+    return await run_by_size(size, lambda: fit_items(map(message, with_pauses(rows))))
 
 
 def message(row: Record | Mapping[str, Any]) -> pb.Message:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skein_importers.errors import SourceInvalid
 from skein_importers.sources.assistant_store import unmapped_fields
 from skein_importers.sources.base import Realm
+from skein_importers.sources.reading_limits import read_file
 from skein_importers.sources.rows import Row, make_storable
 from skein_kit.json_values import exact
 
@@ -44,13 +44,7 @@ class SingleRealmSource:
 
 def read_document(source: str, system: str, members: Collection[str]) -> dict[str, Any]:
     """Read a JSON object that has at least one of the lists `members`. Raises SourceInvalid."""
-    try:
-        text = Path(source).read_bytes()
-    except OSError as error:
-        raise SourceInvalid(
-            f"{source} cannot be read ({error.strerror}): check its name and who may read it."
-        ) from None
-    return parse_document(text, source, system, members)
+    return parse_document(read_file(source), source, system, members)
 
 
 def parse_document(text: bytes, source: str, system: str, members: Collection[str]) -> dict[str, Any]:

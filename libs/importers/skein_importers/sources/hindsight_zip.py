@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, Any
 
 from skein.memory.v1 import memory_pb2
 from skein_importers.derived_ids import derived_id
-from skein_importers.errors import SourceInvalid
+from skein_importers.errors import SourceInvalid, SourceTooLarge
 from skein_importers.records import Kind, Record
 from skein_importers.sources.assistant_store import convert_rows, metadata_of
 from skein_importers.sources.documents import SingleRealmSource, kept_fields, row_of, rows_of
+from skein_importers.sources.reading_limits import MAX_DOCUMENT_BYTES, check_unpacked
 from skein_importers.sources.rows import InvalidRow, Row, make_storable, to_timestamp
 from skein_kit.json_values import exact
 
@@ -53,8 +54,6 @@ _IGNORED = {
     "entity_maintenance_queue": "work that was under way there",
     "invalidated_memory_units": "facts that were withdrawn there",
 }
-# Largest member that is read, in bytes.
-_MAX_MEMBER = 256 * 1024 * 1024
 _TYPES = {"world": "fact", "": "fact"}
 _LONGEST_ID = 255
 _TITLE = 1000
@@ -84,7 +83,11 @@ class Archive:
         }
 
     def check(self) -> None:
-        """Raise SourceInvalid unless it is an archive of the known version."""
+        """Raise SourceInvalid unless it is an archive of the known version, and of a size that an archive has."""
+        members = self._file.infolist()
+        check_unpacked(
+            self._path, sum(member.compress_size for member in members), sum(member.file_size for member in members)
+        )
         if _MANIFEST not in self._file.namelist():
             raise SourceInvalid(f"{self._path} is no transfer archive of Hindsight: it has no {_MANIFEST}.")
         manifest = self._read(_MANIFEST)
@@ -163,8 +166,8 @@ class Archive:
 
     def _read(self, name: str) -> Any:
         # No member is longer than the archive says.
-        if self._file.getinfo(name).file_size > _MAX_MEMBER:
-            raise SourceInvalid(f"{self._path} has a member of more than {_MAX_MEMBER} bytes: {name}.")
+        if self._file.getinfo(name).file_size > MAX_DOCUMENT_BYTES:
+            raise SourceTooLarge(f"{self._path} has a member of more than {MAX_DOCUMENT_BYTES} bytes: {name}.")
         try:
             text = self._file.read(name)
         except (zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError, OSError):

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from skein_importers.errors import SourceInvalid
+from skein_importers.errors import SourceInvalid, SourceTooLarge
+from skein_importers.sources.reading_limits import MAX_DOCUMENT_BYTES
 from skein_kit.json_values.exact import MAX_NUMBER_CHARACTERS
 
 if TYPE_CHECKING:
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 
 _CHUNK = 65_536
 _SPACE = " \t\r\n"
-# Longest entry in characters; stores have no longer ones.
-_MAX_ENTRY = 256 * 1024 * 1024
 
 
 def entries(source: str, containers: Collection[str], fields: Collection[str]) -> Iterator[tuple[str, Any]]:
@@ -128,16 +127,15 @@ class _JsonStream:
             except json.JSONDecodeError:
                 if not self._fill(chunk):
                     self.fail()
-                # Read ever longer pieces, so that a long value is not parsed again too often.
-                chunk *= 2
-                if len(self._text) - self._position > _MAX_ENTRY:
-                    self.fail()
-                continue
-            # A number at the end of the buffer may continue.
-            if end == len(self._text) and self._fill():
-                continue
-            self._position = end
-            return value
+            else:
+                # A number at the end of the buffer may continue.
+                if end < len(self._text) or not self._fill(chunk):
+                    self._position = end
+                    return value
+            # Read ever longer pieces, so that a long value is not parsed again too often.
+            chunk *= 2
+            if len(self._text) - self._position > MAX_DOCUMENT_BYTES:
+                raise SourceTooLarge(f"{self._path} has an entry of more than {MAX_DOCUMENT_BYTES} characters.")
 
     def end(self) -> None:
         """Raise SourceInvalid when more text follows."""

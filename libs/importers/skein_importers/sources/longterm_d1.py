@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
-from skein_importers.errors import SourceInvalid
+from skein_importers.errors import SourceInvalid, SourceTooLarge
 from skein_importers.records import Kind, Record
 from skein_importers.sources.assistant_store import convert_rows, metadata_of, vector_of
 from skein_importers.sources.base import Realm
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from skein_importers.sources.sqlite import Database
 
 NAME = "longterm-d1"
+# Bytes of one vector with its metadata.
+_MAX_LINE = 4 * 1024 * 1024
 _TABLE = "long_term_memory"
 _VECTORS = "vectors"
 # The realm, and what the row's vector says.
@@ -125,7 +127,9 @@ class VectorDump:
         """Index the offsets of all vectors; return whether the dump has vectors or is empty."""
         self._offsets.execute("BEGIN")
         offset = 0
-        for line in self._file:
+        while line := self._file.readline(_MAX_LINE + 1):
+            if len(line) > _MAX_LINE:
+                raise SourceTooLarge(f"The dump of vectors has a line of more than {_MAX_LINE} bytes.")
             self._index_line(line, offset)
             offset += len(line)
         self._offsets.execute("COMMIT")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skein_importers.errors import SourceInvalid
 from skein_importers.records import UnreadableRecord
 from skein_importers.sources.base import Realm
 from skein_importers.sources.memoryvault import TABLES, BrainRows, superseded_by
+from skein_importers.sources.reading_limits import read_file
 from skein_importers.sources.rows import parse_time
 from skein_importers.sources.slugs import slug_of
 from skein_kit.json_values import exact
@@ -107,11 +107,7 @@ _ENDS: Mapping[str, tuple[str, ...]] = {
 def open_source(source: str) -> Iterator[Export]:
     """Read a file as a whole: the server wrote it in one piece, so it is small. Raises SourceInvalid."""
     try:
-        document = exact.loads_mixed(Path(source).read_bytes())
-    except OSError as error:
-        raise SourceInvalid(
-            f"{source} cannot be read ({error.strerror}): check its name and who may read it."
-        ) from None
+        document = exact.loads_mixed(read_file(source))
     except (ValueError, ArithmeticError, RecursionError):
         raise SourceInvalid(
             f"{source} is no JSON: make the export again, and check that the file is complete."

@@ -6,11 +6,12 @@ import asyncio
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 
-from skein_importers.errors import SourceInvalid
+from skein_importers.errors import SourceInvalid, SourceTooLarge
+from skein_importers.sources.reading_limits import STATEMENT_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
 _FETCH = 500
 _CONNECT_SECONDS = 15.0
 _CLOSE_SECONDS = 5.0
+_TIMEOUT = "statement_timeout"
 _SCHEMES = frozenset({"postgres", "postgresql"})
 _SETTINGS = {
     "application_name": "skein import",
     "default_transaction_read_only": "on",
     # Do not wait for schema changes; and the import may be idle between reads.
     "lock_timeout": "10s",
-    "statement_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
 }
 _COLUMNS = """
@@ -175,7 +176,10 @@ def _server_of(url: str) -> str:
 
 
 def _connect(loop: asyncio.AbstractEventLoop, url: str, server: str) -> asyncpg.Connection[asyncpg.Record]:
-    connect = asyncpg.connect(url, timeout=_CONNECT_SECONDS, server_settings=_SETTINGS)
+    settings = dict(_SETTINGS)
+    if _TIMEOUT not in parse_qs(urlsplit(url).query):
+        settings[_TIMEOUT] = f"{STATEMENT_SECONDS}s"
+    connect = asyncpg.connect(url, timeout=_CONNECT_SECONDS, server_settings=settings)
     try:
         return loop.run_until_complete(connect)
     except asyncpg.InvalidAuthorizationSpecificationError:
@@ -197,6 +201,11 @@ def _run(loop: asyncio.AbstractEventLoop, call: Any) -> Any:
         return loop.run_until_complete(_await(call))
     except asyncpg.InsufficientPrivilegeError:
         message = "The user of the URL may not read a table: GRANT SELECT on it, and run the import again."
+    except asyncpg.QueryCanceledError:
+        raise SourceTooLarge(
+            "A statement in the database took too long. A view may have endless rows; for a very large table add "
+            f'"?{_TIMEOUT}=1h" to the URL.'
+        ) from None
     except asyncpg.LockNotAvailableError:
         message = "Another session is changing a table of the database: run the import again when that is done."
     except (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, OSError):

@@ -5,6 +5,7 @@ Rows are read by row id, some hundreds at a time, so that other users of the fil
 
 from __future__ import annotations
 
+import math
 import re
 import sqlite3
 import tempfile
@@ -15,7 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from skein_importers.errors import SourceInvalid
+from skein_importers.errors import SourceInvalid, SourceTooLarge
+from skein_importers.sources.reading_limits import (
+    MAX_ROWS_INFLATION,
+    MAX_STATEMENT_CHARACTERS,
+    MIN_ROWS_BYTES,
+    MIN_STEPS,
+    STEPS_PER_BYTE,
+)
+from skein_importers.sources.sql_script import StatementTooLong, statements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -26,12 +35,8 @@ _READ_VERSION = 19
 _WITH_LOG = 2
 _FETCH = 500
 _PROBE_BYTES = 65_536
-_IMPORTED_STATEMENT = re.compile(
-    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*"  # Comments before the statement.
-    r'(CREATE\s+TABLE|INSERT\s+(OR\s+\w+\s+)?INTO)\s+(?!["`\[]?(sqlite_|_cf_))',
-    re.IGNORECASE | re.DOTALL,
-)
-_MAY_END = re.compile(r";\s*(--[^\n]*)?$")
+_STEPS_BETWEEN_CHECKS = 10_000
+_PAGE_BYTES = 4096
 _EXPORT_HINT = "Export it with `wrangler d1 export NAME --remote --output FILE.sql`, or copy the .sqlite file."
 _BUSY_SECONDS = 10.0
 
@@ -59,6 +64,9 @@ class Database:
         self._connection = connection
         self._path = path
         self._tables = tables
+        pages = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size")]
+        self._size = math.prod(pages)
+        self._steps = _StepLimit(connection, self._size)
         self._columns: dict[str, frozenset[str]] = {}
 
     def has(self, table: str) -> bool:
@@ -120,26 +128,47 @@ class Database:
             "q",
             (
                 number
-                for (number,) in self.query(
-                    f'SELECT rowid FROM "{table}"{condition} ORDER BY {full_order}',  # noqa: S608 - our names.
-                    parameters,
+                for (number,) in self._fetched(
+                    self.query(
+                        f'SELECT rowid FROM "{table}"{condition} ORDER BY {full_order}',  # noqa: S608 - our names.
+                        parameters,
+                    )
                 )
             ),
         )
         statement = f'SELECT {", ".join(expressions)} FROM "{table}" WHERE rowid IN'  # noqa: S608 - our names.
+        remaining_bytes = max(MIN_ROWS_BYTES, MAX_ROWS_INFLATION * self._size)
         for first in range(0, len(ids), _FETCH):
             chunk = ids[first : first + _FETCH]
             cursor = self.query(f"{statement} ({', '.join('?' * len(chunk))})", chunk)
             names = [column[0] for column in cursor.description]
-            rows = {row[0]: dict(zip(names, row, strict=True)) for row in cursor}
+            rows = {}
+            for row in self._fetched(cursor):
+                rows[row[0]] = dict(zip(names, row, strict=True))
+                remaining_bytes -= sum(len(value) for value in row if isinstance(value, str | bytes))
+                if remaining_bytes < 0:
+                    raise _too_much_work(self._path, f"table {table}")
             yield from (rows[number] for number in chunk if number in rows)
 
     def query(self, statement: str, parameters: Sequence[Any] = ()) -> sqlite3.Cursor:
         """Run a query. Raises SourceInvalid for a damaged file, or one that is not a database."""
+        self._steps.restart()
         try:
             return self._connection.execute(statement, tuple(parameters))
         except sqlite3.DatabaseError as error:
-            raise SourceInvalid(f"{self._path} cannot be read ({error}). {_EXPORT_HINT}") from None
+            raise self._error(error) from None
+
+    def _fetched(self, cursor: sqlite3.Cursor) -> Iterator[tuple[Any, ...]]:
+        """Read the rows of a query, which may end with an error at any of them. Raises SourceInvalid."""
+        try:
+            yield from cursor
+        except sqlite3.DatabaseError as error:
+            raise self._error(error) from None
+
+    def _error(self, error: sqlite3.DatabaseError) -> SourceInvalid:
+        if self._steps.is_exceeded:
+            return _too_much_work(self._path, "a query of its rows")
+        return SourceInvalid(f"{self._path} cannot be read ({error}). {_EXPORT_HINT}")
 
     def _columns_of(self, table: str) -> frozenset[str]:
         return frozenset(str(name).lower() for (name,) in self.query("SELECT name FROM pragma_table_info(?)", (table,)))
@@ -214,6 +243,9 @@ def _open_readonly(path: Path) -> sqlite3.Connection:
 def _connect(uri: str) -> sqlite3.Connection:
     connection = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None, timeout=_BUSY_SECONDS)
     # Accept invalid UTF-8; readers note the replaced characters.
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_STATEMENT_CHARACTERS)
+    # Views, columns and indexes of the file call no function that is not harmless.
+    connection.execute("PRAGMA trusted_schema = OFF")
     connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
     return connection
 
@@ -223,22 +255,63 @@ def _load_sql(path: Path, copy: Path) -> sqlite3.Connection:
     connection = _connect(f"file:{quote(str(copy))}")
     connection.execute("PRAGMA journal_mode = OFF")
     connection.execute("PRAGMA foreign_keys = OFF")
+    size = path.stat().st_size
+    pages = max(MIN_ROWS_BYTES, MAX_ROWS_INFLATION * size) // _PAGE_BYTES
+    connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
+    connection.execute(f"PRAGMA max_page_count = {pages}")
     connection.execute("BEGIN")
-    statement, first = "", 1
-    with path.open("r", encoding="utf-8", errors="surrogateescape", newline="") as file:
-        for number, line in enumerate(file, 1):
-            statement += line
-            if not _MAY_END.search(line) or not sqlite3.complete_statement(statement):
-                continue
-            if _IMPORTED_STATEMENT.match(statement):
-                try:
-                    connection.execute(statement.encode("utf-8", "replace").decode())
-                except sqlite3.Error as error:
-                    connection.close()
-                    raise SourceInvalid(
-                        f"{path} cannot be read as SQL (line {first}: {error}). {_EXPORT_HINT}"
-                    ) from None
-            statement, first = "", number + 1
-    connection.execute("COMMIT")
+    number, steps = 1, _StepLimit(connection, size)
+    try:
+        with path.open("r", encoding="utf-8", errors="surrogateescape", newline="") as file:
+            for line, statement in statements(file, MAX_STATEMENT_CHARACTERS):
+                number = line
+                connection.execute(statement.encode("utf-8", "replace").decode())
+        connection.execute("COMMIT")
+    except StatementTooLong:
+        connection.close()
+        raise SourceTooLarge(
+            f"{path} has a statement of more than {MAX_STATEMENT_CHARACTERS} characters after line {number}. "
+            f"{_EXPORT_HINT}"
+        ) from None
+    except sqlite3.Error as error:
+        connection.close()
+        if steps.is_exceeded or error.sqlite_errorcode == sqlite3.SQLITE_FULL:
+            raise _too_much_work(path, f"line {number}") from None
+        raise SourceInvalid(f"{path} cannot be read as SQL (line {number}: {error}). {_EXPORT_HINT}") from None
+    steps.end()
     connection.execute("PRAGMA query_only = ON")
     return connection
+
+
+class _StepLimit:
+    """Interrupts the statements of a connection when they have taken more steps than a file of its size needs."""
+
+    def __init__(self, connection: sqlite3.Connection, size: int) -> None:
+        """Count from now on; the file has `size` bytes."""
+        self._connection = connection
+        self._max_steps = MIN_STEPS + STEPS_PER_BYTE * size
+        self._steps = 0
+        connection.set_progress_handler(self._check, _STEPS_BETWEEN_CHECKS)
+
+    @property
+    def is_exceeded(self) -> bool:
+        """Whether a statement was interrupted."""
+        return self._steps > self._max_steps
+
+    def restart(self) -> None:
+        """Count the steps of the next statement."""
+        self._steps = 0
+
+    def end(self) -> None:
+        """Count no longer."""
+        self._connection.set_progress_handler(None, 0)
+
+    def _check(self) -> bool:
+        self._steps += _STEPS_BETWEEN_CHECKS
+        return self.is_exceeded
+
+
+def _too_much_work(path: object, where: str) -> SourceTooLarge:
+    return SourceTooLarge(
+        f"{path} holds a statement or rows that take much more work than its size explains ({where}). {_EXPORT_HINT}"
+    )

@@ -8,6 +8,11 @@ Time: a call waits for a short time, and for much less while the queue has not b
 "Fail at Scale" (Maurer, ACM Queue 13/8, 2015), after CoDel. A burst drains; a standing queue only delays every call. A
 call that is the only waiting one of its tenant has the longer time, because it does not cause the queue.
 
+Work: costly calls of one tenant run one after another. Side by side they would only share one processor, and calls of
+other tenants would wait behind all of them at each step. The sum of the costs of all tenants' costly calls is bounded
+too, but one runs whatever it costs. Costly calls are a flow of their own, so that cheap calls of their tenant pass
+them. They wait longer than others, because they wait for each other and not for the load.
+
 Size: the queue is bounded in calls and in bytes. A full queue drops the newest call of the flow with the longest queue
 (longest queue drop), so that no tenant keeps another out.
 """
@@ -37,6 +42,13 @@ _SHARE = 0.75
 # Ranks: calls of operators and of the cluster come first.
 _PRIORITY_RANK, _NORMAL_RANK = 0, 1
 _MIN_COST = 1e-3
+# Seconds of processor time beyond which a call is costly: that of some three recalls.
+COSTLY = 0.03
+# Bounds of the running costly calls of one flow and of all, in microseconds. A call that costs up to the last waits for
+# no other tenant.
+_MAX_FLOW_COST, _MAX_COST, _EXEMPT_COST = 60_000, 240_000, 120_000
+# A call that waits for costly ones of its tenant waits for this multiple of the wait in a standing queue.
+_COSTLY_PATIENCE = 300
 # Entries of flows without waiting calls that the heap may hold.
 _SPARSE = 64
 
@@ -70,15 +82,18 @@ class QueuedCall:
 
 @dataclass(eq=False, slots=True)
 class Flow:
-    """The calls of one tenant."""
+    """The cheap calls, or the costly calls, of one tenant."""
 
     key: Hashable
     rank: int
+    is_costly: bool = False
     waiting: deque[QueuedCall] = field(default_factory=deque)
     # Virtual times: the start of its next call, and the end of its last one.
     start: float = 0.0
     finish: float = 0.0
     running: int = 0
+    # Cost of the running costly calls, in microseconds: a sum of whole numbers returns to zero.
+    cost: int = 0
     # Size of the waiting calls.
     size: int = 0
     is_queued: bool = False
@@ -98,6 +113,8 @@ class FairQueue:
         self._numbers = itertools.count()
         self._virtual = 0.0
         self._size = 0
+        # Cost of the running costly calls, in microseconds.
+        self._cost = 0
         # The time since which the queue has not been empty.
         self._nonempty_since = 0.0
         self.running = 0
@@ -113,27 +130,28 @@ class FairQueue:
         key: Hashable,
         *,
         at: float,
-        cost: float = 1.0,
+        cost: float = _MIN_COST,
         size: int = 0,
         remaining: float | None = None,
         has_priority: bool = False,
     ) -> QueuedCall:
         """Run, queue or refuse a call; its `state` says which.
 
-        `cost` is the expected work, in any unit. `size` is in bytes. `remaining` is the seconds until the caller's
-        deadline.
-        `has_priority`: the call goes before those of tenants.
+        `cost` is the expected processor time in seconds. `size` is in bytes. `remaining` is the seconds until the
+        caller's deadline. `has_priority`: the call goes before those of tenants.
         """
+        is_costly = cost > COSTLY and not has_priority
+        key = (key, is_costly)
         flow = self._flows.get(key)
         if flow is None:
-            flow = self._flows[key] = Flow(key, _PRIORITY_RANK if has_priority else _NORMAL_RANK)
+            flow = self._flows[key] = Flow(key, _PRIORITY_RANK if has_priority else _NORMAL_RANK, is_costly)
         call = QueuedCall(flow, max(cost, _MIN_COST), min(_MAX_QUEUE_BYTES, 1 + size // _BYTES_PER_CALL), at, at)
         # With capacity left, the waiting calls belong to tenants that have reached their share.
-        if self.running < self._limit.value and not flow.waiting and self._has_concurrency(flow):
+        if self.running < self._limit.value and not flow.waiting and self._has_room(call):
             flow.start = max(self._virtual, flow.finish)
             self._run(call)
             return call
-        self._limit.update(at, is_limiting=True)
+        self._update_limit(at)
         self._run_waiting(at)
         call.wait_until = at + self._max_wait(flow, at, remaining)
         if not self._evict_for(call):
@@ -152,26 +170,34 @@ class FairQueue:
         self._run_waiting(at)
         return call
 
+    def raise_cost(self, call: QueuedCall, cost: float) -> None:
+        """Note that a running call costs more than was expected: its tenant owes it, and runs fewer beside it."""
+        more = cost - call.cost
+        if more > 0 and call.state is CallState.RUNNING:
+            self._count(call, -1)
+            call.cost = cost
+            self._count(call, 1)
+            call.flow.finish += more
+
     def finish(self, call: QueuedCall, at: float) -> None:
         """End a running call, or remove a waiting one whose caller is gone."""
         flow = call.flow
         if call.state is CallState.RUNNING:
+            self._update_limit(at)
             call.state = CallState.ENDED
-            self.running -= 1
-            flow.running -= 1
+            self._count(call, -1)
         elif call.state is CallState.WAITING:
             self._drop(call, CallState.ENDED)
         else:
             return
-        self._limit.update(at, is_limiting=bool(self.waiting))
         self._run_waiting(at)
         self._drop_idle_flow(flow)
 
     def time_out(self, call: QueuedCall, at: float) -> None:
         """Refuse a call that has waited until its `wait_until`."""
         if call.state is CallState.WAITING:
+            self._update_limit(at)
             self._drop(call, CallState.LATE)
-            self._limit.update(at, is_limiting=True)
             self._run_waiting(at)
             self._drop_idle_flow(call.flow)
 
@@ -179,6 +205,8 @@ class FairQueue:
         burst = BURST * self._wait_seconds
         is_standing = flow.waiting and at - self._nonempty_since > burst
         seconds = self._wait_seconds if is_standing else burst
+        if flow.is_costly or flow.cost:
+            seconds = _COSTLY_PATIENCE * self._wait_seconds
         # Some time must remain for the work.
         return seconds if remaining is None else min(seconds, remaining / 2)
 
@@ -194,15 +222,34 @@ class FairQueue:
             self._drop_idle_flow(longest)
         return True
 
-    def _has_concurrency(self, flow: Flow) -> bool:
-        return flow.running < max(1, int(self._limit.value * _SHARE))
+    def _update_limit(self, at: float) -> None:
+        """Adapt the limit; calls that wait while fewer run wait for the share or the costs of their tenant."""
+        self._limit.update(at, is_limiting=bool(self.waiting) and self.running >= self._limit.value)
+
+    def _has_room(self, call: QueuedCall) -> bool:
+        """Return whether a call may run beside those that run, as far as its tenant and its costs are concerned."""
+        flow = call.flow
+        if flow.running >= max(1, int(self._limit.value * _SHARE)):
+            return False
+        cost = _costly_microseconds(call)
+        if cost > _EXEMPT_COST and self._cost and self._cost + cost > _MAX_COST:
+            return False
+        # A call may have turned out costly after it had begun.
+        return not flow.cost or flow.cost + cost <= _MAX_FLOW_COST
+
+    def _count(self, call: QueuedCall, number: int) -> None:
+        """Count a call as running; with -1, no longer."""
+        flow, cost = call.flow, number * _costly_microseconds(call)
+        self.running += number
+        flow.running += number
+        flow.cost += cost
+        self._cost += cost
 
     def _run(self, call: QueuedCall) -> None:
         flow = call.flow
         self._virtual = max(self._virtual, flow.start)
         flow.finish = flow.start + call.cost
-        flow.running += 1
-        self.running += 1
+        self._count(call, 1)
         call.state = CallState.RUNNING
 
     def _push(self, flow: Flow) -> None:
@@ -229,7 +276,7 @@ class FairQueue:
             if not flow.waiting:
                 flow.is_queued = False
                 continue
-            if not self._has_concurrency(flow):
+            if not self._has_room(flow.waiting[0]):
                 deferred.append(entry)
                 continue
             flow.is_queued = False
@@ -264,6 +311,11 @@ class FairQueue:
         """Drop a flow without calls: its virtual time is worth one call at most."""
         if not flow.waiting and not flow.running:
             self._flows.pop(flow.key, None)
+
+
+def _costly_microseconds(call: QueuedCall) -> int:
+    # Calls of operators and of the cluster share one flow each, and none of them waits for another.
+    return round(call.cost * 1e6) if call.cost > COSTLY and call.flow.rank != _PRIORITY_RANK else 0
 
 
 def _notify(call: QueuedCall) -> None:

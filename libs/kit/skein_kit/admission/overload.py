@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client import Counter, Gauge, Histogram
 
 from skein_kit.admission.adaptive_limit import DELAYS, AdaptiveLimit
+from skein_kit.admission.cost_estimates import CostEstimates
 from skein_kit.admission.fair_queue import CallState, FairQueue, QueuedCall
+from skein_kit.admission.processor_time import ProcessorTime
 from skein_kit.calls.call import IN_PROCESS, Call
 from skein_kit.errors import Overloaded
 from skein_kit.identity.permissions import OPERATOR, SYSTEM
@@ -43,9 +45,8 @@ WAIT = Histogram(
 )
 
 _LOOP = "event loop"
-# The cost of a method is a running mean of the duration of its calls, in seconds; this is the weight of a new one.
-_COST_WEIGHT = 0.1
-_INITIAL_COST = 0.01
+# Seconds of processor time up to which threads of costlier calls pause for a call.
+_MAX_CHEAP = 0.06
 # Pause before a retry that refused callers get, multiplied when many calls are refused.
 _RETRY_AFTER_SECONDS = 0.25
 _MAX_RETRY_FACTOR = 8
@@ -71,6 +72,7 @@ class AdmissionControl:
         self._queue = FairQueue(
             self._limit, max_waiting=settings.admission_waiting, wait_seconds=settings.admission_wait_seconds
         )
+        self._estimates = CostEstimates()
         self._is_sampling = False
         # Running mean: the share of calls that was admitted.
         self._admitted_share = 1.0
@@ -94,19 +96,22 @@ class AdmissionControl:
     def limit_concurrency(self, path: str, handler: Handler) -> Handler:
         """Wrap a method's handler: its calls run when they are admitted."""
         is_internal = path.split("/")[1].endswith(_INTERNAL_SUFFIX)
-        cost = _INITIAL_COST
 
         async def run_admitted(request: Any, call: Call) -> Any:
-            nonlocal cost
             key, has_priority = (_INTERNAL, True) if is_internal else _flow(call)
-            queued_call = await self._admit(key, call, cost=cost, size=_size_of(request), has_priority=has_priority)
-            start_time, call.is_admitted = time.monotonic(), True
+            size = _size_of(request)
+            cost = self._estimates.expect(path, key, size)
+            queued_call = await self._admit(key, call, cost=cost, size=size, has_priority=has_priority)
+            call.is_admitted = True
+            used = ProcessorTime(
+                cost, max_cheap=_MAX_CHEAP, on_growth=lambda seconds: self._queue.raise_cost(queued_call, seconds)
+            )
             try:
-                return await handler(request, call)
+                return await used.measure(handler(request, call))
             finally:
-                end_time = time.monotonic()
-                self._queue.finish(queued_call, end_time)
-                cost += (end_time - start_time - cost) * _COST_WEIGHT
+                used.close()
+                self._queue.finish(queued_call, time.monotonic())
+                self._estimates.observe(path, key, size, used.seconds)
 
         def answer(request: Any, call: Call) -> Awaitable[Any]:
             return run_admitted(request, call) if self._limits(call) else handler(request, call)

@@ -93,6 +93,8 @@ class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message ty
         self.trace_id = ""
         # Links a latency to the call's trace; None when the trace is not recorded.
         self.exemplar: dict[str, str] | None = None
+        # Turns the response into what the port sends; None: that takes no time, and the port does it itself.
+        self.encode: Callable[[Any], Awaitable[Any]] | None = None
         # Sends a message of a stream; None for a unary call.
         self.write_message: Callable[[Any], Awaitable[None]] | None = None
         # The time limit of one operation within a stream; None for a unary call.

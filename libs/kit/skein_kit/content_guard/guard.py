@@ -5,12 +5,12 @@ Nothing of what it finds is logged, counted by tenant or put into an error: only
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client import Counter
 
+from skein_kit.admission.processor_time import run_in_thread
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.content_guard import detectors
 from skein_kit.content_guard.detectors import Category
@@ -110,7 +110,7 @@ class ContentGuard:
         if message.ByteSize() <= _MAX_BYTES_ON_LOOP:
             screening.run(message)
         else:
-            await asyncio.to_thread(screening.run, message)
+            await run_in_thread(screening.run, message)
         for kind, action in screening.counts:
             FINDINGS.labels(self._database.service, kind, action).inc()
         if screening.refused:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -70,6 +71,9 @@ __all__ = [
 
 # The default port of the gateway's HTTP.
 _HTTP_PORT = 8080
+# A thread that runs Python code gives way to the event loop after this long. With the 5 ms that Python has by itself,
+# each step of each call waits that long while a thread converts JSON.
+_SWITCH_SECONDS = 0.0001
 # Seconds to wait for a connection to a replica; then the primary answers.
 _REPLICA_SECONDS = 1.0
 _EDGE = "gateway"
@@ -273,6 +277,7 @@ async def run_services(services: Sequence[Service], host: Host) -> AsyncIterator
     The services listen when the block begins; `RunningServices.wait_ready` waits until they can serve. Services stop
     in reverse order, so list those at the edge last. Raises PortTaken.
     """
+    sys.setswitchinterval(_SWITCH_SECONDS)
     ready = {service.name: Readiness(service.name) for service in services}
     grpc_servers = max(1, sum(service.port is not None for service in services))
     running_services: list[_ServedService] = []

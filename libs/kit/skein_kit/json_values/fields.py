@@ -15,6 +15,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import ListValue, Struct, Value
 
+from skein_kit.admission.processor_time import with_pauses
 from skein_kit.errors import FieldInvalid
 from skein_kit.json_values import exact as exact_json
 from skein_kit.json_values import structs
@@ -134,16 +135,28 @@ def to_values(message: Message, *, with_texts: bool = True, **options: Any) -> d
 
     `with_texts` keeps the fields `x_json` beside the values of `x`.
     """
+    keeps_names = bool(options.get("preserving_proto_field_name"))
     stripped = type(message)()
     stripped.CopyFrom(message)
+    # One by one, because large responses are lists of messages, and a thread may pause between them.
+    lists: dict[str, Any] = {}
+    for field, items in message.ListFields():
+        if field.is_repeated and (kind := field.message_type) is not None and not kind.GetOptions().map_entry:
+            if kind.full_name.startswith(_WELL_KNOWN):
+                continue
+            stripped.ClearField(field.name)
+            name = field.name if keeps_names else field.json_name
+            lists[name] = [to_values(item, with_texts=with_texts, **options) for item in with_pauses(items)]
     # Converting a Struct takes longer than parsing its text.
     for part, name in json_fields_in(stripped):
         if getattr(part, name + TEXT):
             part.ClearField(name)
     values: dict[str, Any] = json_format.MessageToDict(stripped, **options)
-    keeps_names = bool(options.get("preserving_proto_field_name"))
-    _restore(message, values, with_texts=with_texts, keeps_names=keeps_names)
-    return values
+    _restore(stripped, values, with_texts=with_texts, keeps_names=keeps_names)
+    if not lists:
+        return values
+    fields = _spellings(message.DESCRIPTOR)
+    return dict(sorted({**values, **lists}.items(), key=lambda member: fields[member[0]].number))
 
 
 def from_values(values: Any, message: Message, **options: Any) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf.struct_pb2 import ListValue, NullValue, Struct, Value
 
+from skein_kit.admission.processor_time import with_pauses
 from skein_kit.json_values.exact import (
     MAX_JSON_BYTES,
     NO_NUMBER,
@@ -21,6 +22,8 @@ from skein_kit.json_values.exact import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+# Values of which the conversion takes a millisecond.
+_MANY = 500
 # Integral doubles below this are written without an exponent, as in JavaScript.
 _PLAIN_WHOLE = 1e21
 # The largest integer up to which every integer is a double. A larger double is written in its shortest decimal form,
@@ -88,7 +91,7 @@ def fill_struct(message: Struct, value: Mapping[str, Any]) -> None:
     message.Clear()
     message.SetInParent()
     fields = message.fields
-    for name, inner in value.items():
+    for name, inner in with_pauses(value.items()) if len(value) > _MANY else value.items():
         fill(fields[name], inner)
 
 
@@ -97,7 +100,7 @@ def fill_list(message: ListValue, value: Sequence[Any]) -> None:
     message.Clear()
     message.SetInParent()
     add = message.values.add
-    for inner in value:
+    for inner in with_pauses(value) if len(value) > _MANY else value:
         fill(add(), inner)
 
 

@@ -19,6 +19,7 @@ from opentelemetry.semconv.attributes import error_attributes, server_attributes
 from opentelemetry.trace import SpanKind
 
 from skein_kit import errors
+from skein_kit.admission.processor_time import measure_part
 from skein_kit.calls.call import (
     ADDRESS_KEY,
     AUTHORIZATION_KEY,
@@ -268,7 +269,7 @@ class UnaryCallable:
         call = Call(path=self._path, metadata=headers, deadline=deadline, peer=IN_PROCESS)
         call.peer_services = self._channel.calling_services
         try:
-            response = await handler(request, call)
+            response = await measure_part(handler(request, call))
         except CallAborted as aborted:
             raise _rpc_error(aborted) from None
         finally:

@@ -11,6 +11,7 @@
     admission            takes a token of the caller's rate limit; at the edge only
     body                 reads the request's message within a memory budget; over a socket only
     limit_concurrency    runs the call, or queues it until the service has capacity for it
+    encode_response      turns the response into what the caller's port sends, where that is work
     parse_and_validate   parses and validates the request, and translates errors of other services
     access log           records the call, where the method declares it
     repeats              answers a repeated request as the first one
@@ -49,6 +50,7 @@ from opentelemetry.trace import SpanKind
 
 from skein_kit import errors
 from skein_kit.admission.overload import AdmissionControl
+from skein_kit.admission.processor_time import run_by_size
 from skein_kit.calls.call import AUTHORIZATION_KEY, Call, CallAborted, as_current_call
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import RpcError
@@ -67,8 +69,6 @@ from skein_kit.violations import violation_description
 if TYPE_CHECKING:
     from skein_kit.rpc.streaming import Messages
 
-# A thread completes the free JSON of larger requests.
-_LARGE_BYTES = 64 * 1024
 # Its request is a message, the bytes of one, or a RequestBody that is read after the caller is identified.
 Handler = Callable[[Any, Call], Awaitable[Any]]
 Identify = Callable[[Call], Awaitable[Caller]]
@@ -142,8 +142,10 @@ class InterceptorChain:
         handler = parse_and_validate(method, acting_agent(rule, method, self._declared(method)))
         if method.is_streaming:
             handler = self.streams.limit_and_recheck(rule, handler)
-        elif self.overload is not None:
-            handler = self.overload.limit_concurrency(method.path, handler)
+        else:
+            handler = encode_response(handler)
+            if self.overload is not None:
+                handler = self.overload.limit_concurrency(method.path, handler)
         handler = body(handler)
         handler = admission(self.admit, handler)
         handler = permission(rule, handler)
@@ -348,6 +350,16 @@ def admission(admit: Admit | None, handler: Handler) -> Handler:
     return answer
 
 
+def encode_response(handler: Handler) -> Handler:
+    """Encode the response for a port that asked for it: as part of the call, because it can cost more than the rest."""
+
+    async def answer(request: Any, call: Call) -> Any:
+        response = await handler(request, call)
+        return response if call.encode is None else await call.encode(response)
+
+    return answer
+
+
 def acting_agent(rule: AccessRule, method: Method, handler: Handler) -> Handler:
     """Refuse a parsed request that acts as another agent than that of its credential."""
     if not rule.agent_field or method.deserializer is None:
@@ -371,11 +383,7 @@ def parse_and_validate(method: Method, handler: Handler) -> Handler:
             request = parse_request(method, request)
         if method.deserializer is not None:
             normalize_mask(request)
-            if request.ByteSize() > _LARGE_BYTES:
-                await asyncio.to_thread(fields.complete_json_fields, request)
-            else:
-                fields.complete_json_fields(request)
-            validate(request)
+            await run_by_size(request.ByteSize(), _complete_and_validate, request)
         call.handler_time = now()
         try:
             return await handler(request, call)
@@ -387,6 +395,11 @@ def parse_and_validate(method: Method, handler: Handler) -> Handler:
             raise
 
     return answer
+
+
+def _complete_and_validate(request: Message) -> None:
+    fields.complete_json_fields(request)
+    validate(request)
 
 
 def _requested_id(reason: str, request: Message) -> tuple[str, str] | None:

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, TypedDict
 
+from skein_kit.admission.processor_time import run_by_size, with_pauses
 from skein_kit.database.named_queries import Queries
 from skein_kit.ids import new_id, now
 from skein_kit.policies.store import shared_policy_cache
@@ -121,12 +122,17 @@ async def add_documents(tx: Transaction, tenant_id: UUID, documents: Sequence[Do
 async def _analyse(tx: Transaction, documents: Sequence[Document], language: str) -> list[list[_TermCount]]:
     """Count the terms of each document, in its text and in its header."""
     counts: list[dict[str, _TermCount]] = [{} for _ in documents]
-    texts = [segment(text) for document in documents for text in (document.text, document.header)]
+    size = sum(len(document.text) for document in documents)
+    texts = await run_by_size(size, _segmented, documents)
     for place, lexeme, count in await tx.rows(_QUERIES["analyse"], texts=texts, language=language):
         number, is_header = divmod(place - 1, 2)
         term_count = counts[number].setdefault(lexeme, {"term": lexeme, "frequency": 0, "header_frequency": 0})
         term_count["header_frequency" if is_header else "frequency"] = count
     return [list(terms.values()) for terms in counts]
+
+
+def _segmented(documents: Sequence[Document]) -> list[str]:
+    return [segment(text) for document in with_pauses(documents) for text in (document.text, document.header)]
 
 
 async def _insert_postings(

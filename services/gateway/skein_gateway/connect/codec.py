@@ -16,6 +16,7 @@ from google.protobuf import json_format
 from google.rpc import error_details_pb2
 
 from skein_gateway.connect import json_names, strict_json
+from skein_kit.admission.processor_time import with_pauses
 from skein_kit.errors import FieldInvalid, status_code
 from skein_kit.json_values import exact, fields
 from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES
@@ -35,6 +36,7 @@ VERSION_HEADER = "connect-protocol-version"
 TIMEOUT_HEADER = "connect-timeout-ms"
 # Flags of the last envelope of a stream.
 _END_OF_STREAM = b"\x02"
+_SEPARATORS = (", ", ": ")
 # Deeper than any message of the contract. Keeps a hostile body from exhausting the stack.
 _MAX_DEPTH = 64
 # An object in a list is one level of messages and two levels of JSON.
@@ -139,7 +141,15 @@ def _field_path(message: str) -> str:
 
 def dump_json(message: Message) -> bytes:
     """Serialize a message as protobuf's JSON. Numbers in Struct fields keep all digits."""
-    return exact.dumps(fields.to_values(message), separators=(", ", ": ")).encode()
+    members = (f"{json.dumps(name)}: {_dump_value(value)}" for name, value in fields.to_values(message).items())
+    return f"{{{', '.join(members)}}}".encode()
+
+
+def _dump_value(value: Any) -> str:
+    if not isinstance(value, list):
+        return exact.dumps(value, separators=_SEPARATORS)
+    # Item by item: the encoder would keep other threads waiting for the whole list.
+    return f"[{', '.join(exact.dumps(item, separators=_SEPARATORS) for item in with_pauses(value))}]"
 
 
 def error(status: Status) -> tuple[int, bytes]:

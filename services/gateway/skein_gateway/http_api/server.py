@@ -24,6 +24,7 @@ from skein_gateway.oauth.metadata import METADATA_PATH, endpoint_of
 from skein_gateway.openapi.handler import OPENAPI_PATH, OpenApiHandler
 from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
 from skein_kit import errors
+from skein_kit.admission.processor_time import run_in_thread
 from skein_kit.calls.call import AUTHORIZATION_KEY, REQUEST_ID_KEY, Call, CallAborted
 from skein_kit.host.process import PortTaken, is_ready
 from skein_kit.http_server.server import serve_http
@@ -208,13 +209,18 @@ class ConnectHandler:
             parse=parse if as_json else None,
             recover=(lambda content: codec.recover_json(content, public.request)) if as_json else None,
         )
-        response: Message | bytes = await _cancel_on_disconnect(request, body_is_read, handler(request_body, call))
-        size = len(response) if isinstance(response, bytes) else response.ByteSize()
-        if size > MAX_ANSWER_BYTES:
-            raise CallAborted(errors.MessageTooLarge(limit=MAX_ANSWER_BYTES, size=size).status())
-        if as_json:
-            return await _dump_json(response, public.response, size)
-        return response if isinstance(response, bytes) else response.SerializeToString()
+
+        async def encode(response: Message | bytes) -> bytes:
+            size = len(response) if isinstance(response, bytes) else response.ByteSize()
+            if size > MAX_ANSWER_BYTES:
+                raise errors.MessageTooLarge(limit=MAX_ANSWER_BYTES, size=size)
+            if as_json:
+                return await _dump_json(response, public.response, size)
+            return response if isinstance(response, bytes) else response.SerializeToString()
+
+        call.encode = encode
+        content: bytes = await _cancel_on_disconnect(request, body_is_read, handler(request_body, call))
+        return content
 
 
 def _no_handler_error(path: str) -> errors.RpcError:
@@ -264,14 +270,14 @@ async def _read_body(request: Request, body_is_read: asyncio.Event, max_bytes: i
 async def _read_json(body: bytes, kind: type[Message]) -> Message:
     if len(body) < _LARGE_BODY_BYTES:
         return codec.read_json(body, kind)
-    return await asyncio.to_thread(codec.read_json, body, kind)
+    return await run_in_thread(codec.read_json, body, kind)
 
 
 async def _dump_json(response: Message | bytes, kind: type[Message], size: int) -> bytes:
     def dump() -> bytes:
         return codec.dump_json(kind.FromString(response) if isinstance(response, bytes) else response)
 
-    return dump() if size < _LARGE_BODY_BYTES else await asyncio.to_thread(dump)
+    return dump() if size < _LARGE_BODY_BYTES else await run_in_thread(dump)
 
 
 async def _cancel_on_disconnect(request: Request, body_is_read: asyncio.Event, work: Awaitable[Any]) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -11,6 +10,7 @@ import grpc
 from skein_gateway.identity import challenges
 from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
 from skein_kit import errors
+from skein_kit.admission.processor_time import run_in_thread
 from skein_kit.calls.call import Call, CallAborted
 from skein_kit.errors import status_code, status_reason
 from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES, CompleteBody
@@ -67,7 +67,7 @@ class McpRequest:
 
     async def run_off_loop(self, convert: Callable[[Any], Converted], value: Any) -> Converted:
         """Convert a value, in a thread when the body is large."""
-        return await asyncio.to_thread(convert, value) if self.is_large else convert(value)
+        return await run_in_thread(convert, value) if self.is_large else convert(value)
 
     def set_http_error(self, status: Status, path: str) -> None:
         """Set the HTTP status and challenge for an invalid credential, or a scope that an application lacks."""
@@ -102,23 +102,36 @@ class RpcCaller:
 
     async def call(self, mcp_request: McpRequest, path: str, request: Message) -> Message:
         """Call an RPC. Raises CallAborted, and MessageTooLarge for a response beyond MAX_MESSAGE_BYTES."""
+        return await self.call_and_convert(mcp_request, path, request, lambda response: response)
+
+    async def call_and_convert(
+        self, mcp_request: McpRequest, path: str, request: Message, convert: Callable[[Message], Converted]
+    ) -> Converted:
+        """Call an RPC and convert its response as part of the call, in a thread if large. Raises as `call` does."""
         entry = self._servicers.handlers.get(path)
         if entry is None:
             raise CallAborted(errors.ServiceUnavailable().status())
         method, handler = entry
         mcp_request.is_counted = True
+        kind = PUBLIC_METHODS[path].response
+
+        async def encode(response: Any) -> Converted:
+            size = len(response) if isinstance(response, bytes) else response.ByteSize()
+            if size > MAX_MESSAGE_BYTES:
+                raise errors.MessageTooLarge(limit=MAX_MESSAGE_BYTES, size=size)
+            message = kind.FromString(response) if isinstance(response, bytes) else response
+            return convert(message) if size < LARGE_BYTES else await run_in_thread(convert, message)
+
+        call = mcp_request.call_for(path)
+        call.encode = encode
         payload = request.SerializeToString() if method.deserializer is None else request
         try:
             body = CompleteBody(payload, mcp_request.reservation) if isinstance(payload, bytes) else payload
-            response: Any = await handler(body, mcp_request.call_for(path))
+            converted: Converted = await handler(body, call)
         except CallAborted as aborted:
             mcp_request.set_http_error(aborted.status, path)
             raise
-        size = len(response) if isinstance(response, bytes) else response.ByteSize()
-        if size > MAX_MESSAGE_BYTES:
-            raise errors.MessageTooLarge(limit=MAX_MESSAGE_BYTES, size=size)
-        kind = PUBLIC_METHODS[path].response
-        return kind.FromString(response) if isinstance(response, bytes) else response
+        return converted
 
     @property
     def admit(self) -> Admit | None:

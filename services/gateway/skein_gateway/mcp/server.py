@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from skein_gateway.identity.challenges import retry_after
 from skein_gateway.mcp import errors as mcp_errors
 from skein_gateway.mcp.exact_numbers import mark_numbers
 from skein_gateway.mcp.resources import Resources
-from skein_gateway.mcp.rpc_calls import LARGE_BYTES, McpRequest, RpcCaller, mcp_request_of
+from skein_gateway.mcp.rpc_calls import McpRequest, RpcCaller, mcp_request_of
 from skein_gateway.mcp.toolsets import ALL, CORE, SET_OF, TOOLS, TOOLSETS, tools_of
 from skein_kit.calls.call import CallAborted
 from skein_kit.errors import RpcError, status_code
@@ -139,9 +138,7 @@ class Tools:
     async def _call_rpc(self, tool: Tool, mcp_request: McpRequest, arguments: dict[str, Any]) -> types.CallToolResult:
         to_request = partial(tool.request, permissions=mcp_request.caller.permissions)
         request = await mcp_request.run_off_loop(to_request, arguments)
-        response = await self._rpcs.call(mcp_request, tool.path, request)
-        is_small = response.ByteSize() < LARGE_BYTES
-        return _tool_result(tool, response) if is_small else await asyncio.to_thread(_tool_result, tool, response)
+        return await self._rpcs.call_and_convert(mcp_request, tool.path, request, partial(_tool_result, tool))
 
     @staticmethod
     def _error_result(tool: Tool, status: Status) -> types.CallToolResult:

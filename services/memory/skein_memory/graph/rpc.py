@@ -9,6 +9,7 @@ from uuid import UUID
 from google.protobuf.message import Message
 
 from skein.memory.v1 import memory_pb2 as pb
+from skein_kit.admission.processor_time import run_by_size, with_pauses
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.ids import now
@@ -26,15 +27,17 @@ from skein_memory.graph.model import (
 from skein_memory.links import convert as links_convert
 from skein_memory.links.model import DEFAULT_RELATION, LinkFilter
 from skein_memory.memories import convert as memories_convert
+from skein_memory.memories.rows import size_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from skein_memory.graph.model import Node
     from skein_memory.graph.store import Graph, GraphStore
     from skein_memory.graph.suggestions import Suggestion
     from skein_memory.listing.store import MemoryListStore
+    from skein_memory.memories.model import Memory
 
 Item = TypeVar("Item", bound=Message)
 
@@ -43,6 +46,8 @@ _NODE_BYTES = 1024 * 1024
 _LINK_BYTES = 1024 * 1024
 _MEMORY_BYTES = 1536 * 1024
 _MEMORIES_BATCH_SIZE = 20
+# What converting a node or a link costs, in bytes of text (`run_by_size`).
+_ITEM_BYTES = 512
 # Seconds of the call's time that a search for paths must leave, and the limit of its own time.
 _SPARE_SECONDS = 0.5
 _SEARCH_SECONDS = 2.0
@@ -69,7 +74,7 @@ class GraphHandlers:
             at=at,
             as_of_time=as_of_time,
         )
-        nodes, links, truncated = _fit_response(graph)
+        nodes, links, truncated = await run_by_size(_size_of(graph), _fit_response, graph)
         if request.include_memories:
             await self._hydrate(tenant_id, nodes, as_of_time)
         return pb.TraverseLinksResponse(nodes=nodes, links=links, truncated=truncated)
@@ -87,7 +92,7 @@ class GraphHandlers:
             at=at,
             as_of_time=as_of_time,
         )
-        nodes, links, truncated = _fit_response(graph)
+        nodes, links, truncated = await run_by_size(_size_of(graph), _fit_response, graph)
         if request.include_memories:
             await self._hydrate(tenant_id, nodes, as_of_time)
         return pb.GetSubgraphResponse(
@@ -156,18 +161,38 @@ class GraphHandlers:
     async def _hydrate(self, tenant_id: UUID, nodes: Sequence[pb.GraphNode], as_of_time: datetime | None) -> None:
         """Put complete memories, as of a time, into the nearest nodes, within the limit of bytes."""
         remaining_bytes, at = _MEMORY_BYTES, now()
-        for start in range(0, len(nodes), _MEMORIES_BATCH_SIZE):
-            batch = nodes[start : start + _MEMORIES_BATCH_SIZE]
+        start, batch_size = 0, _MEMORIES_BATCH_SIZE
+        while start < len(nodes):
+            batch = nodes[start : start + batch_size]
+            start += len(batch)
             ids = [UUID(node.memory_id) for node in batch]
             read = await self._lists.read_memories(tenant_id, ids, as_of_time, at=at)
             memories = {str(memory.memory_id): memory for memory in read}
-            for node in batch:
-                if node.memory_id in memories and memories[node.memory_id].is_visible(as_of_time or at):
-                    memory = memories_convert.memory(memories[node.memory_id])
-                    remaining_bytes -= memory.ByteSize()
-                    if remaining_bytes < 0:
-                        return
-                    node.memory.CopyFrom(memory)
+            remaining_bytes = await run_by_size(
+                size_of(read), _put_memories, batch, memories, remaining_bytes, at=as_of_time or at
+            )
+            if remaining_bytes < 0:
+                return
+            # From now on as many as fit if they are as long as those before.
+            batch_size = max(1, remaining_bytes * start // max(1, _MEMORY_BYTES - remaining_bytes))
+
+
+def _put_memories(
+    nodes: Sequence[pb.GraphNode], memories: Mapping[str, Memory], remaining_bytes: int, *, at: datetime
+) -> int:
+    """Put those of some memories into their nodes that fit; return the bytes that remain, below 0 at the end."""
+    for node in with_pauses(nodes):
+        if node.memory_id in memories and memories[node.memory_id].is_visible(at):
+            memory = memories_convert.memory(memories[node.memory_id])
+            remaining_bytes -= memory.ByteSize()
+            if remaining_bytes < 0:
+                break
+            node.memory.CopyFrom(memory)
+    return remaining_bytes
+
+
+def _size_of(graph: Graph) -> int:
+    return (len(graph.nodes) + len(graph.links)) * _ITEM_BYTES
 
 
 def _filter(link_filter: pb.LinkFilter) -> LinkFilter:
@@ -180,9 +205,9 @@ def _filter(link_filter: pb.LinkFilter) -> LinkFilter:
 
 
 def _fit_response(graph: Graph) -> tuple[list[pb.GraphNode], list[pb.Link], bool]:
-    nodes = _prefix([_node(node) for node in graph.nodes], _NODE_BYTES)
+    nodes = _prefix([_node(node) for node in with_pauses(graph.nodes)], _NODE_BYTES)
     node_ids = {node.memory_id for node in nodes}
-    all_links = [links_convert.link(link) for link in graph.links]
+    all_links = [links_convert.link(link) for link in with_pauses(graph.links)]
     all_links = [link for link in all_links if link.from_memory_id in node_ids and link.to_memory_id in node_ids]
     links = _prefix(all_links, _LINK_BYTES)
     return nodes, links, graph.truncated or len(nodes) < len(graph.nodes) or len(links) < len(all_links)

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from skein_kit.admission.processor_time import run_by_size, with_pauses
 from skein_memory.errors import PathToItself
 from skein_memory.graph.activation import spread_activation
 from skein_memory.graph.model import DEFAULT_PATHS, MAX_PATH_HOPS, MAX_RADIUS, InferredLink, Node, Step, infer_links
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from skein_kit.policies.store import PolicyCache
     from skein_memory.links.model import LinkFilter
 
+# What a link costs, in bytes of text (`run_by_size`).
+_STEP_BYTES = 256
+# What comparing the tags of two memories costs.
+_PAIR_BYTES = 16
 # Links of one response.
 _MAX_LINKS = 2000
 _MAX_TAGS = 100
@@ -92,7 +97,10 @@ class GraphStore:
             if infer:
                 tags = await _read_tags(reader, list(traversal.nodes))
                 linked = {frozenset((link.from_memory_id, link.to_memory_id)) for link in links}
-                inferred, has_more = infer_links(tags, linked, max_count=policy.max_inferred_edges)
+                pairs = len(tags) ** 2 // 2
+                inferred, has_more = await run_by_size(
+                    pairs * _PAIR_BYTES, infer_links, tags, linked, max_count=policy.max_inferred_edges
+                )
                 is_truncated = is_truncated or has_more
         return Graph(
             nodes=list(traversal.nodes.values()),
@@ -182,7 +190,7 @@ class GraphStore:
             for step in traversal.steps
             if step.far_id in traversal.nodes
         ]
-        activations = spread_activation(strengths, steps, hops=hops)
+        activations = await run_by_size(hops * len(steps) * _STEP_BYTES, spread_activation, strengths, steps, hops=hops)
         order = sorted(activations, key=lambda memory_id: (-activations[memory_id], memory_id))
         return Activation(
             memories=[(traversal.nodes[memory_id], activations[memory_id]) for memory_id in order],
@@ -239,8 +247,12 @@ async def _read_links_between(
         min_weight=link_filter.min_weight,
         count=_MAX_LINKS + 1,
     )
-    links = [Link(**dict(row)) for row in rows[:_MAX_LINKS]]
-    return sorted(links, key=lambda link: (-link.weight, -link.link_id.int)), len(rows) > _MAX_LINKS
+
+    def sort() -> list[Link]:
+        links = [Link(**dict(row)) for row in with_pauses(rows[:_MAX_LINKS])]
+        return sorted(links, key=lambda link: (-link.weight, -link.link_id.int))
+
+    return await run_by_size(len(rows) * _STEP_BYTES, sort), len(rows) > _MAX_LINKS
 
 
 async def _read_links_of_steps(reader: TenantReader, steps: Mapping[UUID, Step]) -> dict[UUID, Link]:

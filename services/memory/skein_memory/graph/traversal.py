@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from skein_kit.admission.processor_time import run_by_size, with_pauses
 from skein_memory.graph.model import Node, SearchBudget, Step, StepGraph, by_strength, shortest_paths
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ _MIN_LINKS = 8
 _MAX_LINKS = 1000
 # Memories that are looked up beyond the limit, because some are deleted.
 _SPARE = 32
+# What a link costs, in bytes of text (`run_by_size`).
+_STEP_BYTES = 256
 # Limits of a search for paths: links of one memory in each direction, memories, and steps.
 _MAX_LINKS_PER_NODE = 300
 _MAX_NODES = 1000
@@ -191,9 +194,16 @@ async def _steps(
     else:
         rows = await reader.rows("list_related_steps", **values, relations=list(link_filter.relations))
         counts = Counter((row["near_id"], row["is_outgoing"], row["relation"]) for row in rows)
-    steps = [Step(row["near_id"], row["far_id"], row["link_id"], row["relation"], row["weight"]) for row in rows]
-    steps.sort(key=by_strength)
+    steps = await run_by_size(len(rows) * _STEP_BYTES, _sorted_steps, rows)
     return steps, any(count > links_per_node for count in counts.values())
+
+
+def _sorted_steps(rows: Sequence[asyncpg.Record]) -> list[Step]:
+    steps = [
+        Step(row["near_id"], row["far_id"], row["link_id"], row["relation"], row["weight"]) for row in with_pauses(rows)
+    ]
+    steps.sort(key=by_strength)
+    return steps
 
 
 async def _visible_nodes(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import memory_pb2 as pb
+from skein_kit.admission.processor_time import run_by_size, with_pauses
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import PageTokenInvalid
@@ -17,9 +18,12 @@ from skein_memory.listing.convert import list_filter
 from skein_memory.listing.order import Order, PageCursor
 from skein_memory.memories import convert as memories_convert
 from skein_memory.memories.model import changed_fields
+from skein_memory.memories.rows import size_of
 from skein_memory.paging import PageBuilder
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from skein_memory.listing.store import MemoryListStore, MemoryVersion
     from skein_memory.memories.model import Memory
     from skein_memory.memories.store import MemoryStore
@@ -59,7 +63,8 @@ class ListingHandlers:
         has_room = True
         while has_room and memories:
             visible = [memory for memory in memories if memory.is_active or request.show_deleted]
-            has_room = builder.add(memories_convert.memory(memory) for memory in visible) == len(visible)
+            added_count = await run_by_size(size_of(visible), _add, builder, visible)
+            has_room = added_count == len(visible)
             if not has_room:
                 break
             batch_size = builder.next_batch_size(len(remaining_ids)) if remaining_ids else 0
@@ -90,7 +95,8 @@ class ListingHandlers:
             tenant_id, request.memory_id, before=before, count=size, at=now()
         )
         builder = PageBuilder[pb.MemoryVersion]()
-        messages = versions_of(versions, size, is_all=is_all)
+        text_size = size_of(version.memory for version in versions)
+        messages = await run_by_size(text_size, versions_of, versions, size, is_all=is_all)
         added_count = builder.add(messages)
         has_more = not is_all or added_count < len(messages)
         token = (
@@ -99,6 +105,11 @@ class ListingHandlers:
             else ""
         )
         return pb.ListMemoryVersionsResponse(versions=builder.items, next_page_token=token)
+
+
+def _add(builder: PageBuilder[pb.Memory], memories: Sequence[Memory]) -> int:
+    """Add memories to a page; return how many fitted."""
+    return builder.add(memories_convert.memory(memory) for memory in with_pauses(memories))
 
 
 def versions_of(versions: list[MemoryVersion], count: int, *, is_all: bool) -> list[pb.MemoryVersion]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein.memory.v1 import scores_pb2
+from skein_kit.admission.processor_time import with_pauses
 from skein_kit.errors import DuplicateInBatch, FieldInvalid, UpdateMaskInvalid
 from skein_kit.json_values.fields import fields
 from skein_kit.rpc.row_times import read_past_time, require_keep_times
@@ -110,7 +111,7 @@ def drafts(
     """Read the new memories of a request, which lie at `paths`."""
     results = []
     names: set[tuple[str, object]] = set()
-    for index, message in enumerate(messages):
+    for index, message in enumerate(with_pauses(messages)):
         with paths.prefix(index):
             result = draft(message, at=at, max_content=max_content, agent_id=agent_id)
             if not is_import:

@@ -23,7 +23,7 @@ from skein_memory.memories.near_text import near_text
 from skein_memory.validation import check_revision, check_storable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -365,7 +365,7 @@ def create_memories(drafts: Sequence[Draft], *, at: datetime, by: str) -> list[M
 
 
 def documents_of(
-    memories: Sequence[Memory], *, at: datetime, embeddings: Mapping[UUID, NDArray[np.float32]] = MappingProxyType({})
+    memories: Iterable[Memory], *, at: datetime, embeddings: Mapping[UUID, NDArray[np.float32]] = MappingProxyType({})
 ) -> list[Document]:
     """Return the documents of memories that are recalled at the time `at`, with their caller vectors."""
     documents = [document for memory in memories if (document := memory.document(at)) is not None]

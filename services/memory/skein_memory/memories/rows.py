@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from skein_kit.admission.processor_time import run_by_size, with_pauses
 from skein_memory.memories.model import DRAFT_FIELDS, Draft, Memory
 from skein_memory.queries import QUERIES
 from skein_memory.scoring.inputs import NO_INPUTS, read_score_inputs
 from skein_memory.scoring.model import score_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
     from uuid import UUID
 
@@ -19,11 +20,18 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Transaction
     from skein_kit.policies.store import PolicyCache
 
+# What reading or converting a memory costs beside its text, in bytes of text.
+_ROW_BYTES = 1024
+
 
 async def read_memories(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> dict[UUID, Memory]:
     """Read memories by id, deleted ones too; missing ones are left out."""
     rows = await tx.rows(QUERIES["get_memories"], tenant_id=tenant_id, memory_ids=list(memory_ids))
-    return {row["memory_id"]: memory_of(row) for row in rows}
+    return await run_by_size(len(rows) * _ROW_BYTES, _by_id, rows)
+
+
+def _by_id(rows: Sequence[asyncpg.Record]) -> dict[UUID, Memory]:
+    return {row["memory_id"]: memory_of(row) for row in with_pauses(rows)}
 
 
 async def with_scores(
@@ -34,7 +42,19 @@ async def with_scores(
         return []
     inputs = await read_score_inputs(tx, tenant_id, memories)
     formula = (await policies.get(tx, tenant_id)).importance_formula
-    return [score_memory(memory, inputs.get(memory.memory_id, NO_INPUTS), formula, at) for memory in memories]
+
+    def score() -> list[Memory]:
+        return [
+            score_memory(memory, inputs.get(memory.memory_id, NO_INPUTS), formula, at)
+            for memory in with_pauses(memories)
+        ]
+
+    return await run_by_size(size_of(memories), score)
+
+
+def size_of(memories: Iterable[Memory]) -> int:
+    """Return about how many bytes memories have, for `run_by_size`."""
+    return sum(_ROW_BYTES + len(memory.draft.content) for memory in memories)
 
 
 def memory_of(row: asyncpg.Record) -> Memory:

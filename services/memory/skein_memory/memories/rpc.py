@@ -12,6 +12,7 @@ from uuid import UUID
 from google.protobuf.message import Message
 
 from skein.memory.v1 import memory_pb2 as pb
+from skein_kit.admission.processor_time import run_by_size, with_pauses
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import PermissionMissing
@@ -123,7 +124,7 @@ class MemoryHandlers:
     ) -> pb.BatchCreateMemoriesResponse:
         def respond(created: _Created) -> pb.BatchCreateMemoriesResponse:
             response = pb.BatchCreateMemoriesResponse(
-                memories=[convert.memory(memory) for memory in created.memories],
+                memories=[convert.memory(memory) for memory in with_pauses(created.memories)],
                 pending_embedding_count=created.pending_count,
                 similar_indexes=created.similar_indexes,
                 existing_indexes=created.existing_indexes,
@@ -155,7 +156,10 @@ class MemoryHandlers:
             # The service alone sets what readers see of a secret.
             message.ClearField("secret")
             await self._guard.apply(rules, message, path=paths.path(index), seal=partial(sealed.seal, message))
-        drafts = convert.drafts(
+        size = request.ByteSize()
+        drafts = await run_by_size(
+            size,
+            convert.drafts,
             messages,
             paths,
             at=at,
@@ -166,7 +170,8 @@ class MemoryHandlers:
         memories = create_memories(drafts, at=at, by=caller.principal)
         if request.keep_times:
             memories = convert.with_update_times(memories, messages, caller, at=at)
-        documents = documents_of(memories, at=at, embeddings=convert.caller_vectors(memories, messages, paths))
+        vectors = convert.caller_vectors(memories, messages, paths)
+        documents = await run_by_size(size, documents_of, with_pauses(memories), at=at, embeddings=vectors)
         new = _NewMemories(
             messages=messages,
             paths=paths,
@@ -185,7 +190,7 @@ class MemoryHandlers:
         should_defer = request.defer_embedding
         pending_count = await self._request_embeddings(documents, context, should_defer=should_defer)
         if pending_count != created.pending_count:
-            response = respond(replace(created, pending_count=pending_count))
+            response = await run_by_size(size, respond, replace(created, pending_count=pending_count))
             await self._store.replace_response(tenant_id, idempotency_key, response.SerializeToString())
         return response
 
@@ -205,7 +210,7 @@ class MemoryHandlers:
             await self._store.prepare_months([at])
         async with self._store.begin_create(tenant_id, [*memories, *new.sealed.memories], at=at) as (tx, scored):
             created = _Created(memories=scored[: len(memories)], pending_count=has_pending(new.documents))
-            response = respond(created)
+            response = await run_by_size(request.ByteSize(), respond, created)
             key = IdempotencyKey.of(caller, request)
             write = await self._idempotency.claim(tx, tenant_id, key, response=response.SerializeToString())
             if write.saved_response is not None:

@@ -11,6 +11,7 @@ from dataclasses import replace as but
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from skein_kit.admission.processor_time import run_by_size, with_pauses
 from skein_kit.errors import ExternalIdTaken
 from skein_kit.filters.fields import properties_of
 from skein_kit.search_text import postings
@@ -58,9 +59,11 @@ async def insert_memories(
     """
     if not memories:
         return
+    size = memory_rows.size_of(memories)
     events = [memory_event("memory_created", memory) for memory in memories]
     await oldest.include(tx, tenant_id, min(memory.memory_id for memory in memories))
-    await tx.insert(QUERIES["insert_memories"], tenant_id, [_columns(memory) for memory in memories])
+    columns = await run_by_size(size, lambda: [_columns(memory) for memory in with_pauses(memories)])
+    await tx.insert(QUERIES["insert_memories"], tenant_id, columns)
     await writer.insert_events(tx, tenant_id, events, at=at, by=memories[0].created_by)
     await tx.insert(QUERIES["insert_tags"], tenant_id, [row for memory in memories for row in _tags(memory)])
     await _insert_tasks(tx, tenant_id, memories)

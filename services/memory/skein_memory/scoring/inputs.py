@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from skein_kit.admission.processor_time import run_by_size, with_pauses
 from skein_kit.text.source_keys import source_key
 from skein_memory.queries import QUERIES
 from skein_memory.scoring.model import CONTRADICTS, MAX_LINKS_COUNTED, ScoreInputs
@@ -14,10 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from uuid import UUID
 
+    import asyncpg
+
     from skein_kit.database.transactions import Transaction
     from skein_memory.memories.model import Memory
 
 NO_INPUTS = ScoreInputs()
+# What the inputs of a memory cost, in bytes of text (`run_by_size`).
+_ROW_BYTES = 512
 
 
 async def read_score_inputs(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> dict[UUID, ScoreInputs]:
@@ -31,17 +36,7 @@ async def read_score_inputs(tx: Transaction, tenant_id: UUID, memories: Sequence
         source_keys=[source_key(memory.draft.source) for memory in memories],
         most=MAX_LINKS_COUNTED,
     )
-    inputs = {
-        row["memory_id"]: ScoreInputs(
-            incoming=Counter(row["incoming"]),
-            outgoing=Counter(row["outgoing"]),
-            links=sum(relation != CONTRADICTS for relation in (*row["incoming"], *row["outgoing"])),
-            trust=row["trust"],
-            access_count=row["access_count"] or 0,
-            last_access_time=row["last_access_time"],
-        )
-        for row in rows
-    }
+    inputs = await run_by_size(len(rows) * _ROW_BYTES, _inputs_by_id, rows)
     truncated_ids = [
         row["memory_id"] for row in rows if MAX_LINKS_COUNTED in (len(row["incoming"]), len(row["outgoing"]))
     ]
@@ -54,8 +49,11 @@ async def read_score_inputs(tx: Transaction, tenant_id: UUID, memories: Sequence
             QUERIES["count_links"], tenant_id=tenant_id, memory_ids=truncated_ids, most=MAX_LINKS_COUNTED
         )
         links = {row["memory_id"]: row["incoming"] + row["outgoing"] for row in totals}
+        relations_by_id: dict[UUID, list[asyncpg.Record]] = {}
+        for row in relation_rows:
+            relations_by_id.setdefault(row["memory_id"], []).append(row)
         for memory_id in truncated_ids:
-            relations = [row for row in relation_rows if row["memory_id"] == memory_id]
+            relations = relations_by_id.get(memory_id, [])
             inputs[memory_id] = replace(
                 inputs[memory_id],
                 incoming={row["relation"]: row["incoming"] for row in relations},
@@ -63,3 +61,17 @@ async def read_score_inputs(tx: Transaction, tenant_id: UUID, memories: Sequence
                 links=links[memory_id],
             )
     return inputs
+
+
+def _inputs_by_id(rows: Sequence[asyncpg.Record]) -> dict[UUID, ScoreInputs]:
+    return {
+        row["memory_id"]: ScoreInputs(
+            incoming=Counter(row["incoming"]),
+            outgoing=Counter(row["outgoing"]),
+            links=sum(relation != CONTRADICTS for relation in (*row["incoming"], *row["outgoing"])),
+            trust=row["trust"],
+            access_count=row["access_count"] or 0,
+            last_access_time=row["last_access_time"],
+        )
+        for row in with_pauses(rows)
+    }

@@ -130,26 +130,41 @@ def days_between(earlier: datetime, later: datetime) -> float:
 
 
 def count_terms(text: str, terms: tuple[str, ...]) -> int:
-    """Count the terms that a text holds as whole words, each once.
+    """Count the terms that a text holds as whole words, each once."""
+    return TextWords(text).count(terms)
 
-    Every read of a memory does this, so regular expressions only run for terms that may occur.
+
+class TextWords:
+    """The words of a text, letters and digits in lower case.
+
+    Every read of a memory looks for some dozens of terms, so the text is split only when it may hold one of them.
     """
-    lower = text.lower()
-    count = 0
-    for word, pattern in _patterns(terms):
-        if word in lower and pattern.search(lower) is not None:
-            count += 1
-    return count
+
+    def __init__(self, text: str) -> None:
+        self._text = text.lower()
+        self._words: frozenset[str] | None = None
+
+    def count(self, terms: tuple[str, ...]) -> int:
+        """Count the terms that the text holds as whole words, each once."""
+        return sum(self._holds(words, pattern) for words, pattern in _patterns(terms))
+
+    def _holds(self, words: tuple[str, ...], pattern: re.Pattern[str]) -> bool:
+        if not all(word in self._text for word in words):
+            return False
+        if self._words is None:
+            self._words = frozenset(_WORD.findall(self._text))
+        return self._words.issuperset(words) and (len(words) == 1 or pattern.search(self._text) is not None)
+
+
+_WORD = re.compile(r"[^\W_]+")
 
 
 @cache
-def _patterns(terms: tuple[str, ...]) -> list[tuple[str, re.Pattern[str]]]:
-    """Return for each term its longest word, and an expression that finds it as whole words of letters and digits."""
-    word_patterns = [r"[\W_]+".join(re.escape(word) for word in term.split()) for term in terms]
-    return [
-        (max(term.split(), key=len), re.compile(rf"(?<![^\W_]){words}(?![^\W_])"))
-        for term, words in zip(terms, word_patterns, strict=True)
-    ]
+def _patterns(terms: tuple[str, ...]) -> list[tuple[tuple[str, ...], re.Pattern[str]]]:
+    """Return for each term its words, and an expression that finds them one after another as whole words."""
+    words = [tuple(term.split()) for term in terms]
+    patterns = [r"[\W_]+".join(map(re.escape, one)) for one in words]
+    return [(one, re.compile(rf"(?<![^\W_]){pattern}(?![^\W_])")) for one, pattern in zip(words, patterns, strict=True)]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -161,8 +176,9 @@ class _Terms:
     # Days since it was changed or read; since it was read.
     age: float
     days_unread: float | None
-    text: str
-    source: str
+    words: TextWords
+    source: TextWords
+    has_source: bool
 
     @classmethod
     def of(cls, memory: Memory, inputs: ScoreInputs, at: datetime) -> _Terms:
@@ -172,12 +188,13 @@ class _Terms:
             inputs=inputs,
             age=days_between(last_used(memory, inputs), at),
             days_unread=None if access_time is None else days_between(access_time, at),
-            text="\n".join([draft.text, *draft.tags]),
-            source=source_key(draft.source),
+            words=TextWords("\n".join([draft.text, *draft.tags])),
+            source=TextWords(source_key(draft.source)),
+            has_source=bool(source_key(draft.source)),
         )
 
     def confidence(self) -> list[Component]:
-        certainty_count, hedging_count = count_terms(self.text, CERTAINTY_WORDS), count_terms(self.text, HEDGING_WORDS)
+        certainty_count, hedging_count = self.words.count(CERTAINTY_WORDS), self.words.count(HEDGING_WORDS)
         supports, contradicts = self._incoming("supports"), self._both(CONTRADICTS)
         return [
             Component(name="base", value=self.draft.confidence, detail="as given"),
@@ -197,7 +214,7 @@ class _Terms:
 
     def importance(self) -> list[Component]:
         keyword_count, causes, supersedes = (
-            count_terms(self.text, IMPORTANCE_WORDS),
+            self.words.count(IMPORTANCE_WORDS),
             self._outgoing("causes"),
             self._outgoing("supersedes"),
         )
@@ -238,14 +255,14 @@ class _Terms:
         return self._incoming(relation) + self._outgoing(relation)
 
     def _source_bonus(self) -> Component:
-        is_good = count_terms(self.source, GOOD_SOURCES) > 0
-        value = 0.09 if is_good else 0.04 if self.source else 0.0
+        is_good = self.source.count(GOOD_SOURCES) > 0
+        value = 0.09 if is_good else 0.04 if self.has_source else 0.0
         return Component(
-            name="source_bonus", value=value, detail="" if not self.source else "named" if is_good else "any"
+            name="source_bonus", value=value, detail="" if not self.has_source else "named" if is_good else "any"
         )
 
     def _source_penalty(self) -> Component:
-        is_poor = count_terms(self.source, POOR_SOURCES) > 0
+        is_poor = self.source.count(POOR_SOURCES) > 0
         return Component(name="source_penalty", value=-0.07 if is_poor else 0.0, detail="named" if is_poor else "")
 
     def _link(self, name: str, share: float) -> Component:

@@ -23,7 +23,7 @@ from skein_memory.transfer.model import REASON_NOT_IMPORTABLE, ImportLine, Impor
 from skein_memory.validation import check_storable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from uuid import UUID
 
     from google.protobuf.message import Message
@@ -83,7 +83,7 @@ class ImportBatch:
 
 
 def parse_import(
-    lines: Sequence[ImportLine | ImportProblem], *, at: datetime, by: str, max_content: int
+    lines: Iterable[ImportLine | ImportProblem], *, at: datetime, by: str, max_content: int
 ) -> ImportBatch:
     """Parse items; rejected ones are returned with the reason."""
     batch = ImportBatch()

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import snapshots_pb2 as pb
+from skein_kit.admission.processor_time import run_by_size, with_pauses
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import ContentRefused, FieldInvalid, PageTokenInvalid, PermissionMissing
@@ -90,7 +91,8 @@ class TransferHandlers:
     async def ImportData(self, request: pb.ImportDataRequest, context: Context) -> pb.ImportDataResponse:
         caller, at = caller_of(context), now()
         is_vault = request.format == pb.IMPORT_FORMAT_MEMORYVAULT_EXPORT_V1
-        lines = list((memoryvault.parse_document if is_vault else transfer_model.parse_lines)(request.lines))
+        parse = memoryvault.parse_document if is_vault else transfer_model.parse_lines
+        lines = await run_by_size(len(request.lines), lambda: list(with_pauses(parse(request.lines))))
         if len(lines) > MAX_ITEMS:
             raise FieldInvalid(violations=[("lines", f"hold more than {MAX_ITEMS} items")])
         if RATE_SOURCES not in caller.permissions and any(line.kind == "source_trust" for line in lines):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from skein_kit.admission.processor_time import run_by_size, with_pauses
 from skein_kit.ids import id_time
 from skein_memory.events import writer
 from skein_memory.events.model import Event
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from skein_kit.quotas.store import QuotaCounter
     from skein_memory.transfer.import_parsing import ImportBatch, ImportMode
     from skein_memory.transfer.model import ImportLine, ImportProblem, TransferCursor, TransferItem
+
+# What checking a line costs, in bytes of text (`run_by_size`).
+_LINE_BYTES = 4096
 
 
 class TransferStore:
@@ -67,7 +71,9 @@ class TransferStore:
         self, lines: Sequence[ImportLine | ImportProblem], *, at: datetime, by: str
     ) -> ImportBatch:
         """Check items, and create the partitions of their months."""
-        import_batch = parse_import(lines, at=at, by=by, max_content=self._max_content)
+        import_batch = await run_by_size(
+            len(lines) * _LINE_BYTES, parse_import, with_pauses(lines), at=at, by=by, max_content=self._max_content
+        )
         await self._months.ensure(id_time(memory.memory_id) for memory in import_batch.memories)
         return import_batch
 

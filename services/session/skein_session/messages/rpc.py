@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from skein.session.v1 import session_pb2 as pb
 from skein_kit import message_rows
+from skein_kit.admission.processor_time import run_by_size
 from skein_kit.approval.gate import APPROVE
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
@@ -74,7 +75,10 @@ class MessageHandlers:
         if request.keep_times:
             require_keep_times(caller)
         key = IdempotencyKey.of(caller, request)
-        batch = convert.batch(
+        size = request.ByteSize()
+        batch = await run_by_size(
+            size,
+            convert.batch,
             request,
             at=now(),
             principal=caller.principal,
@@ -90,9 +94,8 @@ class MessageHandlers:
             self._idempotency.begin_with_key(tenant_id, key, _PLAN_ONCE) as write,
         ):
             await self._store.append_messages(write.tx, tenant_id, batch)
-            response = pb.AppendMessagesResponse(
-                messages=map(message_rows.message, batch.rows), pending_embedding_count=expected_pending
-            )
+            messages = await run_by_size(size, message_rows.messages, batch.rows)
+            response = pb.AppendMessagesResponse(messages=messages, pending_embedding_count=expected_pending)
             require_fit(response)
             await write.save(response)
         pending = await self._embeddings.request_embeddings(

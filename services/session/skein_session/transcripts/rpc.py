@@ -12,7 +12,7 @@ from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid, PermissionMissing
 from skein_kit.ids import min_id_at, now
 from skein_kit.policies.history import read_as_of_time
-from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
+from skein_kit.rpc.pagination import read_token, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import read_time
 from skein_kit.text.token_estimate import DEFAULT_BUDGET
 from skein_session.page_tokens import id_from_page_token, sequence_from_page_token
@@ -50,7 +50,7 @@ class TranscriptHandlers:
                 page_size=page_size,
                 at=at,
             )
-        messages = fit_items(map(message_rows.message, page.rows))
+        messages = await message_rows.fitting_messages(page.rows)
         next_sequence = page.next_sequence if len(messages) == len(page.rows) else messages[-1].sequence
         response = pb.ListMessagesResponse(messages=messages)
         if next_sequence is not None:
@@ -79,7 +79,7 @@ class TranscriptHandlers:
             page_size=resolve_page_size(request.page_size),
             at=now(),
         )
-        messages = fit_items(map(message_rows.message, page.rows))
+        messages = await message_rows.fitting_messages(page.rows)
         next_id = page.next_id if len(messages) == len(page.rows) else messages[-1].message_id
         response = pb.ListAgentMessagesResponse(messages=messages)
         if next_id is not None:
@@ -93,7 +93,7 @@ class TranscriptHandlers:
             window = await self._transcripts.read_window(tenant_id, request.session_id, budget)
         else:
             window = await self._transcripts.read_window_as_of(tenant_id, request.session_id, budget, as_of_time, at=at)
-        messages = fit_items(map(message_rows.message, window.rows))
+        messages = await message_rows.fitting_messages(window.rows)
         window.trim(limit=len(messages))
         return pb.GetRecentWindowResponse(
             messages=reversed(messages[: len(window.rows)]),

@@ -277,9 +277,9 @@ class MemoryServiceServicer:
         """ListMemories pages through the memories that match the filter, newest first
         or in the order of order_by. Memories created between pages never shift a
         page. If order_by names a mutable field, a memory changed between pages may
-        appear twice or not at all. One call scans a bounded number of memories. A
-        page may therefore be short or empty and still have a next_page_token. Safe
-        to retry.
+        appear twice or not at all. One call scans a bounded number of memories, and
+        a page ends at 3 MiB. A page may therefore be short or empty and still have
+        a next_page_token. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID: also when filter or order changed.
