@@ -199,14 +199,17 @@ async def test_what_can_only_mean_mcp_reaches_it(web: Web, person: Person, tenan
 @pytest.mark.parametrize(
     "sent", ["https://else.example/mcp", "{origin}/mcp/sse", "{origin}?toolsets=all", "{origin}/mcp#a"]
 )
-async def test_another_resource_is_refused_with_the_ones_there_are(web: Web, sent: str) -> None:
-    registered = await web.register()
+async def test_another_resource_is_refused_with_the_ones_there_are(web: Web, person: Person, sent: str) -> None:
+    client_id = (await web.register())["client_id"]
+    url = authorize_url(client_id, Pkce(), resource=sent.format(origin=web.origin))
 
-    answer = await web.get(authorize_url(registered["client_id"], Pkce(), resource=sent.format(origin=web.origin)))
+    page = await web.get(url)
+    await web.consent(authorize_url(client_id, Pkce()), person)
+    back = redirect_parameters(await web.get(url))
 
-    back = redirect_parameters(answer)
-    assert back["error"] == "invalid_target"
-    assert f"resource: is none of {web.origin}, {web.origin}/mcp" in back["error_description"]
+    known = f"resource: is none of {web.origin}, {web.origin}/mcp"
+    assert (page.status_code, known in page.text) == (400, True)
+    assert (back["error"], known in back["error_description"]) == ("invalid_target", True)
 
 
 async def test_the_address_with_a_slash_is_the_same(web: Web, tenant: Tenant) -> None:
