@@ -137,4 +137,4 @@ def test_only_the_first_letters_of_a_text_are_segmented() -> None:
     text = "天" * (MAX_LETTERS + 10)
 
     assert segment(text).split()[-1] == "天" * 10
-    assert segment("plain words 天气 x") == "plain words  天 气 天气  x"
+    assert segment("plain words 天气 x").split() == ["plain", "words", "天", "气", "天气", "x"]
