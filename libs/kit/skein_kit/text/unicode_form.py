@@ -30,7 +30,12 @@ def plain_form(text: str) -> str:
     """Return a name in its one form. Repeating it changes nothing."""
     if text.isascii():
         return text
-    return unicodedata.normalize("NFKC", _UNSEEN.sub("", text))
+    return unicodedata.normalize("NFKC", without_unseen(text))
+
+
+def without_unseen(text: str) -> str:
+    """Return a text without characters that nobody sees."""
+    return _UNSEEN.sub("", text)
 
 
 def compared_form(text: str) -> str:
