@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import unicodedata
+from datetime import UTC, datetime, timedelta
 
 from fix_cluster import Tenant
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.gateway.v1 import gateway_pb2 as pb
 from skein.memory.v1 import memory_pb2
@@ -161,3 +163,44 @@ async def test_every_unicode_form_of_a_text_finds_the_others(tenant: Tenant) -> 
     inverse = [text for text, query in FORMS.items() if not await _finds(tenant, text, text)]
 
     assert missed == inverse == []
+
+
+async def test_texts_of_another_case_are_two_hits(tenant: Tenant) -> None:
+    contents = ["Sunshine sings in the choir of Basel", "sunshine sings in the choir of Basel"]
+    await _remember(tenant, contents)
+
+    response = await tenant.gateway.Recall(pb.RecallRequest(query="Who sings in the choir of Basel?"))
+
+    assert sorted(hit.memory.content for hit in response.hits) == sorted(contents)
+
+
+async def test_a_day_that_a_question_names_in_its_language_is_found_first(tenant: Tenant) -> None:
+    today = datetime.now(UTC).replace(hour=12)
+    memories = [
+        memory_pb2.Memory(content=f"Suppe gekocht, Variante {days}", create_time=_timestamp(today - timedelta(days)))
+        for days in (0, 1, 2, 3, 21, 60)
+    ]
+    await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories, keep_times=True))
+    questions = {
+        "What soup was cooked yesterday?": 1,
+        "Welche Suppe wurde vorgestern gekocht?": 2,
+        "Welche Suppe wurde vor drei Wochen gekocht?": 21,
+        "¿Qué sopa (Suppe) se cocinó ayer?": 1,
+        "三个星期前做了什么 Suppe?": 21,
+        f"Welche Suppe gab es am {today - timedelta(60):%d.%m.%Y}?": 60,
+    }
+
+    found = {
+        question: (await tenant.gateway.Recall(pb.RecallRequest(query=question, min_relevance=0)))
+        .hits[0]
+        .memory.content
+        for question in questions
+    }
+
+    assert found == {question: f"Suppe gekocht, Variante {days}" for question, days in questions.items()}
+
+
+def _timestamp(at: datetime) -> Timestamp:
+    timestamp = Timestamp()
+    timestamp.FromDatetime(at)
+    return timestamp

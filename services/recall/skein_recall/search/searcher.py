@@ -17,7 +17,7 @@ from skein_recall.models.model import Purpose
 from skein_recall.quality.sampler import APPROXIMATE, Sample
 from skein_recall.search import changes, ranking
 from skein_recall.search.changes import newer_first
-from skein_recall.search.cues import QueryCues
+from skein_recall.search.cues import QueryCues, time_zone
 from skein_recall.search.expansion import QueryExpansion, Reason, alias_expansions, word_of_stem
 from skein_recall.search.keywords import match_keywords
 from skein_recall.search.model import (
@@ -280,7 +280,7 @@ class SearchTransaction:
         self._language = policy.search_language
         if tx.pins is not None:
             self.formula, self._language = tx.pins.formula, tx.pins.language
-        self._cues = QueryCues.of(query.text, at)
+        self._cues = QueryCues.of(query.text, at, time_zone(getattr(policy, "time_zone", "")))
         # A vector asks for vectors, and an item that is searched for its likes must find its copies.
         self._merges_duplicates = bool(query.text) and not query.show_duplicates and query.excluded_id is None
         # A query for a time, or for what was before, asks for no change since.
