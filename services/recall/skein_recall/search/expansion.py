@@ -13,6 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skein_kit.search_text.segmentation import LETTER_RANGES
+from skein_kit.text.unicode_form import plain_form
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -251,7 +252,7 @@ def _words(text: str) -> Iterable[tuple[str, int, int]]:
 
 
 def _key(text: str) -> tuple[str, ...]:
-    return tuple(word for word, _, _ in _words(text))
+    return tuple(word for word, _, _ in _words(plain_form(text)))
 
 
 def _is_name(words: Sequence[str]) -> bool:
