@@ -15,7 +15,7 @@ from skein.memory.v1 import memory_pb2
 from skein.options.v1.options_pb2 import TEXT_KIND_NAME
 from skein_kit.rpc.declarations import paths, text_kind
 from skein_kit.rpc.plain_names import make_names_plain
-from skein_kit.text.unicode_form import compared_form, plain_form
+from skein_kit.text.unicode_form import compared_form, contains, plain_form
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,6 +55,22 @@ def test_a_name_has_one_form(text: str, plain: str) -> None:
 def test_a_form_stays_as_it_is(text: str) -> None:
     for form in (plain_form, compared_form):
         assert form(form(text)) == form(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "literal", "is_contained"),
+    [
+        ("Bäckerei", unicodedata.normalize("NFD", "bäck"), True),
+        ("o\ufb03ce", "OFFICE", True),
+        ("pass\u200bword", "password", True),
+        ("tea", "coffee", False),
+        # It would be in every text.
+        ("tea", "\u200b", False),
+        ("te\u200ba", "\u200b", True),
+    ],
+)
+def test_a_literal_is_found_in_every_form(text: str, literal: str, *, is_contained: bool) -> None:
+    assert contains(text, literal) is is_contained
 
 
 def test_names_are_made_plain_and_content_stays() -> None:

@@ -45,6 +45,15 @@ def compared_form(text: str) -> str:
     return unicodedata.normalize("NFKC", _UNSEEN_AND_JOINERS.sub("", text))
 
 
+def contains(text: str, literal: str) -> bool:
+    """Return whether a text contains another one, in any case and form.
+
+    A literal that nobody sees is looked for as it is: it would be in every text.
+    """
+    compared = compared_form(literal)
+    return compared.casefold() in compared_form(text).casefold() if compared else literal in text
+
+
 def compared_sql(column: str) -> str:
     """Return SQL for the compared form of a column."""
     return _COMPARED_SQL.format(column)
