@@ -1,6 +1,6 @@
 """`python tests/bench/near_duplicates.py [LOCOMO]`: what `on_similar` takes for the same, and what a cosine would.
 
-Pairs of statements are made from a seed: pairs that say the same (case, punctuation, white space, "the", contractions),
+Pairs of statements are made from a seed: pairs that say the same (Unicode, full stop, white space, contractions),
 pairs of two facts (another animal, name, number, date, unit, time, negation, order of names), and paraphrases in other
 words. With the path of LoCoMo's conversations it also counts the turns that would not be stored, and the evidence among
 them.
@@ -12,6 +12,7 @@ import asyncio
 import json
 import random
 import sys
+import unicodedata
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,11 +65,11 @@ def same_pair(source: random.Random) -> Pair:
     """Return a statement in two spellings."""
     text = _fact(source)
     spellings: tuple[Callable[[str], str], ...] = (
-        str.lower,
-        lambda value: value.removesuffix(".") + "!",
-        lambda value: value.removesuffix("."),
+        lambda value: f"the {value.removeprefix('The ')}" if value.startswith("The ") else value,
+        lambda value: unicodedata.normalize("NFD", value),
+        lambda value: value.removesuffix(".") if value[-2].isalpha() else value,
         lambda value: value.replace(" ", "  ").replace("  is", "\nis"),
-        lambda value: value.replace("The ", "").replace("the ", ""),
+        lambda value: value.replace("e", "\u00ade", 2),
         lambda value: value.replace("'", "’").replace("does not", "doesn't").replace("will not", "won't"),
     )
     other = text

@@ -58,17 +58,29 @@ async def test_a_memory_that_says_the_same_is_kept_unless_the_write_asks(tenant:
 async def test_a_write_is_told_of_the_memory_that_says_the_same(tenant: Tenant) -> None:
     first = await create(tenant, REX, title="dog", tags=["pet"])
 
-    told = await create(tenant, "the user’s dog is called Rex", RETURN, title="Dog")
+    told = await create(tenant, "the user’s dog  is called Rex", RETURN, title="dog")
 
     assert told.is_similar
     assert told.memory == first.memory
     assert await count(tenant) == 1
 
 
+async def test_a_write_that_a_reader_can_tell_apart_is_stored(tenant: Tenant) -> None:
+    contents = [
+        "token is abC9", "token is abc9", "logs in /A/b", "logs in /a/b", "Hears The Who", "Hears Who",
+        "if a:\n    b()\n    c()", "if a:\n    b()\nc()", "Sunshine is ill", "sunshine is ill",
+    ]  # fmt: skip
+
+    response = await batch(tenant, contents, RETURN)
+
+    assert list(response.similar_indexes) == []
+    assert await count(tenant) == len(contents)
+
+
 async def test_a_merged_write_reinforces_the_stored_memory_alone(tenant: Tenant) -> None:
     first = (await create(tenant, REX, confidence=0.5, importance=0.5)).memory
 
-    merged = await create(tenant, "user's dog is called rex", REINFORCE)
+    merged = await create(tenant, "the user\u2019s dog is called Rex", REINFORCE)
 
     assert merged.is_similar
     assert merged.memory.memory_id == first.memory_id
@@ -138,7 +150,7 @@ async def test_a_fact_whose_key_is_taken_by_the_same_words_is_returned(tenant: T
 async def test_a_batch_says_which_of_its_memories_were_there(tenant: Tenant) -> None:
     first = (await create(tenant, REX)).memory
 
-    response = await batch(tenant, ["tea", "the user's dog is called rex", "coffee", "Tea."], RETURN)
+    response = await batch(tenant, ["tea", "the user's dog is called Rex", "coffee", "tea."], RETURN)
 
     assert list(response.similar_indexes) == [1, 3]
     assert response.memories[1].memory_id == first.memory_id

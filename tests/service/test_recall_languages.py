@@ -8,6 +8,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.gateway.v1 import gateway_pb2 as pb
 from skein.memory.v1 import memory_pb2
+from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_kit.search_text.segmentation import MAX_LETTERS, segment
@@ -133,8 +134,30 @@ async def test_the_longest_chinese_text_is_stored_and_found(tenant: Tenant) -> N
     assert response.hits[0].memory.content == content
 
 
+UNREADABLE = {
+    "thai": ("พรุ่งนี้ฉันจะไปกรุงเทพ", "แมวของฉันป่วย"),
+    "arabic": ("أمي تسكن في دمشق", "القطة مريضة"),
+    "hindi": ("मेरी माँ दिल्ली में रहती हैं", "बिल्ली बीमार है"),
+    "chinese": ("我妈妈住在北京", "猫病了"),
+}
+
+
+@pytest.mark.parametrize("language", list(UNREADABLE))
+async def test_a_model_claims_nothing_of_a_script_that_it_cannot_read(tenant: Tenant, language: str) -> None:
+    content, question = UNREADABLE[language]
+    memories = [memory_pb2.Memory(content=text) for text in (content, "My mother lives in Lisbon.")]
+    await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
+
+    for query in (question, "Where does my mother live?"):
+        for mode in (recall_pb2.SEARCH_MODE_SEMANTIC, recall_pb2.SEARCH_MODE_HYBRID):
+            response = await tenant.gateway.Recall(pb.RecallRequest(query=query, mode=mode, min_relevance=0))
+            similarities = {hit.memory.content: hit.similarity for hit in response.hits}
+            assert abs(similarities.get(content, 0)) < 0.01
+            assert query != question or max(map(abs, similarities.values()), default=0) < 0.01
+
+
 def test_only_the_first_letters_of_a_text_are_segmented() -> None:
     text = "天" * (MAX_LETTERS + 10)
 
     assert segment(text).split()[-1] == "天" * 10
-    assert segment("plain words 天气 x") == "plain words  天 气 天气  x"
+    assert segment("plain words 天气 x").split() == ["plain", "words", "天", "气", "天气", "x"]

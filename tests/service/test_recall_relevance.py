@@ -146,7 +146,7 @@ async def test_hits_by_another_formula_have_no_relevance(tenant: Tenant, fields:
 
 
 async def test_the_same_sentence_twice_is_one_hit_the_newer_one(tenant: Tenant) -> None:
-    older, other, newer = await remember(tenant, CONTENTS[0], CONTENTS[1], f" {CONTENTS[0].upper()} ")
+    older, other, newer = await remember(tenant, CONTENTS[0], CONTENTS[1], f" {CONTENTS[0].replace(' ', '  ')} ")
 
     response = await recall(tenant, min_relevance=0)
     everything = await recall(tenant, min_relevance=0, show_duplicates=True)

@@ -79,6 +79,12 @@ def test_a_name_that_the_caller_may_not_see_hides_no_other_name() -> None:
     assert written_names("GHA runners", NAMES, hidden) == ["GHA"]
 
 
+def test_a_name_that_was_stored_in_another_form_of_unicode_is_found() -> None:
+    names = [name("\uff36\uff50\uff2e", is_alias=False), name("Zu\u0308ri-Tunnel")]
+
+    assert written_names("Is the Züri-Tunnel or the VPN slow?", names) == ["Züri-Tunnel", "VPN"]
+
+
 def test_of_many_names_those_that_decide_are_looked_up_first() -> None:
     entities = [new_id(now()) for _ in range(40)]
     names = [

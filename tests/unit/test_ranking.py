@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from skein_recall.models.similarity_scale import SimilarityScale
 from skein_recall.search import ranking
-from skein_recall.search.cues import DateRange, QueryCues
+from skein_recall.search.cues import QueryCues
+from skein_recall.search.dates import DateRange
 from skein_recall.search.ranking import Candidate, Candidates, Fusion, RankedItem, TermStatistics, Weights
 
 if TYPE_CHECKING:

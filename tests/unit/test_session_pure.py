@@ -196,7 +196,7 @@ def test_more_room_never_makes_a_summary_of_nothing(turns: list[SpeakerTurn]) ->
         ("the red kettle boils", "red kettle"),
         (" red kettle ", "red kettle"),
         ("a foo-bar b2b ünder kettle c", "kettle"),
-        ("<b> red kettle boils", ""),
+        ("<b> red kettle boils", "red kettle"),
         ("", ""),
         ("100% sure_thing of this", "of"),
         (f"the {'x' * 201} kettle boils", "kettle"),

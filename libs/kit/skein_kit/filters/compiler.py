@@ -10,6 +10,7 @@ from types import MappingProxyType
 from skein_kit.filters.expression import And, Compare, Contains, Expression, Has, In, Not, Or, Path, Tags, Value
 from skein_kit.filters.fields import ITEM_FIELDS, Kind
 from skein_kit.json_values import exact
+from skein_kit.text.unicode_form import compared_form, compared_sql
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,7 +101,9 @@ class _Compiler:
             case Tags(mode, tags):
                 return self._tags(mode, tags)
             case Contains(path, text):
-                return f"(strpos(lower({self._column(path)}), lower(:{self._value(text)}::text)) > 0)"
+                # A text of characters that nobody sees is looked for as it is.
+                column = compared_sql(self._column(path)) if compared_form(text) else self._column(path)
+                return f"(strpos(lower({column}), lower(:{self._value(text)}::text)) > 0)"
             case Has(path):
                 return self._has(path)
             case Compare(path, "!=", value):

@@ -9,6 +9,7 @@ from typing import Any
 
 from skein_kit.filters.expression import And, Compare, Contains, Expression, Has, In, Not, Or, Path, Tags, Value
 from skein_kit.filters.fields import ITEM_FIELDS, Kind, fold_case, priority_of
+from skein_kit.text.unicode_form import compared_form
 
 _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
@@ -39,7 +40,8 @@ def matches(expression: Expression, memory: Mapping[str, object]) -> bool:  # no
                 return memory_tags.issuperset(tags)
             return memory_tags.isdisjoint(tags) == (mode == "none")
         case Contains(path, text):
-            return fold_case(text) in fold_case(str(_plain(path, memory)))
+            content = str(_plain(path, memory))
+            return fold_case(text) in fold_case(compared_form(content) if compared_form(text) else content)
         case Has(path):
             return _is_set(path, memory)
         case Compare(path, "!=", value):

@@ -69,6 +69,9 @@ def _fields() -> dict[str, Field]:
 
 FIELDS: Mapping[str, Field] = _fields()
 
+# Texts as they were written; the other texts are names, which are stored in their plain form.
+CONTENT_FIELDS = frozenset({"title", "content"})
+
 # Fields that messages have in common with memories.
 _COMMON_NAMES = (
     "external_id", "content", "agent_id", "subject_id", "user_id", "session_id", "created_by", "updated_by",

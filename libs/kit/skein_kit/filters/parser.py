@@ -29,9 +29,10 @@ from skein_kit.filters.expression import (
     Value,
     path_name,
 )
-from skein_kit.filters.fields import FIELDS, Field, Kind
+from skein_kit.filters.fields import CONTENT_FIELDS, FIELDS, Field, Kind
 from skein_kit.json_values import exact as exact_json
 from skein_kit.json_values.exact import MAX_NUMBER_CHARACTERS
+from skein_kit.text.unicode_form import compared_form, plain_form
 
 Item = TypeVar("Item")
 
@@ -204,13 +205,13 @@ class _Parser:
         if field.kind is Kind.TAGS:
             word = self._word(*_MODES)
             if word and self._accept("("):
-                return Tags(_MODES[word], tuple(dict.fromkeys(self._list(self._string))))
-            return Tags("any", (word or self._string(),))
+                return Tags(_MODES[word], tuple(dict.fromkeys(map(plain_form, self._list(self._string)))))
+            return Tags("any", (plain_form(word or self._string()),))
         if field.kind is Kind.TEXT and not field.values:
             text = self._string()
             if not text:
                 self._error("expected at least one character to look for")
-            return Contains(path, text)
+            return Contains(path, compared_form(text) or text)
         if field.kind is Kind.PROPERTIES and len(path) > 1:
             return _comparison(path, "=", self._value(path, field))
         return self._error(f"{path_name(path)} cannot be compared with :", at=start)
@@ -353,6 +354,7 @@ def _convert(  # noqa: PLR0911 - one for each kind.
     """Convert a text to the type of the field; return None when the field has no such value."""
     match field.kind:
         case Kind.TEXT:
+            text = text if field.name in CONTENT_FIELDS else plain_form(text)
             return text if not field.values or text in field.values else None
         case Kind.NUMBER:
             return _number(text) if is_bare else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from dataclasses import dataclass, fields
+from datetime import UTC
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 from zoneinfo import ZoneInfo
@@ -13,6 +14,7 @@ from skein_kit.database.named_queries import Queries, as_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import tzinfo
     from uuid import UUID
 
     from asyncpg import Record
@@ -83,9 +85,9 @@ class Policy:
     time_zone: str = "UTC"
 
     @property
-    def zone(self) -> ZoneInfo:
-        """Return the zone of the days that conditions name."""
-        return ZoneInfo(self.time_zone)
+    def zone(self) -> tzinfo:
+        """Return the zone of the days that conditions and questions name."""
+        return UTC if self.time_zone == "UTC" else ZoneInfo(self.time_zone)
 
 
 DEFAULT = Policy()

@@ -12,7 +12,8 @@
     body                 reads the request's message within a memory budget; over a socket only
     limit_concurrency    runs the call, or queues it until the service has capacity for it
     encode_response      turns the response into what the caller's port sends, where that is work
-    parse_and_validate   parses and validates the request, and translates errors of other services
+    parse_and_validate   parses the request, puts its names into one form of Unicode, validates it, and translates
+                         errors of other services
     access log           records the call, where the method declares it
     repeats              answers a repeated request as the first one
     guard                screens the texts of the request, where the method declares it
@@ -59,6 +60,7 @@ from skein_kit.identity.permissions import ACCESS_RULES, AccessRule
 from skein_kit.ids import now
 from skein_kit.json_values import fields
 from skein_kit.rpc.declared_steps import DeclaredSteps
+from skein_kit.rpc.plain_names import make_names_plain
 from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES, CompleteBody, body
 from skein_kit.rpc.streaming import StreamLimiter, stream_handler
 from skein_kit.rpc.well_known_types import normalize_mask
@@ -383,6 +385,7 @@ def parse_and_validate(method: Method, handler: Handler) -> Handler:
             request = parse_request(method, request)
         if method.deserializer is not None:
             normalize_mask(request)
+            make_names_plain(request)
             await run_by_size(request.ByteSize(), _complete_and_validate, request)
         call.handler_time = now()
         try:

@@ -16,6 +16,7 @@ from skein_kit.ids import new_id, now
 from skein_kit.policies.store import shared_policy_cache
 from skein_kit.search_text import vector_columns
 from skein_kit.search_text.segmentation import segment
+from skein_kit.search_text.time_words import mentions_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -38,15 +39,7 @@ MAX_TERM_CHARACTERS = 200
 _QUERIES = Queries.load("skein_kit")
 # A question mark is the last mark that ends a sentence. A closing quote or a note may follow it.
 _QUESTION: Final = re.compile(r"[?？؟][^.!?。！？؟]*$")  # noqa: RUF001 - marks of other scripts are meant.
-# English: in other languages only numbers are expressions of time. "May" is left out: the verb is far more frequent.
-_TIME: Final = re.compile(
-    r"(?<!\w)(?:yesterday|today|tomorrow|tonight|last|next|ago|since|recently|weekend|days?|weeks?|months?|years?|"
-    r"monday|tuesday|wednesday|thursday|friday|saturday|sunday|"
-    r"january|february|march|april|june|july|august|september|october|november|december|"
-    r"\d{4}|\d+(?:st|nd|rd|th))(?!\w)",
-    re.IGNORECASE,
-)
-# Characters that are read: of the end for a question, of the beginning for a time.
+# Characters that are read, of the end.
 _READ_CHARACTERS: Final = 10_000
 
 
@@ -264,8 +257,3 @@ def is_name(text: str | None) -> bool:
 def ends_with_question(text: str) -> bool:
     """Return whether a text ends with a question: an answer tends to follow it."""
     return _QUESTION.search(text[-_READ_CHARACTERS:]) is not None
-
-
-def mentions_time(text: str) -> bool:
-    """Return whether a text has an expression of time: a date, a weekday, "last week"."""
-    return _TIME.search(text[:_READ_CHARACTERS]) is not None

@@ -10,6 +10,9 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from skein_kit.search_text.segmentation import joined_words, segment
+from skein_kit.text.same_text import same_text
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -23,6 +26,8 @@ MIN_EXCERPT_CHARACTERS = 80
 # Shorter sentences join the next one, which bounds the work for texts full of punctuation.
 _SHORT_SENTENCE = 10
 _WORD = re.compile(r"\w+")
+# Behind a letter; a digit or a sign before it may be a part of what is said.
+_CLAUSE_END = re.compile(r"(?<=[^\W\d_])[.,;:](?=\s|$)")
 # Ends of sentences: punctuation marks and line ends.
 _END = re.compile(r"(?<=[.!?])[\"')\]]*\s+|(?<=[\u3002\uff01\uff1f])|\n+")
 _MIN_STEMMED_CHARACTERS = 4
@@ -50,14 +55,15 @@ def stem(word: str) -> str:
 
 def terms_of(query: str) -> frozenset[str]:
     """Return the stems of a query's words without stop words, unless it has no others."""
-    words = _WORD.findall(query.casefold())
+    joins = joined_words(query)
+    words = [word for word in _WORD.findall(segment(query).casefold()) if word not in joins]
     content_words = [word for word in words if word not in _STOP_WORDS] or words
     return frozenset(list(dict.fromkeys(stem(word) for word in content_words))[:MAX_TERMS])
 
 
 def counts_of(text: str, terms: frozenset[str]) -> Counter[str]:
     """Count the terms in a text; absent terms are left out."""
-    return Counter(term for word in _WORD.findall(text.casefold()) if (term := stem(word)) in terms)
+    return Counter(term for word in _WORD.findall(segment(text).casefold()) if (term := stem(word)) in terms)
 
 
 def term_coverage(terms: frozenset[str], counts: Counter[str]) -> float:
@@ -90,8 +96,8 @@ def excerpt(text: str, max_characters: int, terms: frozenset[str]) -> str:
 
 
 def normalize(text: str) -> str:
-    """Return a text's words in lower case, for comparison; the stripped text if it has none."""
-    return " ".join(_WORD.findall(text.casefold())) or text.strip()
+    """Return a text's words between single spaces, for comparison: as they are written, without the ends of clauses."""
+    return " ".join(_CLAUSE_END.sub("", same_text(text)).split())
 
 
 def _sentences(text: str, max_characters: int) -> list[tuple[int, int]]:

@@ -19,7 +19,7 @@ from skein_kit.search_text.postings import Document, is_name
 from skein_memory.errors import LevelOutOfRange, MemoryNotFound, ReadersWidened
 from skein_memory.events.model import Event
 from skein_memory.memories import memory_type
-from skein_memory.memories.near_text import near_text
+from skein_memory.memories.near_text import rough_text
 from skein_memory.validation import check_revision, check_storable
 
 if TYPE_CHECKING:
@@ -536,7 +536,7 @@ def normalize_spaces(text: str) -> str:
 def fingerprint(type_name: str, *, key: str | None, title: str | None, content: str, content_hash: bytes) -> UUID:
     """Return a number that memories of one type share when they have the same key, or title, or beginning.
 
-    The title counts where there is no key, the first 160 characters of the near text where there is no title either.
+    The title counts where there is no key, the first 160 characters of the rough text where there is no title either.
     Case and spaces do not matter.
     """
     if key and normalize_spaces(key):
@@ -544,7 +544,7 @@ def fingerprint(type_name: str, *, key: str | None, title: str | None, content: 
     elif title and normalize_spaces(title):
         kind, text = "title", normalize_spaces(title)
     else:
-        kind, text = "text", near_text(content)[:_PREFIX_CHARACTERS]
+        kind, text = "text", rough_text(content)[:_PREFIX_CHARACTERS]
         if not text:
             # Only structured content: the same when all of it is the same.
             kind, text = "data", content_hash.hex()

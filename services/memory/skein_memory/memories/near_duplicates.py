@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from skein_kit.json_values import exact
 from skein_memory.memories import memory_type
-from skein_memory.memories.model import draft_audience
+from skein_memory.memories.model import draft_audience, normalize_spaces
 from skein_memory.memories.near_text import near_text
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class ComparedDraft:
 
     draft: Draft
     fingerprint: UUID
-    # SHA-256 of the near texts of title, key and content.
+    # SHA-256 of the near texts of title and content, and of the key, whose case does not matter.
     text_hash: bytes
     # Parsed JSON; None for none.
     data: Any
@@ -43,7 +43,7 @@ class ComparedDraft:
     @classmethod
     def of(cls, draft: Draft) -> ComparedDraft:
         # No text holds a NUL character.
-        texts = "\0".join(near_text(text or "") for text in (draft.title, draft.key, draft.content))
+        texts = "\0".join((near_text(draft.title or ""), normalize_spaces(draft.key or ""), near_text(draft.content)))
         return cls(
             draft=draft,
             fingerprint=draft.fingerprint,

@@ -1,20 +1,27 @@
-"""The form in which near-duplicates are equal: a text without what never changes its meaning. Pure.
+"""The form in which near-duplicates are equal, and the rough form in which they may be. Pure.
 
-Two texts with one form have the same words in the same order. Case, white space, "the", contractions and the
-punctuation of sentences do not count. Numbers, signs, units, negations, names, quotes and question marks do. Other
-articles count, because other languages have the same words: "llama a Ana" is not "llama Ana", nor "denkt an Rex" "denkt
-Rex".
+Two texts with one near text say the same to a reader, word by word. Contractions, typographic quotes, the capital of a
+small word at the beginning and the full stop at the end do not count, nor does what `same_text` leaves out. Everything
+else does: case, articles and other punctuation make names, passwords and paths of words.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
+
+from skein_kit.text.same_text import same_text
 
 # Typographic forms of one character.
 _QUOTES = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "–": "-", "—": "-", "−": "-"})  # noqa: RUF001 - the characters that are replaced.
 # The end of a clause: the mark, closing quotes, then white space or the end. "3.5", "1,000" and "x != y" stay.
 _CLAUSE_END = re.compile(r"[.,;:!…]+(?=[\"')\]]*(?:\s|$))")
+# Behind a digit or a sign it may be a part of what is said.
+_FULL_STOP = re.compile(r"(?<=[^\W\d_])\.$")
+# Words that are no names, so that their capital only begins a sentence.
+_BEGINNING = re.compile(
+    r"(?:A|An|The|This|That|These|Those|It|He|She|We|They|You|My|Our|Your|His|Her|Its|Their|There|Here|In|On|At|For|From|"
+    r"To|With|When|If|After|Before|Because|Please|Note|User|User's|Always|Never|Do|Is|Are|Was|Were|Has|Have)(?=\s)"
+)
 _CONTRACTIONS = (
     (re.compile(r"\bcan't\b|\bcannot\b", re.IGNORECASE), "can not"),
     (re.compile(r"\bwon't\b", re.IGNORECASE), "will not"),
@@ -30,10 +37,16 @@ _MIN_ABBREVIATION = 2
 
 def near_text(text: str) -> str:
     """Return the form of a text; two texts with one form are near-duplicates of each other."""
-    text = unicodedata.normalize("NFC", text).translate(_QUOTES)
+    text = same_text(text.translate(_QUOTES))
     for pattern, replacement in _CONTRACTIONS:
         text = pattern.sub(replacement, text)
-    words = _CLAUSE_END.sub(" ", text).split()
+    text = _BEGINNING.sub(lambda match: match[0].lower(), text, 1) if _BEGINNING.match(text) else text
+    return _FULL_STOP.sub("", text)
+
+
+def rough_text(text: str) -> str:
+    """Return a form that near-duplicates have in common, and others too: without case, "the" and clauses."""
+    words = _CLAUSE_END.sub(" ", near_text(text)).split()
     kept = [word for word in words if word not in _ARTICLES]
     # A text of articles alone is what it says.
     return " ".join(map(_fold, kept or words))

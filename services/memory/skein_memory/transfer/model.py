@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 from skein.memory.v1 import curation_pb2, memory_pb2, snapshots_pb2
 from skein_kit.errors import FieldInvalid
 from skein_kit.json_values import exact, fields
+from skein_kit.rpc.plain_names import make_names_plain
 from skein_kit.rpc.well_known_types import json_text
 from skein_memory.errors import ImportFormatUnknown
 
@@ -112,6 +113,7 @@ def parse_item(line_number: int, values: object) -> ImportLine | ImportProblem:
     try:
         message = MESSAGES[kind]()
         fields.from_values(value, message)
+        make_names_plain(message)
     except FieldInvalid as error:
         return ImportProblem(line_number=line_number, kind=kind, reason=error.reason, field=error.violations[0][0])
     except (json_format.ParseError, ValueError, TypeError, AttributeError, RecursionError):

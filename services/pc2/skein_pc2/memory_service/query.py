@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from skein_kit.text.unicode_form import compared_form
+
 if TYPE_CHECKING:
     from skein.memory.v1 import memory_pb2 as pb
 
@@ -29,7 +31,7 @@ _MIN_PLURAL_CHARACTERS = 4
 class Query:
     """The words of a search."""
 
-    # Casefolded and stripped.
+    # In one form of Unicode, casefolded and stripped.
     text: str
     # Without stop words, unless all are stop words.
     words: tuple[str, ...]
@@ -37,17 +39,18 @@ class Query:
     @classmethod
     def of(cls, text: str) -> Query:
         """Read a query."""
-        folded_text = text.strip().casefold()
+        folded_text = (compared_form(text) or text).strip().casefold()
         words = dict.fromkeys(_WORD.findall(folded_text))
         return cls(folded_text, tuple(word for word in words if word not in _STOP_WORDS) or tuple(words))
 
     def is_topic_of(self, memory: pb.Memory) -> bool:
         """Say whether the query is the topic of a fact."""
-        return topic_of(memory).strip().casefold() == self.text != ""
+        return compared_form(topic_of(memory)).strip().casefold() == self.text != ""
 
     def matches(self, memory: pb.Memory) -> bool:
         """Say whether a memory's topic, tags or text contain the query itself, or each of its words."""
-        text = "\n".join((topic_of(memory), memory.title, *memory.tags, memory.content)).casefold()
+        texts = (topic_of(memory), memory.title, *memory.tags, memory.content)
+        text = compared_form("\n".join(texts)).casefold()
         if self.text and self.text in text:
             return True
         words = set(_WORD.findall(text))

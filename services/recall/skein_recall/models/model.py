@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 from uuid import UUID
 
 from skein_kit.errors import DimensionsMismatch
+from skein_kit.text.unicode_form import plain_form
 from skein_recall.embedded_model.descriptions import EMBEDDED_MODELS, MINILM
 from skein_recall.embedded_model.scripts import readable_share
 from skein_recall.errors import ModelNotFound
@@ -98,8 +99,8 @@ class EmbeddingModel:
         return self.similarity_scale or COSINE_SCALE
 
     def prefixed(self, text: str, purpose: Purpose) -> str:
-        """Return a text as the model reads it."""
-        return (self.query_prefix if purpose is Purpose.QUERY else self.passage_prefix) + text
+        """Return a text as the model reads it: in one form of Unicode, behind the prefix of its purpose."""
+        return (self.query_prefix if purpose is Purpose.QUERY else self.passage_prefix) + plain_form(text)
 
     def readable_share(self, text: str) -> float:
         """Return the share of a text, 0 to 1, in scripts that the model was trained on; 1 for a model of others."""

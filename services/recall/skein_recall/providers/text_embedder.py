@@ -181,7 +181,10 @@ class ProviderRegistry:
 
 
 class TextEmbedder:
-    """Embeds with every model that this cluster can embed with. Vectors are float32 and of unit length."""
+    """Embeds with every model that this cluster can embed with. Vectors are float32 and of unit length.
+
+    Those of texts in scripts that a model cannot read are shorter.
+    """
 
     def __init__(self, providers: ProviderRegistry, *, query_seconds: float) -> None:
         """Limit the embedding of a query to `query_seconds`."""
@@ -225,10 +228,16 @@ class TextEmbedder:
         self._queries.drop(tenant_id)
 
     async def embed_texts(self, model: EmbeddingModel, texts: Sequence[str], purpose: Purpose) -> NDArray[np.float32]:
-        """Return an array (texts, dimensions); what exceeds the model's window is not read."""
+        """Return an array (texts, dimensions); what exceeds the model's window is not read.
+
+        A vector is as long as the share of its text in scripts that the model can read: its products with others claim
+        no more than that.
+        """
         provider = await self._providers.get(model)
         with _span(len(texts)):
-            return await provider.embed([model.prefixed(text, purpose) for text in texts])
+            vectors = await provider.embed([model.prefixed(text, purpose) for text in texts])
+        shares = [model.readable_share(text) for text in texts]
+        return vectors if min(shares, default=1.0) == 1 else vectors * np.array(shares, dtype=np.float32)[:, np.newaxis]
 
     async def embed_items(self, model: EmbeddingModel, items: Sequence[IndexItem]) -> dict[UUID, NDArray[np.float32]]:
         """Return an array (chunks, dimensions) per item; of a blank text, no rows."""

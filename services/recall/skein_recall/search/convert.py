@@ -20,6 +20,7 @@ from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc.pagination import fit_items
 from skein_kit.rpc.well_known_types import read_time, to_timestamp
 from skein_kit.search_text.vector_columns import normalize
+from skein_kit.text.unicode_form import plain_form
 from skein_recall.errors import QueryEmpty
 from skein_recall.search.expansion import Reason
 from skein_recall.search.model import Filter, Mode, Query, Reference
@@ -66,7 +67,8 @@ def recall_query(request: pb.RecallRequest, zone: tzinfo, at: datetime) -> Query
 
     Raises QueryEmpty and FieldInvalid.
     """
-    text = request.query.strip()
+    # A query of nothing that anybody sees stays, so that it is not taken for an empty one.
+    text = plain_form(request.query).strip() or request.query.strip()
     if not text and not request.embedding:
         raise QueryEmpty
     vector = normalize(request.embedding) if request.embedding else None

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skein_kit.search_text.segmentation import LETTER_RANGES
+from skein_kit.text.unicode_form import plain_form
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -251,7 +252,7 @@ def _words(text: str) -> Iterable[tuple[str, int, int]]:
 
 
 def _key(text: str) -> tuple[str, ...]:
-    return tuple(word for word, _, _ in _words(text))
+    return tuple(word for word, _, _ in _words(plain_form(text)))
 
 
 def _is_name(words: Sequence[str]) -> bool:
@@ -316,7 +317,7 @@ def distance(one: str, other: str, limit: int) -> int:
         return 0
     if limit == 0 or abs(len(one) - len(other)) > limit:
         return limit + 1
-    start = _shared_letters(one, other)
+    start = shared_letters(one, other)
     one, other = one[start:], other[start:]
     tails = [(one[1:], other[1:]), (one[1:], other), (one, other[1:])]
     if one[:2] == other[1::-1]:
@@ -363,13 +364,13 @@ def word_of_stem(stem: str, text: str) -> str:
         if match[0] in seen or (match.start() and folded[match.start() - 1].isalnum()):
             continue
         seen.add(match[0])
-        common = _shared_letters(match[0], stem)
+        common = shared_letters(match[0], stem)
         if common >= least and (common, -len(match[0])) > (shared, -len(best)):
             best, shared = original[match.start() : match.end()], common
     return best
 
 
-def _shared_letters(one: str, other: str) -> int:
+def shared_letters(one: str, other: str) -> int:
     """Return how many letters two words share at their beginning."""
     return next(
         (index for index, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))

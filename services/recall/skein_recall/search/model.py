@@ -14,6 +14,7 @@ from skein_kit.filters.expression import And
 from skein_kit.filters.fields import ITEM_KINDS
 from skein_kit.filters.item_kinds import for_kind
 from skein_kit.ids import id_time
+from skein_kit.text.same_text import same_text
 from skein_recall.search import ranking, relevance
 from skein_recall.search.expansion import embedded_text, word_of_stem
 from skein_recall.search.ranking import Candidate, Candidates
@@ -374,7 +375,7 @@ class SearchHit:
     @property
     def text_key(self) -> tuple[object, ...] | None:
         """What duplicates have in common: text, speaker and subject. None for a text too short to be a sentence."""
-        text = " ".join((self.row["content"] or "").casefold().split())
+        text = same_text(self.row["content"] or "")
         if len(text) < _MIN_DUPLICATE_CHARACTERS:
             return None
         names = ("name", "role") if self.item.kind == "message" else ("title", "type", "key", "scope", "agent_id")

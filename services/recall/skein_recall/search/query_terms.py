@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from skein_recall.search.expansion import MAX_NEAR_TERMS, typo_factor
+from skein_kit.search_text.segmentation import joined_words
+from skein_recall.search.expansion import MAX_NEAR_TERMS, shared_letters, typo_factor, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -245,6 +246,26 @@ def with_readings(
         if readings:
             term = replace(term, factor=typo_factor(term.term, edits))
     return term.read_as(readings, counts, documents) if readings else term
+
+
+def without_absent_joins(counts: Mapping[str, int], text: str) -> dict[str, int]:
+    """Return the documents of a query's terms without the joined words that no document has.
+
+    Their parts are terms too. So "TCP/IP" asks for no more than "TCP IP", and is no typo of anything.
+    """
+    if all(counts.values()) or not (wholes := joined_words(text)):
+        return dict(counts)
+    words = words_of(text)
+    return {
+        term: count
+        for term, count in counts.items()
+        if count or _shared_most(term, wholes) <= _shared_most(term, words)
+    }
+
+
+def _shared_most(term: str, words: Iterable[str]) -> int:
+    """Return how many letters a term shares with the beginning of the word that is most like it."""
+    return max((shared_letters(term, word) for word in words), default=0)
 
 
 def corrected_items(

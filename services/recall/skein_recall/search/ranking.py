@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from datetime import UTC
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self, TypeAlias
 
@@ -54,8 +53,6 @@ _DISCOUNT_FROM_STEMS: Final = 20
 _DISCOUNT_TO_STEMS: Final = 100
 # Stems of a full statement; a shorter item is likely a phrase of courtesy.
 _FULL_LENGTH_STEMS: Final = 15
-# Days from the query's date after which an item counts half.
-_DATE_HALF_LIFE_DAYS: Final = 7
 # Trust of a memory without rated sources. A lower one lowers the score; a higher one leaves it as it is.
 NEUTRAL_TRUST: Final = 0.5
 # The constant of reciprocal-rank fusion (Cormack et al., "Reciprocal Rank Fusion", 2009).
@@ -556,18 +553,16 @@ class _CandidatePool:
 
     def _near_date(self) -> _SignalValues:
         """Return how near each item's creation is to a date that the query names; raw in days."""
-        gaps: dict[date, int | None] = {}
-        days: list[float] = []
+        known: dict[date, tuple[float, float]] = {}
+        values: list[tuple[float, float]] = []
         for create_time in self._candidates.create_times:
-            day = None if create_time is None else create_time.astimezone(UTC).date()
-            if day is not None and day not in gaps:
-                gaps[day] = self._cues.days_to(day)
-            gap = None if day is None else gaps[day]
-            days.append(math.inf if gap is None else gap)
-        raw = np.array(days)
-        return _SignalValues(
-            np.where(np.isfinite(raw), raw, 0.0), 1 / (1 + raw / _DATE_HALF_LIFE_DAYS), np.isfinite(raw)
-        )
+            day = None if create_time is None else create_time.astimezone(self._cues.zone).date()
+            if day is not None and day not in known:
+                gap = self._cues.days_to(day)
+                known[day] = (math.inf if gap is None else gap, self._cues.nearness(day))
+            values.append((math.inf, 0.0) if day is None else known[day])
+        raw, nearness = np.array(values, dtype=np.float64).reshape(-1, 2).T
+        return _SignalValues(np.where(np.isfinite(raw), raw, 0.0), nearness, np.isfinite(raw))
 
 
 def _boolean_signal(values: ArrayLike) -> _SignalValues:

@@ -237,9 +237,13 @@ class RecallSearcher:
         if query.vector is not None:
             return query.vector
         purpose = Purpose.QUERY if query.excluded_id is None else Purpose.PASSAGE
-        return await self._embedder.embed_query(
+        vector = await self._embedder.embed_query(
             model, query.embedded_text, tenant_id=tenant_id, seconds=seconds, purpose=purpose
         )
+        share = model.readable_share(query.text)
+        # A ranking by all signals lowers the weight of the cosine instead; nothing that is read has no cosine anywhere.
+        is_weighted = query.mode is Mode.HYBRID and query.excluded_id is None and share > 0
+        return vector if vector is None or share == 1 or is_weighted else vector * np.float32(share)
 
     async def _shortlist(
         self, tenant_id: UUID, model: EmbeddingModel, query: Query, vector: NDArray[np.float32] | None
@@ -289,7 +293,7 @@ class SearchTransaction:
         self._language = policy.search_language
         if tx.pins is not None:
             self.formula, self._language = tx.pins.formula, tx.pins.language
-        self._cues = QueryCues.of(query.text, at)
+        self._cues = QueryCues.of(query.text, at, policy.zone)
         # A vector asks for vectors, and an item that is searched for its likes must find its copies.
         self._merges_duplicates = bool(query.text) and not query.show_duplicates and query.excluded_id is None
         # A query for a time, or for what was before, asks for no change since.

@@ -36,6 +36,7 @@ from skein_recall.search.query_terms import (
     names_by_term,
     reading_parts,
     rows_of_previous,
+    without_absent_joins,
 )
 from skein_recall.search.statements import MAX_PENDING, SearchStatements
 from skein_recall.vector_cache.item_ids import to_uuids, unpack_ids
@@ -321,13 +322,12 @@ class QueryTransaction(SearchStatements):
         if not rows:
             return NO_TERMS
         documents, length = rows[0]["corpus_documents"], rows[0]["corpus_length"]
-        counts = {row["term"]: row["documents"] for row in rows}
+        counts = without_absent_joins({row["term"]: row["documents"] for row in rows}, text)
         near = await self.near_terms(counts, is_typo) if is_typo is not None else {}
         if not near and not mentions and self.pins is None:
             return QueryTerms.of_counts(counts, documents, length)
-        names = names_by_term(counts, mentions)
+        own_terms, names = list(counts), names_by_term(counts, mentions)
         counts |= await self._count_terms(reading_parts(names, near) - counts.keys(), kinds)
-        own_terms = [row["term"] for row in rows]
         query_terms = QueryTerms.with_readings(own_terms, counts, documents, length, names, near, mentions)
         if self.pins is None or len(self.pins.term_documents) != len(query_terms.counts):
             return query_terms

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from skein_kit.telemetry.metrics import RECALL_WORD_SEARCHES
-from skein_recall.search.query_terms import MAX_COUNTED, NO_TERMS, QueryTerms
+from skein_recall.search.query_terms import MAX_COUNTED, NO_TERMS, QueryTerms, without_absent_joins
 from skein_recall.term_cache.cache import MAX_CHANGED
 
 if TYPE_CHECKING:
@@ -120,6 +120,7 @@ async def _words(
         term: max(known, min(MAX_COUNTED, table.count(term, kinds)) if known < MAX_COUNTED else 0)
         for term, known in zip(terms, row["known_documents"] or (), strict=True)
     }
+    counts = without_absent_joins(counts, query.text)
     if await tx.near_terms(counts, query.is_typo):
         return None
     totals = [total for kind, total in _totals(row).items() if kind in kinds]

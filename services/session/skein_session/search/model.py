@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from skein_kit.ids import min_id_at
 from skein_kit.search_text.postings import MAX_TERM_CHARACTERS
+from skein_kit.text.unicode_form import compared_form, compared_sql
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -59,11 +60,8 @@ class MessageHit:
 def required_words(literal: str) -> str:
     """Return the words that every text with this literal contains as whole words, or "" when none is certain.
 
-    The first and the last word may be parts of longer words in the text. Words with signs are left out, and literals
-    with angle brackets, because the text around them decides how the parser splits them.
+    The first and the last word may be parts of longer words in the text. Words with signs are left out.
     """
-    if "<" in literal or ">" in literal:
-        return ""
     is_first_whole, is_last_whole = literal[:1].isspace(), literal[-1:].isspace()
     words = literal.split()
     inner_words = words[0 if is_first_whole else 1 : len(words) if is_last_whole else -1]
@@ -71,6 +69,16 @@ def required_words(literal: str) -> str:
         word for word in inner_words if word.isalpha() and word.isascii() and len(word) <= MAX_TERM_CHARACTERS
     )
     return " ".join(certain_words)
+
+
+def literal_condition(literal: str) -> tuple[str, str]:
+    """Return the SQL condition, with `:pattern`, of messages that contain a literal in any case, and the pattern.
+
+    Both are compared in one form of Unicode, unless the literal has only characters that nobody sees.
+    """
+    compared = compared_form(literal)
+    column = compared_sql("content") if compared else "content"
+    return f"{column} ILIKE :pattern", like_pattern(compared or literal)
 
 
 def like_pattern(literal: str) -> str:

@@ -99,11 +99,10 @@ ORDER BY message_id DESC
 LIMIT :count;
 
 -- messages_containing --
--- Find messages that match a LIKE pattern in any case, newest first. One that waits for approval is found in its own
--- session alone.
+-- Find messages with a literal text, newest first. One that waits for approval is found in its own session alone.
 SELECT message_id
 FROM session.messages
-WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]) AND is_active AND content ILIKE :pattern
+WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]) AND is_active AND ({condition})
     AND (NOT pending_approval OR session_id = :session_id)
 ORDER BY message_id DESC
 LIMIT :count;

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skein_kit.database.named_queries import Queries
+from skein_kit.database.named_queries import Queries, with_condition
 from skein_kit.rpc.pagination import PAGE_BYTES
 from skein_kit.search_text.segmentation import segment
 from skein_session.messages.model import LAST_ID, NO_ID, character_count, id_ranges
 from skein_session.messages.store import read_in_order
-from skein_session.search.model import MAX_SCANNED_MESSAGES, SCAN_BATCH, MessageHit, like_pattern, required_words
+from skein_session.search.model import MAX_SCANNED_MESSAGES, SCAN_BATCH, MessageHit, literal_condition, required_words
 from skein_session.sessions.store import require_unarchived_session
 
 if TYPE_CHECKING:
@@ -76,12 +76,13 @@ class SearchStore:
                 else await self._scan_tenant(tx, tenant_id, query, at)
             )
             ids: list[UUID] = []
+            condition, pattern = literal_condition(query.text)
             for start in range(0, len(scan.ids), SCAN_BATCH):
                 rows = await tx.rows(
-                    _QUERIES["messages_containing"],
+                    with_condition(_QUERIES["messages_containing"], condition),
                     tenant_id=tenant_id,
                     message_ids=scan.ids[start : start + SCAN_BATCH],
-                    pattern=like_pattern(query.text),
+                    pattern=pattern,
                     session_id=query.session_id,
                     count=query.limit - len(ids),
                 )

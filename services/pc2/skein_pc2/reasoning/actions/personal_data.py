@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.filters.expression import quote
+from skein_kit.text.unicode_form import contains
 from skein_pc2.protocol import fields
 from skein_pc2.protocol.concurrency import KeyedLock
 from skein_pc2.protocol.errors import MEMORY_NOT_FOUND, VALIDATION_ERROR, RequestError
@@ -192,11 +193,9 @@ def _to_entry(memory: pb.Memory) -> dict[str, Any]:
 
 
 def _contains(memory: pb.Memory, keyword: str) -> bool:
-    """Say whether any text of a memory contains a keyword, ignoring case."""
-    folded_keyword = keyword.casefold()
+    """Say whether any text of a memory contains a keyword, in any case and form of Unicode."""
     return any(
-        folded_keyword in text.casefold()
-        for text in _iterate_texts([memory.title, memory.content, jarvis.to_value(memory)])
+        contains(text, keyword) for text in _iterate_texts([memory.title, memory.content, jarvis.to_value(memory)])
     )
 
 

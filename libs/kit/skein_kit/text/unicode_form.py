@@ -1,0 +1,59 @@
+"""One form of Unicode for texts that look the same: what a name is stored as, and what texts are compared in. Pure.
+
+Full-width letters, ligatures and decomposed accents have the form of the plain character (NFKC); characters that nobody
+sees are left out. Case, accents and letters that only look alike stay: "Müller" is not "Muller".
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Final
+
+# Soft hyphens, fillers, zero-width characters, marks of direction, variation selectors and tags.
+_INVISIBLE: Final = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff"
+)
+# The two joiners change how Arabic, Syriac and Indic letters and emoji look. Behind anything else nobody sees them.
+_JOINED_LETTERS: Final = "\u0620-\u08ff\u0900-\u0dff\u0f00-\u109f\u1780-\u18af\u2190-\u2bff\ufe0f\U0001f000-\U0001faff"
+_UNSEEN: Final = re.compile(f"[{_INVISIBLE}]|(?<![{_JOINED_LETTERS}])[\u200c\u200d]")
+_UNSEEN_AND_JOINERS: Final = re.compile(f"[{_INVISIBLE}\u200c\u200d]")
+# `compared_form` of a column, in SQL: both find the same texts equal.
+_COMPARED_SQL: Final = (
+    "(CASE WHEN octet_length({0}) = char_length({0}) THEN {0} "
+    "ELSE normalize(regexp_replace({0}, '" + _UNSEEN_AND_JOINERS.pattern + "', '', 'g'), NFKC) END)"
+)
+
+
+def plain_form(text: str) -> str:
+    """Return a name in its one form. Repeating it changes nothing."""
+    if text.isascii():
+        return text
+    return unicodedata.normalize("NFKC", without_unseen(text))
+
+
+def without_unseen(text: str) -> str:
+    """Return a text without characters that nobody sees."""
+    return _UNSEEN.sub("", text)
+
+
+def compared_form(text: str) -> str:
+    """Return a text as it is compared with others: in its one form, without joiners."""
+    if text.isascii():
+        return text
+    return unicodedata.normalize("NFKC", _UNSEEN_AND_JOINERS.sub("", text))
+
+
+def contains(text: str, literal: str) -> bool:
+    """Return whether a text contains another one, in any case and form.
+
+    A literal that nobody sees is looked for as it is: it would be in every text.
+    """
+    compared = compared_form(literal)
+    return compared.casefold() in compared_form(text).casefold() if compared else literal in text
+
+
+def compared_sql(column: str) -> str:
+    """Return SQL for the compared form of a column."""
+    return _COMPARED_SQL.format(column)
