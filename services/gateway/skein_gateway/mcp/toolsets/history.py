@@ -16,6 +16,7 @@ _SIGNED_FIELDS = frozenset(
             "request_digest",
             "query_digest",
             "query_key_check",
+            "text_digests",
             "entity_ids",
             "item_ids",
             "revisions",
