@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
+import simsimd
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +32,7 @@ PROJECTION_FILE: Final = Path(__file__).with_name("token-projection.npy")
 class Projection:
     """The axes along which token vectors differ most, and their mean."""
 
-    # float32 (384,) and (384, TOKEN_DIMENSIONS).
+    # float32 (384,) and (TOKEN_DIMENSIONS, 384).
     mean: NDArray[np.float32]
     axes: NDArray[np.float32]
 
@@ -41,7 +42,7 @@ class Projection:
         mean = vectors.mean(axis=0)
         centred = vectors - mean
         _, axes = np.linalg.eigh(centred.T @ centred)
-        return cls(mean, np.ascontiguousarray(axes[:, ::-1][:, :TOKEN_DIMENSIONS]))
+        return cls(mean, np.ascontiguousarray(axes[:, ::-1][:, :TOKEN_DIMENSIONS].T))
 
     @classmethod
     def load(cls) -> Self:
@@ -52,17 +53,26 @@ class Projection:
     def of_rows(cls, rows: NDArray[np.float16]) -> Self:
         """Return the projection of the rows of its file."""
         values = rows.astype(np.float32)
-        return cls(values[0], np.ascontiguousarray(values[1:].T))
+        return cls(values[0], np.ascontiguousarray(values[1:]))
 
     @property
     def rows(self) -> NDArray[np.float16]:
         """The rows of its file."""
-        return np.concatenate([self.mean[np.newaxis], self.axes.T]).astype(np.float16)
+        return np.concatenate([self.mean[np.newaxis], self.axes]).astype(np.float16)
 
-    def codes(self, states: NDArray[np.float32]) -> NDArray[np.int8]:
-        """Return the codes (n, TOKEN_DIMENSIONS) of hidden states (n, 384)."""
-        projected: NDArray[np.float32] = ((_unit(states) - self.mean) @ self.axes).astype(np.float32)
-        return np.rint(_unit(projected) * _MAX_CODE).astype(np.int8)
+    def vectors(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the unit vectors (n, TOKEN_DIMENSIONS) of hidden states (n, 384)."""
+        return _unit(_products(_unit(states) - self.mean, self.axes).astype(np.float32))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QueryTokens:
+    """The tokens of a query."""
+
+    # float32 (tokens, TOKEN_DIMENSIONS), of unit length: not rounded, so that a replay has the same to 0.00001.
+    vectors: NDArray[np.float32]
+    # The word of each, in lower case.
+    words: Sequence[str]
 
 
 @cache
@@ -71,9 +81,9 @@ def projection() -> Projection:
     return Projection.load()
 
 
-def pack(codes: NDArray[np.int8]) -> bytes:
-    """Return the bytes in which the codes of a text (n, TOKEN_DIMENSIONS) are stored: 32 for each token."""
-    return codes.tobytes()
+def pack(vectors: NDArray[np.float32]) -> bytes:
+    """Return the codes in which unit vectors (n, TOKEN_DIMENSIONS) of a text are stored: 32 bytes for each token."""
+    return np.rint(vectors * _MAX_CODE).astype(np.int8).tobytes()
 
 
 def unpack(packed: bytes) -> NDArray[np.int8]:
@@ -82,24 +92,41 @@ def unpack(packed: bytes) -> NDArray[np.int8]:
 
 
 def max_similarities(
-    query: NDArray[np.int8], weights: NDArray[np.float64], items: Sequence[NDArray[np.int8]]
+    query: NDArray[np.float32], weights: NDArray[np.float64], items: Sequence[NDArray[np.int8]]
 ) -> NDArray[np.float64]:
     """Return the score (n,) of each item, from 0 to 1; NaN for an item without tokens.
 
-    `query` has codes (q, TOKEN_DIMENSIONS), and `weights` (q,) are those of its tokens, above 0. The items' tokens are
-    compared in one product of matrices.
+    `query` has unit vectors (q, TOKEN_DIMENSIONS), and `weights` (q,) are those of its tokens, above 0. The codes of
+    the items are compared in one product of matrices.
     """
     scores = np.full(len(items), np.nan)
     lengths = np.array([len(item) for item in items], dtype=np.intp)
     filled = np.flatnonzero(lengths).tolist()
     if not filled or not len(query):
         return scores
-    tokens = _unit(np.concatenate([items[index] for index in filled]).astype(np.float32))
-    cosines = _unit(query.astype(np.float32)) @ tokens.T
+    tokens = np.concatenate([items[index] for index in filled])
+    cosines = _products(query, tokens.astype(np.float32)) / _lengths(tokens)
     starts = np.concatenate([[0], np.cumsum(lengths[filled])[:-1]])
     best = np.maximum.reduceat(cosines, starts, axis=1)
-    scores[filled] = np.clip((weights / weights.sum()) @ best, 0.0, 1.0)
+    # Added up in the order of the tokens, as a product of matrices would not for any number of items.
+    scores[filled] = np.clip(((weights / weights.sum())[:, np.newaxis] * best).sum(axis=0), 0.0, 1.0)
     return scores
+
+
+def _products(rows: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return the dot products (rows, others), each the same in any company.
+
+    The threads of numpy's product of matrices would wait for one another on a busy machine, at ten times the processor
+    time.
+    """
+    products = np.asarray(simsimd.cdist(rows, others, metric="dot", out_dtype="float64"))
+    return products.reshape(len(rows), len(others))
+
+
+def _lengths(rows: NDArray[np.int8]) -> NDArray[np.float64]:
+    """Return the lengths of rows; 1 for zeros."""
+    lengths = np.sqrt(np.asarray(simsimd.dot(rows, rows), dtype=np.float64).reshape(len(rows)))
+    return np.where(lengths > 0, lengths, 1.0)
 
 
 def _unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
