@@ -32,6 +32,7 @@ DEFAULTS = pb.Policy(
     recall_fusion="scores",
     recall_min_relevance=0.001,
     recall_min_best_relevance=0.005,
+    recall_token_vectors=True,
     expiry_grace_hours=24,
     guard_secrets="keep",
     guard_personal_data="keep",

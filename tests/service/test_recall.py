@@ -165,7 +165,7 @@ async def test_every_hit_explains_its_score(recall_tenant: RecallTenant) -> None
 
     parts = [{part.signal: part for part in hit.components} for hit in hits]
     for hit, signals in zip(hits, parts, strict=True):
-        assert set(signals) == {"dense", "context", "lexical", "reply", "statement", "length"}
+        assert set(signals) == {"dense", "context", "lexical", "reply", "statement", "length", "tokens"}
         assert hit.score == pytest.approx(sum(part.weight * part.value for part in hit.components))
         assert sum(part.weight for part in hit.components) == pytest.approx(1)
         assert signals["dense"].raw == pytest.approx(hit.similarity)
@@ -217,12 +217,13 @@ async def test_another_tenant_s_items_are_never_found_nor_counted(
 ) -> None:
     other = await recall_server.new_tenant()
     await recall_tenant.remember("green tea")
-    before = await recall_tenant.recall("green tea")
+    vector = await vector_of(recall_tenant, "green tea")
+    before = await recall_tenant.recall("green tea", embedding=vector)
     for _ in range(10):
         await other.remember("green tea")
         await other.say("green tea")
 
-    after = await recall_tenant.recall("green tea", embedding=await vector_of(recall_tenant, "green tea"))
+    after = await recall_tenant.recall("green tea", embedding=vector)
 
     assert [hit.item_id for hit in after.hits] == [hit.item_id for hit in before.hits]
     assert after.hits[0].components[1] == before.hits[0].components[1]

@@ -12,7 +12,7 @@ from fix_recall import RecallServer, RecallTenant, serving
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
 from skein_recall.search import query_terms as reading
-from skein_recall.search.ranking import VERSION
+from skein_recall.search.ranking import TOKENS_VERSION, VERSION
 
 KEYWORD, SEMANTIC, HYBRID = pb.SEARCH_MODE_KEYWORD, pb.SEARCH_MODE_SEMANTIC, pb.SEARCH_MODE_HYBRID
 
@@ -222,9 +222,9 @@ async def test_hybrid_is_what_is_searched_without_a_mode_and_as_it_was(recall_te
     hybrid = await recall_tenant.recall("automobile at the garage", min_relevance=0, mode=HYBRID)
 
     assert hybrid == unspecified
-    assert hybrid.formula == f"scores-{VERSION}"
+    assert hybrid.formula == f"scores-{TOKENS_VERSION}"
     assert len(hybrid.hits) == 4
-    assert {"dense", "context", "lexical", "reply", "statement", "length"} == set(signals(hybrid.hits[0]))
+    assert {"dense", "context", "lexical", "reply", "statement", "length", "tokens"} == set(signals(hybrid.hits[0]))
 
 
 @pytest.mark.parametrize("fusion", ["scores", "ranks"])

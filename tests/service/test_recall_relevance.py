@@ -94,7 +94,7 @@ async def test_a_weak_best_hit_means_that_nothing_answers_by_the_policy_alone(te
 
 async def test_a_question_that_nothing_answers_gets_no_hit_where_the_policy_asks_for_silence(tenant: Tenant) -> None:
     await remember(tenant, *CONTENTS)
-    policy = subjects_pb2.Policy(recall_min_best_relevance=0.05)
+    policy = subjects_pb2.Policy(recall_min_best_relevance=0.1)
     mask = FieldMask(paths=["recall_min_best_relevance"])
     await tenant.tenancy.UpdatePolicy(subjects_pb2.UpdatePolicyRequest(policy=policy, update_mask=mask))
 

@@ -51,6 +51,24 @@ async def test_an_answer_replays_after_writes(tenant: Tenant) -> None:
         assert replayed.identical, replayed
 
 
+async def test_an_answer_replays_with_tokens_or_without_whatever_the_policy_says_now(tenant: Tenant) -> None:
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
+    for topic in TOPICS:
+        await tenant.remember(f"The {topic} belongs to the neighbours of the mill.")
+    with_tokens, without = [
+        await recall_with_receipt(tenant, "whose is the kettle?", min_relevance=0, weights=weights)
+        for weights in ({}, {"tokens": 0.0})
+    ]
+
+    await tenant.set_policy(recall_token_vectors=False)
+
+    assert [with_tokens.formula, without.formula] == ["scores-6", "scores-5"]
+    for response in (with_tokens, without):
+        replayed = await replay(tenant, response.receipt_id)
+        assert shown(replayed.response) == shown(response)
+        assert replayed.identical, replayed
+
+
 async def test_random_answers_during_writes_replay(tenant: Tenant) -> None:
     await tenant.set_policy(recall_receipts="all", audit_query_text=True)
     chosen = random.Random(7)

@@ -84,6 +84,11 @@ class Gated:
             raise ArithmeticError
         return np.array([[row[0]] for row in rows], dtype=np.float32)
 
+    def vectors_and_tokens(
+        self, rows: Sequence[Sequence[int]]
+    ) -> tuple[NDArray[np.float32], list[NDArray[np.float32]]]:
+        return self.vectors(rows), [np.full((len(row), 32), len(row), dtype=np.float32) for row in rows]
+
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: repr(case["text"][:20]))
 async def test_a_vector_is_that_of_the_reference_implementation(embedder: LocalEmbedder, case: dict[str, Any]) -> None:

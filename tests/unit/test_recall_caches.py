@@ -7,10 +7,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skein_kit.ids import new_ids
 from skein_recall.models.model import EmbeddingModel
+from skein_recall.providers.provider import QueryEmbedding
 from skein_recall.providers.text_embedder import QueryCache
 from skein_recall.quality.sampler import RecentQueries
 
@@ -29,10 +29,10 @@ class Provider:
         self.may_go_on = asyncio.Event()
         self.may_go_on.set()
 
-    async def embed(self) -> NDArray[np.float32]:
+    async def embed(self) -> QueryEmbedding:
         self.runs += 1
         await self.may_go_on.wait()
-        return np.zeros(3, dtype=np.float32)
+        return QueryEmbedding(np.zeros(3, dtype=np.float32))
 
 
 async def test_a_query_is_embedded_once_per_tenant_and_model() -> None:
@@ -50,7 +50,7 @@ async def test_a_query_is_embedded_once_per_tenant_and_model() -> None:
     assert again is first
     assert other is not first
     assert of_later_model is not first
-    assert not first.flags.writeable
+    assert not first.vector.flags.writeable
 
 
 async def test_concurrent_callers_share_one_run_and_a_cancelled_one_does_not_end_it() -> None:

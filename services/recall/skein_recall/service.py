@@ -98,6 +98,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
                 most=settings.embedder_bulk_threads, nice_step=settings.embedder_bulk_nice
             ),
             hooks=_EMBEDDER_HOOKS,
+            has_tokens=settings.token_vectors,
         ) as local_embedders,
         host.database("recall", servicers, init=prepare_connection) as database,
         AccessLog(database, shared_policy_cache(database), counts_uses=True).open() as access_log,

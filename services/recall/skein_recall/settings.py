@@ -23,6 +23,8 @@ class RecallSettings(Settings):
     # Added to the nice value of those threads: with 10 a call gets ten times their share of a busy core, with 0 the
     # same.
     embedder_bulk_nice: int = 10
+    # Whether the embedded model's vectors of tokens are stored and compared: better hits first, for 32 bytes a token.
+    token_vectors: bool = True
     # Timeout of the embedding of a query, in seconds; after it the search uses words alone.
     embed_timeout_seconds: float = 1.0
     # Longest wait of a search for the vectors of documents that its tenant wrote just before, in seconds.

@@ -67,6 +67,8 @@ class Policy:
     # The lowest relevance of a hit, where the request sets none.
     recall_min_relevance: float = 0.001
     recall_min_best_relevance: float = 0.005
+    # Whether vectors of tokens are stored and compared.
+    recall_token_vectors: bool = True
     # Hours after its expire_time at which a memory is purged.
     expiry_grace_hours: int = 24
     # What happens to secrets, and to personal data, in texts that callers write: "keep", "count", "redact", "seal"

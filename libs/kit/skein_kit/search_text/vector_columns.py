@@ -10,6 +10,7 @@ import re
 import time
 from dataclasses import dataclass, replace
 from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 from weakref import WeakKeyDictionary
@@ -21,7 +22,7 @@ from skein_kit.database.named_queries import Queries
 from skein_kit.errors import DimensionsMismatch, FieldInvalid
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import asyncpg
     from numpy.typing import NDArray
@@ -36,6 +37,7 @@ CALLER = "caller"
 CACHE_SECONDS = 5.0
 _QUERIES = Queries.load("skein_kit")
 _EVERY_TENANT = UUID(int=0)
+_NO_TOKENS: Mapping[UUID, Sequence[bytes]] = MappingProxyType({})
 _TABLE_NAME = re.compile(r"[a-z0-9_]+")
 
 
@@ -111,14 +113,24 @@ def read_vector(embedding: HalfVector, rest: HalfVector | None) -> NDArray[np.fl
 
 
 async def insert_vectors(
-    tx: Transaction, tenant_id: UUID, table_name: str, items: Sequence[tuple[UUID, str, Sequence[NDArray[np.float32]]]]
+    tx: Transaction,
+    tenant_id: UUID,
+    table_name: str,
+    items: Sequence[tuple[UUID, str, Sequence[NDArray[np.float32]]]],
+    tokens: Mapping[UUID, Sequence[bytes]] = _NO_TOKENS,
 ) -> None:
     """Insert the vectors of items, each with its id, its kind and one vector for each chunk of its text.
 
-    A vector is float32 of shape (dimensions,).
+    A vector is float32 of shape (dimensions,). `tokens` has the codes of the tokens of each chunk, by item.
     """
     rows = [
-        {"item_id": item_id, "chunk": chunk, "kind": kind, **vector_columns(vector)}
+        {
+            "item_id": item_id,
+            "chunk": chunk,
+            "kind": kind,
+            "tokens": tokens[item_id][chunk] if item_id in tokens else None,
+            **vector_columns(vector),
+        }
         for item_id, kind, vectors in items
         for chunk, vector in enumerate(vectors)
     ]

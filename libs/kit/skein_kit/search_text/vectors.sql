@@ -16,6 +16,6 @@ INSERT INTO recall.vector_origins (tenant_id, item_id, model, provider)
 VALUES (:tenant_id, :item_id, :model, :provider);
 
 -- insert_vectors --
--- Insert the vectors of documents, one for each chunk of the text.
-INSERT INTO recall.{table} (tenant_id, item_id, chunk, kind, embedding, rest)
-VALUES (:tenant_id, :item_id, :chunk, :kind, :embedding, :rest);
+-- Insert the vectors of documents, one for each chunk of the text, with the codes of the chunk's tokens if there are any.
+INSERT INTO recall.{table} (tenant_id, item_id, chunk, kind, embedding, rest, tokens)
+VALUES (:tenant_id, :item_id, :chunk, :kind, :embedding, :rest, :tokens);

@@ -30,12 +30,13 @@ SIGNALS: Mapping[str, tuple[str, str]] = {
     "length": ("length", "the item is longer than a phrase"),
     "time": ("names a time", "the query asks for a time, and the item names one"),
     "date": ("near the date", "the item was created near the date in the query"),
+    "tokens": ("meaning of words", "how near each word of the query comes to a word of the item, in its context"),
     "words": ("words", "how many of the query's words the block contains"),
     "trust": ("distrust", "what a memory with a trust below 0.5 loses"),
     "newer": ("newer", "what it gains, or loses to a newer item that says what has changed"),
 }
-# The CSS class number of each signal.
-_COLOURS = {name: number for number, name in enumerate(SIGNALS)}
+# The CSS class number of each signal; 9 is grey. "words" is a block's only signal, so it may share a colour.
+_COLOURS = {name: min(number, 9) for number, name in enumerate(SIGNALS)} | {"words": 8}
 _ENUMS: Mapping[str, Any] = {
     "scope": memory_pb2.Scope,
     "level": memory_pb2.Level,

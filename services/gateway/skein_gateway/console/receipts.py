@@ -31,7 +31,7 @@ _NO_RECEIPT = PageError(
     status=409,
 )
 # The weights of a receipt, in its order.
-_WEIGHTS = ("dense", "context", "lexical", "reply", "statement", "length", "time", "date")
+_WEIGHTS = ("dense", "context", "lexical", "reply", "statement", "length", "time", "date", "tokens")
 # What a search compared, by its dense path.
 _PATHS: Mapping[str, str] = {
     "cached": "exact: every vector was compared, in the vector cache",

@@ -160,7 +160,7 @@ def mask(builder: GraphBuilder) -> None:
 
 
 def pooled(builder: GraphBuilder, rows: str) -> str:
-    """Add the mean over the tokens of a text. It is scaled to unit length, so their sum is enough."""
+    """Add the rows of the tokens, and their mean. It is scaled to unit length, so their sum is enough."""
     add = builder.node
     extent = add("Concat", ["extent", builder.constant("width", [DIMENSIONS])], "token_shape", axis=0)
     tokens = add("Reshape", [rows, extent], "tokens")
@@ -171,7 +171,10 @@ def pooled(builder: GraphBuilder, rows: str) -> str:
 
 
 def graph(description: EncoderDescription) -> onnx.ModelProto:
-    """Build a model: word embeddings of tokens and the mask of the tokens in, unit vectors (batch, 384) out."""
+    """Build a model: word embeddings of tokens and the mask of the tokens in; unit vectors (batch, 384) out.
+
+    The states of the tokens (batch, length, 384) are a second output, which a session computes anyway.
+    """
     builder = GraphBuilder(tensor_shapes(description.layers))
     mask(builder)
     rows = embeddings(builder)
@@ -183,7 +186,10 @@ def graph(description: EncoderDescription) -> onnx.ModelProto:
         helper.make_tensor_value_info("words", TensorProto.FLOAT, ["batch", "length", DIMENSIONS]),
         helper.make_tensor_value_info("attention_mask", TensorProto.INT64, ["batch", "length"]),
     ]
-    outputs = [helper.make_tensor_value_info("embeddings", TensorProto.FLOAT, ["batch", DIMENSIONS])]
+    outputs = [
+        helper.make_tensor_value_info("embeddings", TensorProto.FLOAT, ["batch", DIMENSIONS]),
+        helper.make_tensor_value_info("tokens", TensorProto.FLOAT, ["batch", "length", DIMENSIONS]),
+    ]
     return helper.make_model(
         helper.make_graph(builder.nodes, description.name, inputs, outputs, list(builder.initializers.values())),
         opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid(CONTRIBUTED, 1)],

@@ -32,10 +32,16 @@ class EncoderDescription:
     # Cosines that rank as 0 and as 1: see `skein_recall.models.similarity_scale`.
     similarity_floor: float = 0.0
     similarity_ceiling: float = 1.0
+    # There is a projection of its token vectors: see `skein_recall.embedded_model.token_vectors`.
+    has_tokens: bool = False
 
 
 MINILM: Final = EncoderDescription(
-    name="all-minilm-l6-v2", layers=6, weights_file=MINILM_FILE, read_weights=SafetensorsWeights.of_minilm
+    name="all-minilm-l6-v2",
+    layers=6,
+    weights_file=MINILM_FILE,
+    read_weights=SafetensorsWeights.of_minilm,
+    has_tokens=True,
 )
 # Wang et al., "Text Embeddings by Weakly-Supervised Contrastive Pre-training", 2022.
 E5_SMALL: Final = EncoderDescription(

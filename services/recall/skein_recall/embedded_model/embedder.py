@@ -20,6 +20,7 @@ from skein_recall.embedded_model import chunks as chunking
 from skein_recall.embedded_model.bulk_threads import DEFAULT_BULK_THREADS, BulkThreads
 from skein_recall.embedded_model.descriptions import DIMENSIONS, MINILM
 from skein_recall.embedded_model.encoder import SPECIAL_TOKENS, WINDOW, Encoder
+from skein_recall.embedded_model.token_vectors import TOKEN_DIMENSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -51,6 +52,8 @@ SMALL_REQUEST_CHARACTERS = 8192
 # Texts in each queue: some seconds' work. An empty queue takes a request of any size.
 SMALL_QUEUE_TEXTS = 256
 BULK_QUEUE_TEXTS = 2048
+
+_NO_TOKENS: Final = np.empty((0, TOKEN_DIMENSIONS), dtype=np.float32)
 
 
 class EmbedderClosed(RuntimeError):
@@ -88,9 +91,11 @@ class LocalEmbedder:
         *,
         bulk_threads: BulkThreads = DEFAULT_BULK_THREADS,
         hooks: EmbedderHooks | None = None,
+        has_tokens: bool = True,
     ) -> None:
         """Use a loaded model; see `load`."""
         self._model = loaded
+        self._has_tokens = has_tokens and loaded.description.has_tokens
         self._batcher = Batcher(loaded, hooks, bulk_threads=bulk_threads)
 
     @classmethod
@@ -101,12 +106,15 @@ class LocalEmbedder:
         threads: int = 1,
         bulk_threads: BulkThreads = DEFAULT_BULK_THREADS,
         hooks: EmbedderHooks | None = None,
+        has_tokens: bool = True,
     ) -> Self:
         """Load the weights and prepare the graph; blocks for about 0.2 s. Raises WeightsUnavailable.
 
-        A batch may use `threads` cores. Each of the bulk threads runs a batch of its own.
+        A batch may use `threads` cores. Each of the bulk threads runs a batch of its own. Codes of tokens are computed
+        with `has_tokens` alone.
         """
-        return cls(Encoder.load(description, threads=threads), bulk_threads=bulk_threads, hooks=hooks)
+        encoder = Encoder.load(description, threads=threads)
+        return cls(encoder, bulk_threads=bulk_threads, hooks=hooks, has_tokens=has_tokens)
 
     async def __aenter__(self) -> Self:
         """Return the embedder; the end of the block closes it."""
@@ -132,6 +140,23 @@ class LocalEmbedder:
         The first 256 tokens, within READ_CHARACTERS, of a text count. Small requests overtake large ones. Raises
         EmbedderClosed, and EmbedderBusy when too many texts wait.
         """
+        return await self._embed(texts, None)
+
+    async def embed_with_tokens(
+        self, texts: Sequence[str]
+    ) -> tuple[NDArray[np.float32], list[NDArray[np.float32]] | None]:
+        """Embed as `embed` does; return with the vectors those of each text's tokens, float32 (tokens, 32).
+
+        None where this model has none, or they are left out.
+        """
+        tokens = [_NO_TOKENS] * len(texts) if self._has_tokens else None
+        return await self._embed(texts, tokens), tokens
+
+    def words_of_tokens(self, text: str) -> list[str]:
+        """Return the word that each of a text's tokens is a part of, in lower case."""
+        return self._model.words_of_tokens(text[:READ_CHARACTERS])
+
+    async def _embed(self, texts: Sequence[str], tokens: list[NDArray[np.float32]] | None) -> NDArray[np.float32]:
         texts = [text[:READ_CHARACTERS] for text in texts]
         for text in texts:
             # A lone surrogate cannot be tokenized; it must fail here, not in a batch with other callers' texts.
@@ -139,7 +164,7 @@ class LocalEmbedder:
                 text.encode()
         if not texts:
             return np.empty((0, DIMENSIONS), dtype=np.float32)
-        return await asyncio.wrap_future(self._batcher.submit(texts))
+        return await asyncio.wrap_future(self._batcher.submit(texts, tokens))
 
     def chunks(self, text: str, *, prefix: str = "") -> list[str]:
         """Cut a text into overlapping chunks that the model reads whole behind a prefix; a short text is one chunk."""
@@ -181,6 +206,11 @@ class Model(Protocol):
     def vectors(self, rows: Sequence[Sequence[int]]) -> NDArray[np.float32]:
         """Return float32 (rows, dimensions) of unit vectors."""
 
+    def vectors_and_tokens(
+        self, rows: Sequence[Sequence[int]]
+    ) -> tuple[NDArray[np.float32], list[NDArray[np.float32]]]:
+        """Return the vectors, and those of each row's tokens, float32 (tokens, 32)."""
+
 
 @dataclass(slots=True, eq=False)
 class _Request:
@@ -188,6 +218,8 @@ class _Request:
 
     texts: Sequence[str]
     vectors: NDArray[np.float32]
+    # The vectors of each text's tokens; None where the caller does not need them.
+    tokens: list[NDArray[np.float32]] | None
     missing: int
     # Texts that are in batches, or done.
     planned: int = 0
@@ -204,8 +236,10 @@ class _Request:
     def is_small(self) -> bool:
         return is_small(self.texts)
 
-    def deliver(self, index: int, vector: NDArray[np.float32]) -> None:
+    def deliver(self, index: int, vector: NDArray[np.float32], tokens: NDArray[np.float32]) -> None:
         self.vectors[index] = vector
+        if self.tokens is not None:
+            self.tokens[index] = tokens
         self.missing -= 1
         if not self.missing and not self.future.done() and self.future.set_running_or_notify_cancel():
             self.future.set_result(self.vectors)
@@ -276,13 +310,16 @@ class Batcher:
         """Texts in both queues."""
         return self._small.depth + self._bulk.depth
 
-    def submit(self, texts: Sequence[str]) -> Future[NDArray[np.float32]]:
+    def submit(
+        self, texts: Sequence[str], tokens: list[NDArray[np.float32]] | None = None
+    ) -> Future[NDArray[np.float32]]:
         """Queue texts; the result is float32 (texts, dimensions). Cancel the future to drop those that have not run.
 
+        Into `tokens`, one for each text, the vectors of their tokens are written before the result is there.
         Raises EmbedderClosed, and EmbedderBusy when the queue is full.
         """
         vectors = np.empty((len(texts), self._model.dimensions), dtype=np.float32)
-        request = _Request(texts, vectors, missing=len(texts))
+        request = _Request(texts, vectors, tokens, missing=len(texts))
         queue = self._small if request.is_small else self._bulk
         with self._lock:
             if self._is_closed:
@@ -361,7 +398,11 @@ class Batcher:
         try:
             began = time.perf_counter()
             self._report_waits(entries, began)
-            vectors = self._model.vectors([entry.ids for entry in entries])
+            rows = [entry.ids for entry in entries]
+            if any(entry.request.tokens is not None for entry in entries):
+                vectors, tokens = self._model.vectors_and_tokens(rows)
+            else:
+                vectors, tokens = self._model.vectors(rows), [_NO_TOKENS] * len(rows)
             if self._hooks.on_batch is not None:
                 self._hooks.on_batch(len(entries), time.perf_counter() - began)
         except Exception as error:  # noqa: BLE001 - the callers get it; the thread serves on
@@ -369,8 +410,8 @@ class Batcher:
                 _fail(entries, error)
             return
         with self._lock:
-            for entry, vector in zip(entries, vectors, strict=True):
-                entry.request.deliver(entry.index, vector)
+            for entry, vector, vectors_of_tokens in zip(entries, vectors, tokens, strict=True):
+                entry.request.deliver(entry.index, vector, vectors_of_tokens)
 
     def _report_waits(self, batch: list[_Tokens], at: float) -> None:
         """Report the waiting times of requests that have their first texts in a batch."""

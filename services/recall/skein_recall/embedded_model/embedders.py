@@ -23,11 +23,13 @@ class LocalEmbedders:
         threads: int = 1,
         bulk_threads: BulkThreads = DEFAULT_BULK_THREADS,
         hooks: EmbedderHooks | None = None,
+        has_tokens: bool = True,
     ) -> None:
         """See `LocalEmbedder.load`."""
         self._threads = threads
         self._bulk_threads = bulk_threads
         self._hooks = hooks
+        self.has_tokens = has_tokens
         self._loads: dict[str, asyncio.Task[LocalEmbedder]] = {}
 
     async def __aenter__(self) -> Self:
@@ -65,4 +67,5 @@ class LocalEmbedders:
             threads=self._threads,
             bulk_threads=self._bulk_threads,
             hooks=self._hooks,
+            has_tokens=self.has_tokens,
         )

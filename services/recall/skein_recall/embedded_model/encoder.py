@@ -11,6 +11,7 @@ import onnxruntime  # type: ignore[import-untyped] # ships neither annotations n
 from tokenizers import Tokenizer
 
 from skein_recall.embedded_model.descriptions import DIMENSIONS
+from skein_recall.embedded_model.token_vectors import projection
 from skein_recall.embedded_model.weights import LINEAR_LAYERS, TOKENIZER_FILE, WeightsUnavailable
 
 if TYPE_CHECKING:
@@ -144,21 +145,47 @@ class Encoder:
         (encoded,) = self.splitter.encode_batch([text], add_special_tokens=False)
         return encoded.word_ids, encoded.offsets
 
+    def words_of_tokens(self, text: str) -> list[str]:
+        """Return the word of each token of a text, in lower case, as far as the window goes."""
+        word_ids, offsets = self.words(text)
+        bounds: dict[int | None, tuple[int, int]] = {}
+        for word_id, (start, end) in zip(word_ids, offsets, strict=True):
+            bounds[word_id] = bounds.get(word_id, (start, end))[0], end
+        words = {word_id: text[start:end].casefold() for word_id, (start, end) in bounds.items()}
+        return [words[word_id] for word_id in word_ids[: WINDOW - SPECIAL_TOKENS]]
+
     def has_word(self, word: str) -> bool:
         """Return whether the vocabulary has a lower-case word as one piece: the frequent words of English."""
         return self.splitter.token_to_id(word) is not None
 
     def vectors(self, rows: Sequence[Sequence[int]]) -> NDArray[np.float32]:
         """Embed rows of token ids as one batch, padded to the longest; return float32 (rows, 384) of unit vectors."""
+        vectors: NDArray[np.float32] = self.session.run(["embeddings"], self._inputs(rows))[0]
+        return vectors
+
+    def vectors_and_tokens(
+        self, rows: Sequence[Sequence[int]]
+    ) -> tuple[NDArray[np.float32], list[NDArray[np.float32]]]:
+        """Embed rows as `vectors` does; return with them the vectors of each row's tokens without [CLS] and [SEP].
+
+        These are (tokens, 32): `token_vectors` says what they are.
+        """
+        vectors, states = self.session.run(["embeddings", "tokens"], self._inputs(rows))
+        return vectors, [projection().vectors(states[index, 1 : len(row) - 1]) for index, row in enumerate(rows)]
+
+    def token_states(self, rows: Sequence[Sequence[int]]) -> list[NDArray[np.float32]]:
+        """Return the hidden states (tokens, 384) of each row's tokens without [CLS] and [SEP]."""
+        (states,) = self.session.run(["tokens"], self._inputs(rows))
+        return [states[index, 1 : len(row) - 1] for index, row in enumerate(rows)]
+
+    def _inputs(self, rows: Sequence[Sequence[int]]) -> dict[str, NDArray[np.generic]]:
         longest = max(map(len, rows))
         ids = np.zeros((len(rows), longest), dtype=np.int64)
         mask = np.zeros_like(ids)
         for index, row in enumerate(rows):
             ids[index, : len(row)] = row
             mask[index, : len(row)] = 1
-        inputs = {"words": self.word_embeddings.rows(ids), "attention_mask": mask}
-        vectors: NDArray[np.float32] = self.session.run(None, inputs)[0]
-        return vectors
+        return {"words": self.word_embeddings.rows(ids), "attention_mask": mask}
 
 
 def graph_path(description: EncoderDescription) -> Path:

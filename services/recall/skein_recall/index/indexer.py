@@ -190,22 +190,22 @@ class Indexer:
         return indexed
 
     async def _store_batch(self, task: _IndexTask, batch: list[IndexItem]) -> int:
-        vectors = []
+        embeddings = []
         if task.active.can_embed:
             items = batch
             if task.followed:
                 # Some are in the backlog for a followed model alone, and have vectors of the active one.
                 items = await self._vector_store.items_without_vectors(task.tenant_id, task.active, batch)
-            vectors.append((task.active, await self._embedder.embed_items(task.active, items)))
+            embeddings.append((task.active, await self._embedder.embed_items(task.active, items)))
         failed = []
         for model in task.followed:
             try:
                 items = await self._vector_store.items_without_vectors(task.tenant_id, model, batch)
-                vectors.append((model, await self._embedder.embed_items(model, items)))
+                embeddings.append((model, await self._embedder.embed_items(model, items)))
             except Exception as error:  # noqa: BLE001 - no search needs this model yet; its reindex scans again.
                 log.warning("followed_model_failed", model=model.model, error=type(error).__name__)
                 failed.append(model)
-        return await self._vector_store.put(task.tenant_id, batch, vectors, pending=task.pending, failed=failed)
+        return await self._vector_store.put(task.tenant_id, batch, embeddings, pending=task.pending, failed=failed)
 
 
 @dataclass(frozen=True, slots=True)

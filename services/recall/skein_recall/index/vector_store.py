@@ -15,22 +15,16 @@ from skein_recall.models.store import translate_dropped
 from skein_recall.queries import QUERIES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
     from uuid import UUID
 
     import asyncpg
-    import numpy as np
-    from numpy.typing import NDArray
 
     from skein_kit.database.transactions import Database, Transaction
     from skein_recall.index.model import CallerVectors
     from skein_recall.models.model import EmbeddingModel
-    from skein_recall.providers.text_embedder import IndexItem
-
-    # Float32 arrays (chunks, dimensions), of unit length per row, by item.
-    VectorsByItem = Mapping[UUID, NDArray[np.float32]]
-
+    from skein_recall.providers.text_embedder import IndexItem, ItemEmbeddings
 
 # The delay of older items is not measured: they were imported with their creation times.
 _MAX_DELAY_SECONDS = 3600.0
@@ -46,7 +40,7 @@ class VectorStore:
         self,
         tenant_id: UUID,
         items: Sequence[IndexItem],
-        vectors: Sequence[tuple[EmbeddingModel, VectorsByItem]],
+        embeddings: Sequence[tuple[EmbeddingModel, ItemEmbeddings]],
         *,
         pending: bool,
         failed: Sequence[EmbeddingModel] = (),
@@ -70,16 +64,19 @@ class VectorStore:
                 pending=pending,
                 at=_write_time(),
             )
-            for model, vectors_by_item in vectors:
-                await _add_missing(tx, tenant_id, model, documents, vectors_by_item)
+            for model, of_model in embeddings:
+                await _add_missing(tx, tenant_id, model, documents, of_model)
         if not pending:
             _observe_delay(row["item_id"] for row in documents)
         return len(documents)
 
     async def put_reindexed(
-        self, tenant_id: UUID, model: EmbeddingModel, items: Sequence[IndexItem], vectors: VectorsByItem
+        self, tenant_id: UUID, model: EmbeddingModel, items: Sequence[IndexItem], embeddings: ItemEmbeddings
     ) -> int:
-        """Store vectors for items outside of the backlog; return how many are still at their revision."""
+        """Store vectors for items outside of the backlog; return how many are still at their revision.
+
+        Vectors that the cluster computed without codes of tokens are replaced by vectors with such.
+        """
         async with self._database.transaction(tenant_id, TxOptions(durable=False)) as tx:
             documents = await tx.rows(
                 QUERIES["lock_documents"],
@@ -87,7 +84,8 @@ class VectorStore:
                 item_ids=[item.item_id for item in items],
                 revisions=[item.revision for item in items],
             )
-            await _add_missing(tx, tenant_id, model, documents, vectors)
+            await _delete_without_tokens(tx, tenant_id, model, documents, embeddings)
+            await _add_missing(tx, tenant_id, model, documents, embeddings)
         return len(documents)
 
     async def items_without_vectors(
@@ -170,17 +168,41 @@ async def _items_with_vectors(
 
 
 async def _add_missing(
-    tx: Transaction, tenant_id: UUID, model: EmbeddingModel, documents: Iterable[asyncpg.Record], vectors: VectorsByItem
+    tx: Transaction,
+    tenant_id: UUID,
+    model: EmbeddingModel,
+    documents: Iterable[asyncpg.Record],
+    embeddings: ItemEmbeddings,
 ) -> None:
-    """Insert the vectors of locked documents that have none of the model yet."""
+    """Insert the vectors of locked documents that have none of the model, with codes of tokens if they are kept."""
+    vectors = embeddings.vectors
     rows = [row for row in documents if row["item_id"] in vectors]
     if not rows:
         return
     present = await _items_with_vectors(tx, tenant_id, model, [row["item_id"] for row in rows])
     new = [row for row in rows if row["item_id"] not in present]
+    tokens = embeddings.tokens
     await insert_vectors(
-        tx, tenant_id, model.table_name, [(row["item_id"], row["kind"], list(vectors[row["item_id"]])) for row in new]
+        tx,
+        tenant_id,
+        model.table_name,
+        [(row["item_id"], row["kind"], list(vectors[row["item_id"]])) for row in new],
+        {row["item_id"]: tokens[row["item_id"]] for row in new if row["keeps_tokens"] and row["item_id"] in tokens},
     )
+
+
+async def _delete_without_tokens(
+    tx: Transaction,
+    tenant_id: UUID,
+    model: EmbeddingModel,
+    documents: Iterable[asyncpg.Record],
+    embeddings: ItemEmbeddings,
+) -> None:
+    """Delete the vectors of locked documents that lack codes of tokens and would get some."""
+    item_ids = [row["item_id"] for row in documents if row["keeps_tokens"] and row["item_id"] in embeddings.tokens]
+    if item_ids:
+        query = for_table(QUERIES["delete_vectors_without_tokens"], model.table_name)
+        await tx.execute(query, tenant_id=tenant_id, model=model.model, item_ids=item_ids)
 
 
 async def _mark_incomplete(tx: Transaction, tenant_id: UUID, models: Sequence[str]) -> None:

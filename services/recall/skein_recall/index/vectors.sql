@@ -1,6 +1,7 @@
 -- claim_documents --
--- Lock items that are still at these revisions, and put them into the backlog or take them out. The locks are taken in
--- order of the ids, so that two callers with the same items wait for one another.
+-- Lock items that are still at these revisions, and put them into the backlog or take them out; tell with each whether the
+-- tenant keeps codes of tokens. The locks are taken in order of the ids, so that two callers with the same items wait for
+-- one another.
 WITH locked AS MATERIALIZED (
     SELECT d.item_id
     FROM unnest(:item_ids::uuid[], :revisions::bigint[]) AS expected (item_id, revision)
@@ -14,12 +15,23 @@ SET pending = :pending,
     embed_time = CASE WHEN :pending THEN NULL WHEN d.pending THEN :at::timestamptz ELSE d.embed_time END
 FROM locked
 WHERE d.tenant_id = :tenant_id AND d.item_id = locked.item_id
-RETURNING d.item_id, d.kind;
+RETURNING d.item_id, d.kind, coalesce(
+    (SELECT p.recall_token_vectors FROM tenancy.policies AS p WHERE p.tenant_id = :tenant_id), true
+) AS keeps_tokens;
 
 -- delete_vectors --
 -- Remove the vectors of items.
 DELETE FROM recall.{table}
 WHERE tenant_id = :tenant_id AND item_id = ANY (:item_ids::uuid[]);
+
+-- delete_vectors_without_tokens --
+-- Remove the vectors of items that have no codes of tokens, unless a caller brought them.
+DELETE FROM recall.{table} AS v
+WHERE v.tenant_id = :tenant_id AND v.item_id = ANY (:item_ids::uuid[]) AND v.tokens IS NULL
+    AND NOT EXISTS (
+        SELECT FROM recall.vector_origins AS o
+        WHERE o.tenant_id = :tenant_id AND o.item_id = v.item_id AND o.model = :model
+    );
 
 -- document_of_external_id --
 -- Find a memory or a message by the id that another system gave it.
@@ -39,8 +51,11 @@ WHERE d.tenant_id = :tenant_id AND d.item_id = :item_id
 FOR NO KEY UPDATE;
 
 -- lock_documents --
--- Lock the documents of items that are still at these revisions, in order of their ids.
-SELECT d.item_id, d.kind
+-- Lock the documents of items that are still at these revisions, in order of their ids; tell with each whether the tenant
+-- keeps codes of tokens.
+SELECT d.item_id, d.kind, coalesce(
+           (SELECT p.recall_token_vectors FROM tenancy.policies AS p WHERE p.tenant_id = :tenant_id), true
+       ) AS keeps_tokens
 FROM unnest(:item_ids::uuid[], :revisions::bigint[]) AS expected (item_id, revision)
 JOIN recall.documents AS d
     ON d.tenant_id = :tenant_id AND d.item_id = expected.item_id AND d.revision = expected.revision

@@ -460,7 +460,7 @@ BEGIN
     EXECUTE format('CREATE TABLE recall.%I (LIKE recall.%I, until_time timestamptz NOT NULL, '
                    'until_transaction bigint NOT NULL DEFAULT (pg_current_xact_id()::text::bigint + skein.transaction_base()))', history, table_name);
     EXECUTE format('ALTER TABLE recall.%I ALTER COLUMN embedding SET STORAGE PLAIN, '
-                   'ALTER COLUMN rest SET STORAGE PLAIN', history);
+                   'ALTER COLUMN rest SET STORAGE PLAIN, ALTER COLUMN tokens SET STORAGE EXTERNAL', history);
     EXECUTE format('CREATE INDEX %I ON recall.%I (tenant_id, item_id, chunk)', history || '_item', history);
     EXECUTE format('CREATE INDEX %I ON recall.%I (tenant_id, kind, until_time, record_time)',
                    history || '_time', history);
@@ -472,13 +472,13 @@ BEGIN
         $sql$, history);
     EXECUTE format($sql$
         CREATE VIEW as_of.%1$I WITH (security_invoker = true) AS
-        SELECT v.tenant_id, v.item_id, v.chunk, v.kind, v.embedding, v.rest, v.transaction, v.record_time
+        SELECT v.tenant_id, v.item_id, v.chunk, v.kind, v.embedding, v.rest, v.tokens, v.transaction, v.record_time
         FROM (
-            SELECT tenant_id, item_id, chunk, kind, embedding, rest, transaction, record_time,
+            SELECT tenant_id, item_id, chunk, kind, embedding, rest, tokens, transaction, record_time,
                    'infinity'::timestamptz AS until_time
             FROM recall.%1$I
             UNION ALL
-            SELECT tenant_id, item_id, chunk, kind, embedding, rest, transaction, record_time, until_time
+            SELECT tenant_id, item_id, chunk, kind, embedding, rest, tokens, transaction, record_time, until_time
             FROM recall.%2$I
         ) AS v
         WHERE v.record_time <= (SELECT skein.as_of_time()) AND v.record_time <> ALL ((SELECT skein.unseen_times())::timestamptz[])
@@ -532,7 +532,8 @@ $$;
 REVOKE ALL ON FUNCTION recall.purge_history(uuid, uuid[]) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION recall.purge_history(uuid, uuid[]) TO skein_memory, skein_session;
 
--- Register a model and create its table of vectors; return the name of the table. Where the documents are distributed,
+-- Register a model and create its table of vectors; return the name of the table. `tokens` has the codes of the tokens of
+-- a chunk, where the model has such and they are not left out. Where the documents are distributed,
 -- distribute_vectors follows in a transaction of its own: one transaction acts as one role on the rows of a machine.
 CREATE FUNCTION recall.register_model(
     model text, provider text, dimensions integer, at timestamptz, query_prefix text DEFAULT '',
@@ -560,6 +561,7 @@ BEGIN
             kind text NOT NULL,
             embedding public.halfvec(%2$s) NOT NULL,
             rest public.halfvec(%4$s),
+            tokens bytea,
             transaction bigint DEFAULT (pg_current_xact_id()::text::bigint + skein.transaction_base()),
             record_time timestamptz NOT NULL DEFAULT skein.write_time(),
             CONSTRAINT %3$I PRIMARY KEY (tenant_id, item_id, chunk)
@@ -579,9 +581,11 @@ BEGIN
                        table_name || '_p' || remainder, table_name, partitions, remainder);
         EXECUTE format('ALTER TABLE recall.%I ENABLE ROW LEVEL SECURITY', table_name || '_p' || remainder);
         EXECUTE format('ALTER TABLE recall.%I FORCE ROW LEVEL SECURITY', table_name || '_p' || remainder);
-        -- Vectors stay in the row: reading them from a TOAST table takes twice as long.
+        -- Vectors stay in the row: reading them from a TOAST table takes twice as long. Codes of tokens do not shrink by
+        -- compression.
         EXECUTE format('ALTER TABLE recall.%I ALTER COLUMN embedding SET STORAGE PLAIN, '
-                       'ALTER COLUMN rest SET STORAGE PLAIN', table_name || '_p' || remainder);
+                       'ALTER COLUMN rest SET STORAGE PLAIN, ALTER COLUMN tokens SET STORAGE EXTERNAL',
+                       table_name || '_p' || remainder);
         -- Index-only scans need the visibility map. Autovacuum must update it often on tables that mostly grow.
         EXECUTE format('ALTER TABLE recall.%I SET (autovacuum_vacuum_insert_scale_factor = 0.02, '
                        'autovacuum_vacuum_insert_threshold = 500)', table_name || '_p' || remainder);

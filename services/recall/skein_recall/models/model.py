@@ -89,6 +89,11 @@ class EmbeddingModel:
         return self.endpoint is not None or (self.provider == EMBEDDED and self.model in EMBEDDED_MODELS)
 
     @property
+    def has_tokens(self) -> bool:
+        """Whether the model has vectors of tokens."""
+        return self.provider == EMBEDDED and self.model in EMBEDDED_MODELS and EMBEDDED_MODELS[self.model].has_tokens
+
+    @property
     def is_calibrated(self) -> bool:
         """Whether the relevance of hits is known: its coefficients were fitted to one model's cosines."""
         return self.provider == EMBEDDED and self.model == EMBEDDED_MODEL

@@ -20,7 +20,7 @@ from skein_kit.telemetry import logs
 from skein_recall.embedded_model import chunks as chunking
 from skein_recall.errors import ModelResponseInvalid, ModelUnavailable
 from skein_recall.providers.circuit_breaker import CircuitBreaker, CircuitState
-from skein_recall.providers.provider import TextRejected
+from skein_recall.providers.provider import QueryEmbedding, TextRejected
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -99,10 +99,13 @@ class OpenAIProvider:
                 vectors.append(await self._request_with_retries(texts[start : start + batch_size]))
         return np.concatenate(vectors)
 
-    async def embed_query(self, text: str, *, seconds: float) -> NDArray[np.float32]:
-        """Return the float32 vector (dimensions,) of a query, by one request within so many seconds."""
-        vector: NDArray[np.float32] = (await self._request([text], min(seconds, self._endpoint.timeout_seconds)))[0]
-        return vector
+    async def embed_with_tokens(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], None]:
+        """Return the vectors alone: endpoints tell nothing of tokens."""
+        return await self.embed(texts), None
+
+    async def embed_query(self, text: str, *, seconds: float) -> QueryEmbedding:
+        """Embed a query by one request within so many seconds."""
+        return QueryEmbedding((await self._request([text], min(seconds, self._endpoint.timeout_seconds)))[0])
 
     def chunks(self, text: str) -> list[str]:
         """Cut a text into overlapping chunks that fit the window, in characters: the model's tokens are unknown."""

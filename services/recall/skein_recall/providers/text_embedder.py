@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -18,13 +18,15 @@ from skein_kit.errors import ServiceUnavailable
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import EMBEDDER_TEXTS, EMBEDDER_TIME, TRACING
 from skein_recall.embedded_model.embedder import EmbedderBusy, EmbedderClosed
+from skein_recall.embedded_model.token_vectors import QueryTokens, pack
 from skein_recall.embedded_model.weights import WeightsUnavailable
 from skein_recall.errors import ModelNotFound, ModelResponseInvalid, ModelUnavailable
 from skein_recall.models.model import Purpose
 from skein_recall.providers.openai import OpenAIProvider
+from skein_recall.providers.provider import QueryEmbedding
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
     from datetime import datetime
     from uuid import UUID
 
@@ -43,9 +45,12 @@ if TYPE_CHECKING:
 log = logs.get("recall")
 # Shorter texts are cut into chunks in less time than a thread takes to answer.
 _LONG_CHARACTERS = 4000
+# The tokens of a longer text are not compared: it is no question. Turns of dialogues, of 150 to 400 characters, lose a
+# point of evidence by it.
+_MAX_QUESTION_CHARACTERS = 200
 # The rest of a call's time is left to the search itself.
 _SHARE_OF_TIME = 0.5
-# 1.5 kB each.
+# 3 kB each: the vector, and 128 bytes for each token.
 CACHED_QUERIES = 1024
 
 
@@ -71,28 +76,38 @@ class ChunkedItems:
         return sum(map(len, self.chunks))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ItemEmbeddings:
+    """What a model makes of items, by item."""
+
+    # Float32 arrays (chunks, dimensions), of unit length per row.
+    vectors: Mapping[UUID, NDArray[np.float32]]
+    # The packed codes of the tokens of each chunk; empty where there are none.
+    tokens: Mapping[UUID, Sequence[bytes]] = field(default_factory=dict)
+
+
 class QueryCache:
-    """Vectors of the latest queries, by a digest of the text. Concurrent callers of one query share one embedding.
+    """Embeddings of the latest queries, by a digest of the text. Concurrent callers of one query share one embedding.
 
     Keys include the tenant: the time of a reply must not tell whether another tenant had the same query.
     """
 
     def __init__(self, *, max_queries: int = CACHED_QUERIES) -> None:
         self._max_queries = max_queries
-        self._vectors: OrderedDict[_QueryKey, NDArray[np.float32]] = OrderedDict()
-        self._pending: dict[_QueryKey, asyncio.Task[NDArray[np.float32]]] = {}
+        self._embeddings: OrderedDict[_QueryKey, QueryEmbedding] = OrderedDict()
+        self._pending: dict[_QueryKey, asyncio.Task[QueryEmbedding]] = {}
 
     async def get(
-        self, tenant_id: UUID, model: EmbeddingModel, text: str, embed: Callable[[], Awaitable[NDArray[np.float32]]]
-    ) -> NDArray[np.float32]:
-        """Return the vector of a text, read-only because it is shared; `embed` it when it is not cached.
+        self, tenant_id: UUID, model: EmbeddingModel, text: str, embed: Callable[[], Awaitable[QueryEmbedding]]
+    ) -> QueryEmbedding:
+        """Return the embedding of a text, whose vector is read-only as it is shared; `embed` it if it is not cached.
 
         The cancellation of one caller does not stop the embedding for others.
         """
         key = tenant_id, model.table_name, model.create_time, blake2b(text.encode(), digest_size=16).digest()
-        if (vector := self._vectors.get(key)) is not None:
-            self._vectors.move_to_end(key)
-            return vector
+        if (embedding := self._embeddings.get(key)) is not None:
+            self._embeddings.move_to_end(key)
+            return embedding
         pending = self._pending.get(key)
         if pending is None:
             pending = self._pending[key] = asyncio.create_task(self._embed(key, embed))
@@ -100,22 +115,22 @@ class QueryCache:
         return await asyncio.shield(pending)
 
     def drop(self, tenant_id: UUID | None) -> None:
-        """Remove the vectors of a tenant, pending ones included; None: of every tenant."""
-        for key in [key for key in self._vectors if tenant_id in (None, key[0])]:
-            del self._vectors[key]
+        """Remove the embeddings of a tenant, pending ones included; None: of every tenant."""
+        for key in [key for key in self._embeddings if tenant_id in (None, key[0])]:
+            del self._embeddings[key]
         for key in [key for key in self._pending if tenant_id in (None, key[0])]:
             del self._pending[key]
 
-    async def _embed(self, key: _QueryKey, embed: Callable[[], Awaitable[NDArray[np.float32]]]) -> NDArray[np.float32]:
-        vector = await embed()
-        vector.flags.writeable = False
+    async def _embed(self, key: _QueryKey, embed: Callable[[], Awaitable[QueryEmbedding]]) -> QueryEmbedding:
+        embedding = await embed()
+        embedding.vector.flags.writeable = False
         if self._pending.get(key) is asyncio.current_task():
-            self._vectors[key] = vector
-        while len(self._vectors) > self._max_queries:
-            self._vectors.popitem(last=False)
-        return vector
+            self._embeddings[key] = embedding
+        while len(self._embeddings) > self._max_queries:
+            self._embeddings.popitem(last=False)
+        return embedding
 
-    def _on_done(self, key: _QueryKey, task: asyncio.Task[NDArray[np.float32]]) -> None:
+    def _on_done(self, key: _QueryKey, task: asyncio.Task[QueryEmbedding]) -> None:
         if self._pending.get(key) is task:
             del self._pending[key]
         if not task.cancelled():
@@ -139,10 +154,20 @@ class EmbeddedProvider:
             # Writers leave their items to the backlog.
             raise ServiceUnavailable(service="recall") from None
 
-    async def embed_query(self, text: str, *, seconds: float) -> NDArray[np.float32]:
-        """Return the vector (384,) of a query. The caller limits the time: a run of the model cannot be stopped."""
-        vector: NDArray[np.float32] = (await self._embedder.embed([text]))[0]
-        return vector
+    async def embed_with_tokens(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], Sequence[bytes] | None]:
+        """Return an array (texts, 384), and the packed codes of each text's tokens. Raises as `embed` does."""
+        try:
+            vectors, tokens = await self._embedder.embed_with_tokens(texts)
+        except (EmbedderBusy, EmbedderClosed):
+            raise ServiceUnavailable(service="recall") from None
+        return vectors, None if tokens is None else [pack(each) for each in tokens]
+
+    async def embed_query(self, text: str, *, seconds: float) -> QueryEmbedding:
+        """Embed a query. The caller limits the time: a run of the model cannot be stopped."""
+        vectors, tokens = await self._embedder.embed_with_tokens([text])
+        if tokens is None or len(text) > _MAX_QUESTION_CHARACTERS:
+            return QueryEmbedding(vectors[0])
+        return QueryEmbedding(vectors[0], QueryTokens(tokens[0], self._embedder.words_of_tokens(text)))
 
     def chunks(self, text: str) -> list[str]:
         """Cut a text into chunks by the model's own tokens."""
@@ -157,6 +182,11 @@ class ProviderRegistry:
         self._outbound = outbound
         self._keys = keys
         self._endpoints: dict[str, tuple[EmbeddingModel, OpenAIProvider]] = {}
+
+    @property
+    def has_tokens(self) -> bool:
+        """Whether embedded models return codes of tokens."""
+        return self._embedders.has_tokens
 
     async def get(self, model: EmbeddingModel) -> Provider:
         """Return the provider of a model, when an embedded one is loaded.
@@ -200,8 +230,8 @@ class TextEmbedder:
         tenant_id: UUID,
         seconds: float,
         purpose: Purpose = Purpose.QUERY,
-    ) -> NDArray[np.float32] | None:
-        """Return the vector (dimensions,) of a query, read-only; None when the model fails or is late.
+    ) -> QueryEmbedding | None:
+        """Return the embedding of a query, whose vector is read-only; None when the model fails or is late.
 
         A stored text that is searched for its likes is a passage. The call takes at most half of the `seconds` that it
         has left.
@@ -209,7 +239,7 @@ class TextEmbedder:
         limit = min(self._query_seconds, seconds * _SHARE_OF_TIME)
         text = model.prefixed(text, purpose)
 
-        async def embed() -> NDArray[np.float32]:
+        async def embed() -> QueryEmbedding:
             return await (await self._providers.get(model)).embed_query(text, seconds=limit)
 
         try:
@@ -224,8 +254,12 @@ class TextEmbedder:
             return None
 
     def drop(self, tenant_id: UUID | None) -> None:
-        """Remove the cached vectors of a tenant's queries; None: of every tenant's."""
+        """Remove the cached embeddings of a tenant's queries; None: of every tenant's."""
         self._queries.drop(tenant_id)
+
+    def has_tokens(self, model: EmbeddingModel) -> bool:
+        """Return whether items get codes of tokens beside their vectors."""
+        return model.has_tokens and self._providers.has_tokens
 
     async def embed_texts(self, model: EmbeddingModel, texts: Sequence[str], purpose: Purpose) -> NDArray[np.float32]:
         """Return an array (texts, dimensions); what exceeds the model's window is not read.
@@ -239,8 +273,8 @@ class TextEmbedder:
         shares = [model.readable_share(text) for text in texts]
         return vectors if min(shares, default=1.0) == 1 else vectors * np.array(shares, dtype=np.float32)[:, np.newaxis]
 
-    async def embed_items(self, model: EmbeddingModel, items: Sequence[IndexItem]) -> dict[UUID, NDArray[np.float32]]:
-        """Return an array (chunks, dimensions) per item; of a blank text, no rows."""
+    async def embed_items(self, model: EmbeddingModel, items: Sequence[IndexItem]) -> ItemEmbeddings:
+        """Embed items; a blank text has no chunks."""
         return await self.embed_chunks(model, await self.chunk(model, items))
 
     async def chunk(self, model: EmbeddingModel, items: Sequence[IndexItem]) -> ChunkedItems:
@@ -250,14 +284,21 @@ class TextEmbedder:
             return ChunkedItems(items, await asyncio.to_thread(_chunks, provider, items))
         return ChunkedItems(items, _chunks(provider, items))
 
-    async def embed_chunks(self, model: EmbeddingModel, chunked: ChunkedItems) -> dict[UUID, NDArray[np.float32]]:
-        """Return an array (chunks, dimensions) per item."""
+    async def embed_chunks(self, model: EmbeddingModel, chunked: ChunkedItems) -> ItemEmbeddings:
+        """Embed the chunks of items."""
         if not chunked.items:
-            return {}
-        texts = [chunk for chunks in chunked.chunks for chunk in chunks]
-        vectors = await self.embed_texts(model, texts, Purpose.PASSAGE)
-        ends = np.cumsum([len(chunks) for chunks in chunked.chunks])[:-1]
-        return {item.item_id: rows for item, rows in zip(chunked.items, np.split(vectors, ends), strict=True)}
+            return ItemEmbeddings({})
+        texts = [model.prefixed(chunk, Purpose.PASSAGE) for chunks in chunked.chunks for chunk in chunks]
+        provider = await self._providers.get(model)
+        with _span(len(texts)):
+            vectors, codes = await provider.embed_with_tokens(texts)
+        counts = [len(chunks) for chunks in chunked.chunks]
+        ends = np.cumsum(counts)
+        ids = [item.item_id for item in chunked.items]
+        tokens = {} if codes is None else {
+            item_id: codes[end - count : end] for item_id, count, end in zip(ids, counts, ends.tolist(), strict=True)
+        }  # fmt: skip
+        return ItemEmbeddings(dict(zip(ids, np.split(vectors, ends[:-1]), strict=True)), tokens)
 
 
 def _chunks(provider: Provider, items: Sequence[IndexItem]) -> list[list[str]]:

@@ -118,10 +118,10 @@ class ModelComparer:
         """Return each model's items nearest to a query over all dimensions, the nearest first."""
         vectors = []
         for model in models:
-            vector = await self._embedder.embed_query(model, query, tenant_id=tenant_id, seconds=seconds)
-            if vector is None:
+            embedding = await self._embedder.embed_query(model, query, tenant_id=tenant_id, seconds=seconds)
+            if embedding is None:
                 raise ModelUnavailable(model=model.model, cause="no answer")
-            vectors.append(vector)
+            vectors.append(embedding.vector)
         nearest = []
         async with self._store.transaction(tenant_id, SearchOptions()) as tx:
             for model, vector in zip(models, vectors, strict=True):

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 ID_BYTES = 16
 # The signals in the order of the weights.
-SIGNALS = ("dense", "context", "lexical", "reply", "statement", "length", "time", "date")
+SIGNALS = ("dense", "context", "lexical", "reply", "statement", "length", "time", "date", "tokens")
 # Signals whose measured values are numbers, each with a list of its own.
-NUMBERS = ("dense", "context", "lexical", "reply", "length", "date", "trust", "newer")
+NUMBERS = ("dense", "context", "lexical", "reply", "length", "date", "tokens", "trust", "newer")
 # Of a hit that lost or gained nothing by them, neither is listed.
 ADJUSTMENTS = ("trust", "newer")
 IS_MESSAGE, HAS_VECTOR, WORDS_SEARCHED, HAS_WORDS, IS_STATEMENT, MENTIONS_TIME = (1 << bit for bit in range(6))

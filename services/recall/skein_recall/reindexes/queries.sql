@@ -142,10 +142,18 @@ JOIN recall.reindex_progress AS d ON d.tenant_id = :tenant_id AND d.reindex_id =
 WHERE r.cancel_time IS NULL AND NOT d.is_finished;
 
 -- read_scan_page --
--- Read the next documents by id, and which of them lack vectors in a table. Documents of the backlog do not count as
--- lacking: it gets them the vectors of every model.
+-- Read the next documents by id, and which of them lack vectors in a table, or codes of tokens beside vectors that the
+-- cluster computed. Documents of the backlog do not count as lacking: it gets them the vectors of every model.
 SELECT d.item_id, d.kind, d.revision, NOT d.pending AND NOT EXISTS (
-    SELECT FROM recall.{table} AS v WHERE v.tenant_id = :tenant_id AND v.item_id = d.item_id
+    SELECT FROM recall.{table} AS v
+    WHERE v.tenant_id = :tenant_id AND v.item_id = d.item_id AND (
+        NOT :with_tokens::boolean OR v.tokens IS NOT NULL
+        OR (SELECT p.recall_token_vectors FROM tenancy.policies AS p WHERE p.tenant_id = :tenant_id) IS FALSE
+        OR EXISTS (
+            SELECT FROM recall.vector_origins AS o
+            WHERE o.tenant_id = :tenant_id AND o.item_id = d.item_id AND o.model = :model
+        )
+    )
 ) AS lacks
 FROM recall.documents AS d
 WHERE d.tenant_id = :tenant_id AND d.item_id > :after

@@ -116,7 +116,9 @@ class Reindexer:
     async def _scan_page(self, tenant_id: UUID, pending: PendingReindex, model: EmbeddingModel, deadline: float) -> int:
         """Embed the next documents that lack vectors, and record the progress; return how many were embedded."""
         after = pending.after_id or _FIRST_ID
-        rows = await self._store.read_scan_page(tenant_id, model, after, _PAGE_DOCUMENTS)
+        rows = await self._store.read_scan_page(
+            tenant_id, model, after, _PAGE_DOCUMENTS, with_tokens=self._embedder.has_tokens(model)
+        )
         positions = {row["item_id"]: position for position, row in enumerate(rows, 1)}
         embedded = seen = 0
         async for batch in self._read_batches(tenant_id, [row for row in rows if row["lacks"]]):
@@ -196,5 +198,5 @@ class Reindexer:
         start_time = await self._store.reserve_texts(pending.reindex_id, chunked.count, now())
         # Limits the rate of the reindex, without a database connection.
         await asyncio.sleep(max(0.0, (start_time - now()).total_seconds()))
-        vectors = await self._embedder.embed_chunks(model, chunked)
-        await self._vector_store.put_reindexed(tenant_id, model, batch, vectors)
+        embeddings = await self._embedder.embed_chunks(model, chunked)
+        await self._vector_store.put_reindexed(tenant_id, model, batch, embeddings)

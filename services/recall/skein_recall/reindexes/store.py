@@ -134,12 +134,22 @@ class ReindexStore:
             )
 
     async def read_scan_page(
-        self, tenant_id: UUID, model: EmbeddingModel, after: UUID, limit: int
+        self, tenant_id: UUID, model: EmbeddingModel, after: UUID, limit: int, *, with_tokens: bool
     ) -> list[asyncpg.Record]:
-        """Return the next documents by id: item_id, kind, revision, and whether each `lacks` vectors of the model."""
+        """Return the next documents by id: item_id, kind, revision, and whether each `lacks` vectors of the model.
+
+        `with_tokens`: an item lacks them without codes of tokens too, unless the tenant leaves these out.
+        """
         query = for_table(QUERIES["read_scan_page"], model.table_name)
         async with self._database.transaction(tenant_id) as tx:
-            return await tx.rows(query, tenant_id=tenant_id, after=after, limit=limit)
+            return await tx.rows(
+                query,
+                tenant_id=tenant_id,
+                model=model.model,
+                after=after,
+                limit=limit,
+                with_tokens=with_tokens,
+            )
 
     async def advance_scan(self, tenant_id: UUID, pending: PendingReindex, progress: ScanProgress) -> bool:
         """Record the progress of a scan; return False when another process was faster.

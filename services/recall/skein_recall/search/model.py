@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from skein_recall.models.similarity_scale import SimilarityScale
     from skein_recall.search.expansion import QueryExpansion, ReadMention
     from skein_recall.search.query_terms import QueryTerms
-    from skein_recall.search.ranking import RankedItem
+    from skein_recall.search.ranking import RankedItem, Ranking
 
     # The row of a memory or message, as a search reads it.
     ItemRow: TypeAlias = asyncpg.Record | dict[str, Any]
@@ -229,14 +229,16 @@ class Query:
         """Whether the search needs no vector: by its mode, or because the weights leave no signal that does."""
         if self.mode is not Mode.HYBRID:
             return self.mode is Mode.KEYWORD
-        return bool(self.text) and all(self.weights.get(signal) == 0 for signal in ("dense", "context"))
+        by_meaning = [self.weights.get("dense"), self.weights.get("context"), self.weights.get("tokens", 0)]
+        return bool(self.text) and all(weight == 0 for weight in by_meaning)
 
     @property
     def is_dense_only(self) -> bool:
         """Whether the search needs the vector alone: by its mode, or because the weights leave no other signal."""
         if self.mode is not Mode.HYBRID:
             return self.mode is Mode.SEMANTIC
-        others = ranking.SIGNALS - {"dense"}
+        # Tokens are compared beside the words of the query alone.
+        others = ranking.SIGNALS - {"dense", "tokens"}
         return all(self.weights.get(signal) == 0 for signal in others) and self.weights.get("dense") != 0
 
     @property
@@ -272,6 +274,11 @@ class ScoringFormula:
         return ranking.version_of(self.name) == ranking.FORMER_VERSION
 
     @property
+    def compares_tokens(self) -> bool:
+        """Whether the tokens of the query and of items are compared."""
+        return ranking.version_of(self.name) == ranking.TOKENS_VERSION
+
+    @property
     def puts_newer_first(self) -> bool:
         """Whether hits that say what has changed go before those that they change: where all signals rank."""
         return self.name.startswith(("scores-", "ranks-")) and not self.is_former
@@ -280,44 +287,49 @@ class ScoringFormula:
         """Return the relevance of each hit, best first, by its score and the number of documents that were searched."""
         if self.is_former:
             return relevance.former_relevances(scores)
-        return relevance.relevances(scores, documents=documents)
+        coefficients = relevance.WITH_TOKENS if self.compares_tokens else relevance.WITHOUT_TOKENS
+        return relevance.relevances(scores, documents=documents, coefficients=coefficients)
 
     @classmethod
-    def of(cls, query: Query, policy: Policy, *, readable_share: float = 1.0) -> Self:
+    def of(cls, query: Query, policy: Policy, *, readable_share: float = 1.0, with_tokens: bool = False) -> Self:
         """Take the caller's weights and fusion, else the tenant's, else the defaults. Raises FieldInvalid.
 
         Of a text that the model reads in part, cosines have that share of their weight, unless the caller sets them.
         A mode that is not hybrid has a formula of its own, which neither the caller nor the tenant changes.
+        `with_tokens`: tokens can be compared, which the fusion of scores does unless their weight is 0.
         """
         if query.mode is not Mode.HYBRID:
             return cls(weights=ranking.Weights(), fusion="scores", name=f"{query.mode}-{ranking.VERSION}")
         unknown = [("weights", f"{name} is no signal") for name in sorted(query.weights.keys() - ranking.SIGNALS)]
         if unknown:
             raise FieldInvalid(violations=unknown)
-        weights = _tenant_weights(policy.recall_weights)
-        if readable_share < 1 and query.vector is None:
-            weights = replace(weights, dense=weights.dense * readable_share, context=weights.context * readable_share)
-        if query.weights:
-            weights = replace(weights, **query.weights)
-        if query.weights and not any(asdict(weights).values()):
-            raise FieldInvalid(violations=[("weights", "leave no signal")])
         fusion = query.fusion or policy.recall_fusion
         name = fusion if query.excluded_id is None else "similar"
+        chosen = {**_tenant_weights(policy.recall_weights), **query.weights}
+        with_tokens = with_tokens and name == "scores" and chosen.get("tokens") != 0
+        if not with_tokens:
+            chosen.pop("tokens", None)
+        weights = ranking.TOKENS_WEIGHTS if with_tokens else ranking.Weights()
+        if readable_share < 1 and query.vector is None:
+            weights = weights.for_meaning(readable_share)
+        weights = replace(weights, **chosen)
+        if query.weights and not any(asdict(weights).values()):
+            raise FieldInvalid(violations=[("weights", "leave no signal")])
         return cls(
             weights=weights,
             fusion="rrf" if fusion == "ranks" else "scores",
-            name=f"{name}-{ranking.VERSION}",
-            is_calibrated=name == "scores" and not query.weights and policy.recall_weights == "{}",
+            name=f"{name}-{ranking.TOKENS_VERSION if with_tokens else ranking.VERSION}",
+            is_calibrated=name == "scores" and not chosen,
             min_relevance=policy.recall_min_relevance if query.min_relevance is None else query.min_relevance,
             min_best_relevance=policy.recall_min_best_relevance if query.min_relevance is None else 0.0,
         )
 
 
 @lru_cache(maxsize=1024)
-def _tenant_weights(recall_weights: str) -> ranking.Weights:
+def _tenant_weights(recall_weights: str) -> Mapping[str, float]:
     """Read the weights of a policy; signals of other versions are ignored."""
     weights = json.loads(recall_weights)
-    return ranking.Weights(**{name: weight for name, weight in weights.items() if name in ranking.SIGNALS})
+    return {name: weight for name, weight in weights.items() if name in ranking.SIGNALS}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -343,6 +355,8 @@ class SignalMatches:
 
     # Of the words that were searched; None where the vector alone searches.
     query_terms: QueryTerms | None = None
+    # Of candidates whose tokens were compared.
+    ranking: Ranking | None = None
 
     def __len__(self) -> int:
         if self.lexical_matches is not None:

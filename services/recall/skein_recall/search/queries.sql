@@ -79,6 +79,14 @@ FROM recall.{table} AS v
 WHERE v.tenant_id = :tenant_id AND v.item_id = ANY (:item_ids::uuid[])
 GROUP BY v.item_id;
 
+-- tokens_of_items --
+-- Read the codes of the tokens of some items: of each one's chunk that is nearest to a vector. Items without codes are
+-- missing.
+SELECT DISTINCT ON (v.item_id) v.item_id, v.tokens
+FROM recall.{table} AS v
+WHERE v.tenant_id = :tenant_id AND v.item_id = ANY (:item_ids::uuid[]) AND v.tokens IS NOT NULL
+ORDER BY v.item_id, v.embedding OPERATOR(public.<#>) :vector::public.halfvec, v.chunk;
+
 -- item_vectors --
 -- Read an item's kind and its vectors, a row for each chunk; one row without a vector where it has none.
 SELECT d.kind, v.embedding, v.rest

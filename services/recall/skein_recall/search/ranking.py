@@ -35,10 +35,12 @@ if TYPE_CHECKING:
 
 # Raised with every change of the formulas, so that scores of different versions are not compared.
 VERSION: Final = 5
+# Of the fusion of scores where vectors of tokens are compared.
+TOKENS_VERSION: Final = 6
 # Receipts of the version before are replayed too: its relevances did not depend on the number of documents, and no
 # newer hit took the place of an older one.
 FORMER_VERSION: Final = 4
-KNOWN_VERSIONS: Final = frozenset({FORMER_VERSION, VERSION})
+KNOWN_VERSIONS: Final = frozenset({FORMER_VERSION, VERSION, TOKENS_VERSION})
 
 # Weights of the words of the neighbours on each side, the nearest first; the item itself has 1.
 NEIGHBOUR_WEIGHTS: Final = (0.5, 0.25)
@@ -53,6 +55,11 @@ _DISCOUNT_FROM_STEMS: Final = 20
 _DISCOUNT_TO_STEMS: Final = 100
 # Stems of a full statement; a shorter item is likely a phrase of courtesy.
 _FULL_LENGTH_STEMS: Final = 15
+# The expected value of `tokens` of an item whose tokens were not compared, from its values of `dense` and `lexical`: a
+# linear regression over hits of LoCoMo's questions, of their own conversations and of others.
+_TOKENS_BASE: Final = 0.46
+_TOKENS_OF_DENSE: Final = 0.23
+_TOKENS_OF_LEXICAL: Final = 0.44
 # Trust of a memory without rated sources. A lower one lowers the score; a higher one leaves it as it is.
 NEUTRAL_TRUST: Final = 0.5
 # The constant of reciprocal-rank fusion (Cormack et al., "Reciprocal Rank Fusion", 2009).
@@ -85,14 +92,23 @@ class Weights:
     time: float = 0.05
     # The query names a date and the item was created near it.
     date: float = 0.15
+    # Late interaction: the weighted mean, over the query's tokens, of the greatest cosine with a token of the item. 0
+    # where no tokens are compared.
+    tokens: float = 0.0
 
     def __post_init__(self) -> None:
         weights = [getattr(self, signal) for signal in self.__dataclass_fields__]
         if not all(math.isfinite(weight) and weight >= 0 for weight in weights):
             raise ValueError("A weight is a finite number that is not negative.")
 
+    def for_meaning(self, share: float) -> Weights:
+        """Return the weights with a share of those of the signals by meaning."""
+        return replace(self, dense=self.dense * share, context=self.context * share, tokens=self.tokens * share)
+
 
 _DEFAULT: Final = Weights()
+# The default where tokens are compared.
+TOKENS_WEIGHTS: Final = Weights(tokens=0.20)
 SIGNALS: Final = frozenset(Weights.__dataclass_fields__)
 # Weights of the fusion by ranks.
 _EQUAL_WEIGHTS: Final = Weights(dense=1.0, lexical=1.0)
@@ -255,35 +271,17 @@ def rank(  # noqa: PLR0913 - candidates, query and formula, all of it by name.
     `min_similarity`, and those without one unless it is 0, are no hits; they still are context of their neighbours.
     `scale` is of the model's cosines.
     """
-    pool = _CandidatePool(candidates, dense=dense, max_bm25=max_bm25, terms=terms, cues=cues, scale=scale)
-    rows = pool.eligible_rows(min_similarity)
-    if not len(rows):
-        return []
-    measures = pool.measures(weights) if fusion == "scores" else pool.reciprocal_ranks(rows)
-    shares = _shares(measures, weights if fusion == "scores" else _EQUAL_WEIGHTS)
-    scores = np.zeros(len(candidates))
-    for signal, share in shares.items():
-        scores += share * measures[signal].values
-    best = pool.order(rows, scores)[:limit]
-    table = _ComponentTable(measures, shares, best)
-    return [
-        RankedItem(
-            item_id=candidates.item_ids[row],
-            kind=candidates.kinds[row],
-            similarity=None if math.isnan(similarity) else similarity,
-            score=score,
-            has_words=None if terms is None else bm25 > 0,
-            _components=table,
-            _row=row,
-        )
-        for row, score, similarity, bm25 in zip(
-            best.tolist(),
-            scores[best].tolist(),
-            candidates.similarities[best].tolist(),
-            candidates.bm25[best].tolist(),
-            strict=True,
-        )
-    ]
+    ranking = Ranking(
+        candidates,
+        dense=dense,
+        max_bm25=max_bm25,
+        terms=terms,
+        cues=cues,
+        weights=weights,
+        fusion=fusion,
+        scale=scale,
+    )
+    return ranking.best(limit, min_similarity=min_similarity)
 
 
 def rank_by_similarity(
@@ -392,6 +390,78 @@ class _ComponentTable:
         return int(self._ranks[signal][row])
 
 
+class Ranking:
+    """The candidates of one query with their signals, of which the best are taken."""
+
+    def __init__(
+        self,
+        candidates: Candidates,
+        *,
+        dense: bool,
+        max_bm25: float,
+        terms: TermStatistics | None,
+        cues: QueryCues,
+        weights: Weights,
+        fusion: Fusion,
+        scale: SimilarityScale,
+    ) -> None:
+        """See `rank`."""
+        self._candidates = candidates
+        self._pool = _CandidatePool(candidates, dense=dense, max_bm25=max_bm25, terms=terms, cues=cues, scale=scale)
+        self._has_words = terms is not None
+        self._weights = weights if fusion == "scores" else _EQUAL_WEIGHTS
+        self._measures = self._pool.measures(weights) if fusion == "scores" else None
+
+    def candidates_for_tokens(self, count: int, *, min_similarity: float) -> list[UUID]:
+        """Return the best candidates by the other signals, in order of their ids."""
+        rows = self._pool.eligible_rows(min_similarity)
+        scores, _, _ = self._scores(rows)
+        return [self._candidates.item_ids[row] for row in np.sort(self._pool.order(rows, scores)[:count]).tolist()]
+
+    def compare_tokens(self, similarities: Mapping[UUID, float]) -> None:
+        """From now on rank by late interaction too, 0 to 1 of each item that was compared."""
+        tokens = np.array([similarities.get(item_id, math.nan) for item_id in self._candidates.item_ids])
+        if self._measures is not None and "lexical" in self._measures:
+            self._measures["tokens"] = self._pool.late_interaction(tokens, self._measures)
+
+    def best(self, limit: int, *, min_similarity: float) -> list[RankedItem]:
+        """Return the best candidates as `rank` does."""
+        candidates = self._candidates
+        rows = self._pool.eligible_rows(min_similarity)
+        if not len(rows):
+            return []
+        scores, measures, shares = self._scores(rows)
+        best = self._pool.order(rows, scores)[:limit]
+        table = _ComponentTable(measures, shares, best)
+        return [
+            RankedItem(
+                item_id=candidates.item_ids[row],
+                kind=candidates.kinds[row],
+                similarity=None if math.isnan(similarity) else similarity,
+                score=score,
+                has_words=bm25 > 0 if self._has_words else None,
+                _components=table,
+                _row=row,
+            )
+            for row, score, similarity, bm25 in zip(
+                best.tolist(),
+                scores[best].tolist(),
+                candidates.similarities[best].tolist(),
+                candidates.bm25[best].tolist(),
+                strict=True,
+            )
+        ]
+
+    def _scores(self, rows: _Rows) -> tuple[_Numbers, Mapping[str, _SignalValues], Mapping[str, float]]:
+        """Return the scores (n,), the signals, and the share of each in the score."""
+        measures = self._pool.reciprocal_ranks(rows) if self._measures is None else self._measures
+        shares = _shares(measures, self._weights)
+        scores = np.zeros(len(self._candidates))
+        for signal, share in shares.items():
+            scores += share * measures[signal].values
+        return scores, measures, shares
+
+
 class _CandidatePool:
     """The n candidates of one query as each other's neighbours, and their signals.
 
@@ -467,6 +537,15 @@ class _CandidatePool:
 
     def _words(self, bm25: _Numbers) -> _SignalValues:
         return _SignalValues(bm25, np.minimum(1.0, bm25 / self._max_bm25) * self._factors, bm25 > 0)
+
+    def late_interaction(self, tokens: _Numbers, measures: Mapping[str, _SignalValues]) -> _SignalValues:
+        """Return how well the tokens of each item match; where they were not compared, what others make expect."""
+        measured = ~np.isnan(tokens)
+        expected = _TOKENS_BASE * self._factors + _TOKENS_OF_LEXICAL * measures["lexical"].values
+        if "dense" in measures:
+            expected = expected + _TOKENS_OF_DENSE * measures["dense"].values
+        raw = np.where(measured, tokens, 0.0)
+        return _SignalValues(raw, np.where(measured, raw * self._factors, expected), measured)
 
     def _context_signals(
         self, terms: TermStatistics, item_signals: Mapping[str, _SignalValues], weights: Weights

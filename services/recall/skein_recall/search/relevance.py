@@ -3,25 +3,51 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Coefficients of `relevances`: of whether the best hit answers, and of whether a hit helps to, where it does. The best
-# of many items resembles a query by chance: the greatest of n normal values grows with the root of ln n. Tenants
-# of 23 to 2,760 documents were measured; smaller and larger ones count as these.
-_ANSWER_BASE: Final = 5.66
-_ANSWER_OF_SCORE: Final = 37.87
-_ANSWER_OF_DOCUMENTS: Final = -6.77
-_HIT_BASE: Final = -9.43
-_HIT_OF_SCORE: Final = -1.09
-_HIT_OF_SHARE: Final = 9.11
-_HIT_OF_FIRST: Final = 3.11
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Coefficients:
+    """Coefficients of `relevances`: of whether the best hit answers, and of whether a hit helps to, where it does."""
+
+    answer_base: float
+    answer_of_score: float
+    answer_of_documents: float
+    hit_base: float
+    hit_of_score: float
+    hit_of_share: float
+    hit_of_first: float
+
+
+# Of the formula that compares no tokens, and of the one that does.
+WITHOUT_TOKENS: Final = Coefficients(
+    answer_base=5.66,
+    answer_of_score=37.87,
+    answer_of_documents=-6.77,
+    hit_base=-9.43,
+    hit_of_score=-1.09,
+    hit_of_share=9.11,
+    hit_of_first=3.11,
+)
+WITH_TOKENS: Final = Coefficients(
+    answer_base=2.60,
+    answer_of_score=25.56,
+    answer_of_documents=-5.04,
+    hit_base=-8.76,
+    hit_of_score=0.18,
+    hit_of_share=8.21,
+    hit_of_first=2.20,
+)
+# The best of many items resembles a query by chance: the greatest of n normal values grows with the root of ln n.
+# Tenants of 23 to 2,760 documents were measured; smaller and larger ones count as these.
 _MEASURED_DOCUMENTS: Final = (20, 3000)
 
 
-def relevances(scores: Sequence[float], *, documents: int) -> list[float]:
+def relevances(scores: Sequence[float], *, documents: int, coefficients: Coefficients = WITHOUT_TOKENS) -> list[float]:
     """Return the probability, 0 to 1, that each hit helps to answer the query, from the scores of all hits, best first.
 
     It is the product of two logistic regressions: that the best hit answers, on its score and on the number of
@@ -34,14 +60,15 @@ def relevances(scores: Sequence[float], *, documents: int) -> list[float]:
     best = scores[0] or 1.0
     least, most = _MEASURED_DOCUMENTS
     chance = math.sqrt(math.log(min(max(documents, least), most)))
-    answers = _logistic(_ANSWER_BASE + _ANSWER_OF_SCORE * scores[0] + _ANSWER_OF_DOCUMENTS * chance)
+    of = coefficients
+    answers = _logistic(of.answer_base + of.answer_of_score * scores[0] + of.answer_of_documents * chance)
     return [
         answers
         * _logistic(
-            _HIT_BASE
-            + _HIT_OF_SCORE * score
-            + _HIT_OF_SHARE * score / best
-            + (_HIT_OF_FIRST * score if index == 0 else 0.0)
+            of.hit_base
+            + of.hit_of_score * score
+            + of.hit_of_share * score / best
+            + (of.hit_of_first * score if index == 0 else 0.0)
         )
         for index, score in enumerate(scores)
     ]

@@ -16,12 +16,14 @@ from skein_kit.ids import id_time, now
 from skein_kit.telemetry.metrics import RECALL_SEARCHES
 from skein_recall.errors import DocumentNotFound, ModelNotFound, ModelUnavailable
 from skein_recall.models.model import Purpose
+from skein_recall.providers.provider import QueryEmbedding
 from skein_recall.quality.sampler import APPROXIMATE, Sample
 from skein_recall.search import changes, ranking
 from skein_recall.search.changes import newer_first
 from skein_recall.search.cues import QueryCues
 from skein_recall.search.expansion import QueryExpansion, Reason, alias_expansions, word_of_stem
 from skein_recall.search.keywords import match_keywords
+from skein_recall.search.late_interaction import COMPARED_ITEMS, compare_tokens
 from skein_recall.search.model import (
     CANDIDATES_PER_SIGNAL,
     SPARE_HITS,
@@ -37,7 +39,7 @@ from skein_recall.search.model import (
     merge_distrusted,
 )
 from skein_recall.search.nearest import NearestSearch, shortlist_size
-from skein_recall.search.ranking import Candidates
+from skein_recall.search.ranking import Candidates, Ranking
 from skein_recall.term_cache.words import read_cached_words
 
 if TYPE_CHECKING:
@@ -143,7 +145,8 @@ class RecallSearcher:
         if pins is not None:
             query = query.with_entities(pins.entity_ids)
         has_vector = pins is None or pins.has_vector
-        vector = await self._query_vector(tenant_id, model, query, seconds) if has_vector else None
+        embedding = await self._embed_query(tenant_id, model, query, seconds) if has_vector else None
+        vector = None if embedding is None else embedding.vector
         if query.mode is Mode.SEMANTIC and vector is None:
             raise ModelUnavailable(model=model.model, cause="no answer")
         shortlist = await self._shortlist(tenant_id, model, query, vector)
@@ -154,7 +157,7 @@ class RecallSearcher:
             if query.as_of_time is not None:
                 await tx.charge_history()
             purged_count = 0 if query.as_of_time is None else await tx.count_purged(query.as_of_time)
-            search = SearchTransaction(tx, model, query, vector, self._vector_cache, shortlist, policy, at)
+            search = SearchTransaction(tx, model, query, embedding, self._vector_cache, shortlist, policy, at)
             if query.as_of_time is None:
                 await search.read_cached_words(self._term_cache, tenant_id)
             hits, is_truncated = await search.hits()
@@ -222,10 +225,13 @@ class RecallSearcher:
             raise DocumentNotFound
         return item
 
-    async def _query_vector(
+    async def _embed_query(
         self, tenant_id: UUID, model: EmbeddingModel, query: Query, seconds: float
-    ) -> NDArray[np.float32] | None:
-        """Return the query's vector (dimensions,); None when it needs none, or the model fails."""
+    ) -> QueryEmbedding | None:
+        """Return the query's vector (dimensions,), with its tokens if there are any.
+
+        None when it needs none, or the model fails.
+        """
         if query.vector is not None:
             model.check_dimensions(len(query.vector))
         if query.is_lexical_only:
@@ -235,15 +241,17 @@ class RecallSearcher:
         if query.as_of_time is None:
             await self._queue.wait_drained(tenant_id, min(self._wait_seconds, seconds / 4))
         if query.vector is not None:
-            return query.vector
+            return QueryEmbedding(query.vector)
         purpose = Purpose.QUERY if query.excluded_id is None else Purpose.PASSAGE
-        vector = await self._embedder.embed_query(
+        embedding = await self._embedder.embed_query(
             model, query.embedded_text, tenant_id=tenant_id, seconds=seconds, purpose=purpose
         )
         share = model.readable_share(query.text)
         # A ranking by all signals lowers the weight of the cosine instead; nothing that is read has no cosine anywhere.
         is_weighted = query.mode is Mode.HYBRID and query.excluded_id is None and share > 0
-        return vector if vector is None or share == 1 or is_weighted else vector * np.float32(share)
+        if embedding is None or share == 1 or is_weighted:
+            return embedding
+        return replace(embedding, vector=embedding.vector * np.float32(share))
 
     async def _shortlist(
         self, tenant_id: UUID, model: EmbeddingModel, query: Query, vector: NDArray[np.float32] | None
@@ -266,7 +274,7 @@ class SearchTransaction:
         tx: QueryTransaction,
         model: EmbeddingModel,
         query: Query,
-        vector: NDArray[np.float32] | None,
+        embedding: QueryEmbedding | None,
         vector_cache: VectorCache,
         shortlist: Shortlist | None,
         policy: Policy,
@@ -281,7 +289,7 @@ class SearchTransaction:
         self._terms: QueryTerms | None = None
         # Documents that were searched, as far as they are known.
         self._documents = 0
-        self._vector = vector
+        vector = self._vector = None if embedding is None else embedding.vector
         self._search = NearestSearch(tx, model, query, vector, vector_cache, shortlist, at)
         # Set when the term cache searches the words.
         self._words: CachedWords | None = None
@@ -289,10 +297,18 @@ class SearchTransaction:
         # A query of stop words has none.
         self._has_terms = False
         self._at = at
-        self.formula = ScoringFormula.of(query, policy, readable_share=model.readable_share(query.text))
+        readable_share = model.readable_share(query.text)
+        self.formula = ScoringFormula.of(query, policy, readable_share=readable_share)
         self._language = policy.search_language
+        # Of the query, where they are compared with those of items.
+        self._tokens = None if embedding is None else embedding.tokens
+        # The formula with tokens, for a search that finds items with such.
+        self._tokens_formula = ScoringFormula.of(
+            query, policy, readable_share=readable_share, with_tokens=policy.recall_token_vectors
+        )
         if tx.pins is not None:
-            self.formula, self._language = tx.pins.formula, tx.pins.language
+            self.formula = self._tokens_formula = tx.pins.formula
+            self._language = tx.pins.language
         self._cues = QueryCues.of(query.text, at, policy.zone)
         # A vector asks for vectors, and an item that is searched for its likes must find its copies.
         self._merges_duplicates = bool(query.text) and not query.show_duplicates and query.excluded_id is None
@@ -368,6 +384,7 @@ class SearchTransaction:
         while True:
             try:
                 matches = await self._collect_candidates(query.filter, query.searched_kinds, depth)
+                matches = await self._compare_tokens(matches)
             except ReadTooCostly:
                 if hits:
                     # Deeper candidates would scan more than a call may.
@@ -425,22 +442,40 @@ class SearchTransaction:
         matches = await self._collect_candidates(filter_, kinds, depth)
         return any(await self._read_hits(self._rank(matches, len(matches)), filter_, limit=1))
 
+    async def _compare_tokens(self, matches: SignalMatches) -> SignalMatches:
+        """Compare the tokens of the best candidates with those of the query, and take the formula for that."""
+        formula, terms = self._tokens_formula, matches.query_terms
+        if self._tokens is None or self._vector is None or not formula.compares_tokens:
+            return matches
+        if matches.candidates is None or terms is None or not terms.terms:
+            return matches
+        ranking = self._ranking(matches, formula)
+        best = ranking.candidates_for_tokens(COMPARED_ITEMS, min_similarity=self._query.min_similarity)
+        codes = await self._tx.tokens_of_items(self._model, self._vector, best)
+        if not codes and self._tx.pins is None:
+            return matches
+        self.formula = formula
+        ranking.compare_tokens(compare_tokens(self._tokens, self._query.text, terms, codes))
+        return replace(matches, ranking=ranking)
+
     def _rank(self, matches: SignalMatches, limit: int) -> list[RankedItem]:
         min_similarity = self._query.min_similarity
         if matches.lexical_matches is not None:
             return ranking.rank_by_terms(matches.lexical_matches, max_bm25=matches.max_bm25, limit=limit)
         if matches.dense_matches and self.formula.fusion == "scores":
             return ranking.rank_by_similarity(matches.dense_matches, limit=limit, min_similarity=min_similarity)
-        return ranking.rank(
+        ranked = matches.ranking or self._ranking(matches, self.formula)
+        return ranked.best(limit, min_similarity=min_similarity)
+
+    def _ranking(self, matches: SignalMatches, formula: ScoringFormula) -> Ranking:
+        return Ranking(
             matches.as_candidates,
             dense=self._vector is not None,
             max_bm25=matches.max_bm25,
-            limit=limit,
-            min_similarity=min_similarity,
             terms=matches.terms,
             cues=self._cues,
-            weights=self.formula.weights,
-            fusion=self.formula.fusion,
+            weights=formula.weights,
+            fusion=formula.fusion,
             scale=self._model.ranking_scale,
         )
 

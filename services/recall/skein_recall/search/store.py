@@ -19,6 +19,7 @@ from skein_kit.filters.compiler import compile_to_sql
 from skein_kit.search_text.segmentation import segment
 from skein_kit.search_text.vector_columns import COVERED_DIMENSIONS, for_table, read_vector, vector_columns
 from skein_kit.text.source_keys import MessageAuthors
+from skein_recall.embedded_model.token_vectors import unpack
 from skein_recall.queries import QUERIES
 from skein_recall.search.conditions import ROW_TESTS
 from skein_recall.search.expansion import MAX_CORRECTED_TERMS, NearRange, max_distance, near_terms
@@ -297,6 +298,20 @@ class QueryTransaction(SearchStatements):
             for item_id, cosine in zip(to_uuids(chunks.ids), computed, strict=True):
                 similarities[item_id] = max(cosine, similarities.get(item_id, cosine))
         return similarities
+
+    async def tokens_of_items(
+        self, model: EmbeddingModel, vector: NDArray[np.float32], item_ids: Sequence[UUID]
+    ) -> dict[UUID, NDArray[np.int8]]:
+        """Return the codes (tokens, 32) of items, of each one's chunk that is nearest to a vector (dimensions,).
+
+        Some items have none.
+        """
+        rows = await self._rows(
+            for_table(QUERIES["tokens_of_items"], model.table_name),
+            item_ids=list(item_ids),
+            vector=HalfVector(vector[:COVERED_DIMENSIONS]),
+        )
+        return {row["item_id"]: unpack(row["tokens"]) for row in rows}
 
     async def terms(
         self,

@@ -503,6 +503,7 @@ CREATE TABLE tenancy.policies (
         CONSTRAINT policies_recall_min_relevance_range CHECK (recall_min_relevance BETWEEN 0 AND 1),
     recall_min_best_relevance double precision
         CONSTRAINT policies_recall_min_best_relevance_range CHECK (recall_min_best_relevance BETWEEN 0 AND 1),
+    recall_token_vectors boolean,
     -- Hours from the expiry of a memory to its purge. NULL means the default of the code.
     expiry_grace_hours integer
         CONSTRAINT policies_expiry_grace_hours_range CHECK (expiry_grace_hours BETWEEN 0 AND 8760),
@@ -551,8 +552,9 @@ SELECT tenant_id, decay_days, max_inferred_edges, min_link_suggestion_score, ret
     snapshot_retention, path_max_hops, subgraph_default_radius, importance_formula, memory_types, revision, update_time,
     audit_strict, audit_query_text, session_idle_minutes, archive_days, webhook_max_failures, capacity_strategic,
     capacity_tactical, capacity_operational, capacity_contextual, enforce_level_capacities, search_language,
-    recall_fusion, recall_weights, recall_min_relevance, recall_min_best_relevance, expiry_grace_hours, guard_secrets,
-    guard_personal_data, guard_ignored_kinds, approval, approval_expiry_days, recall_receipts, time_zone, record_time
+    recall_fusion, recall_weights, recall_min_relevance, recall_min_best_relevance, recall_token_vectors,
+    expiry_grace_hours, guard_secrets, guard_personal_data, guard_ignored_kinds, approval, approval_expiry_days,
+    recall_receipts, time_zone, record_time
 FROM tenancy.policies
 WHERE record_time <= (SELECT skein.as_of_time())
 UNION ALL
@@ -560,8 +562,9 @@ SELECT tenant_id, decay_days, max_inferred_edges, min_link_suggestion_score, ret
     snapshot_retention, path_max_hops, subgraph_default_radius, importance_formula, memory_types, revision, update_time,
     audit_strict, audit_query_text, session_idle_minutes, archive_days, webhook_max_failures, capacity_strategic,
     capacity_tactical, capacity_operational, capacity_contextual, enforce_level_capacities, search_language,
-    recall_fusion, recall_weights, recall_min_relevance, recall_min_best_relevance, expiry_grace_hours, guard_secrets,
-    guard_personal_data, guard_ignored_kinds, approval, approval_expiry_days, recall_receipts, time_zone, record_time
+    recall_fusion, recall_weights, recall_min_relevance, recall_min_best_relevance, recall_token_vectors,
+    expiry_grace_hours, guard_secrets, guard_personal_data, guard_ignored_kinds, approval, approval_expiry_days,
+    recall_receipts, time_zone, record_time
 FROM tenancy.policies_history
 WHERE record_time <= (SELECT skein.as_of_time()) AND until_time > (SELECT skein.as_of_time());
 GRANT SELECT, INSERT, DELETE ON tenancy.policies_history TO skein_tenancy;

@@ -23,7 +23,7 @@ _SIGNED_FIELDS = frozenset(
             "flags",
             "scores",
         ),
-        *("dense", "context", "lexical", "reply", "length", "date", "trust", "newer", "term_documents"),
+        *("dense", "context", "lexical", "reply", "length", "date", "tokens", "trust", "newer", "term_documents"),
         "snapshot_gaps",
     }
 )
