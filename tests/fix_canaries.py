@@ -44,7 +44,7 @@ _PREFIX_LETTERS, _NUMBER_LETTERS = 12, 4
 _NO_WORDS = {
     "agent_id", "subject_id", "account_id", "created_by", "updated_by", "content_hash", "end_reason", "timezone",
     "template_name", "secret_value", "relation", "type", "message_id", "memory_id", "link_id", "from_memory_id",
-    "to_memory_id",
+    "to_memory_id", "writers",
 }  # fmt: skip
 # Attempts before the last one of a delivery.
 _LAST_ATTEMPT = (

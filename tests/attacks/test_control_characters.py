@@ -18,7 +18,7 @@ import structlog
 from fix_cluster import test_environment
 from fix_command import skein
 from fix_database import all_told
-from fix_web import Pkce, Web, authorize_url
+from fix_web import Pkce, Web, authorize_url, new_person
 
 from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import history_pb2_grpc, memory_pb2, memory_pb2_grpc
@@ -111,9 +111,12 @@ async def test_an_export_has_one_line_for_each_record(
     assert not UNSAFE.search(text)
 
 
-async def test_a_redirect_has_no_header_that_its_state_names(cluster: Cluster) -> None:
+async def test_a_redirect_has_no_header_that_its_state_names(cluster: Cluster, tenant: Tenant) -> None:
+    person = await new_person(cluster, tenant)
     async with Web.of(cluster.addresses["http"]) as web:
         client_id = str((await web.register(client_name="Kettle"))["client_id"])
+        # An error redirects only the browser of a person who has signed in.
+        await web.consent(authorize_url(client_id, Pkce()), person)
         answer = await web.get(authorize_url(client_id, Pkce(), state=HOSTILE, response_type="token"))
 
     assert answer.status_code == 302

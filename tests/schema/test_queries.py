@@ -26,7 +26,7 @@ GLOBAL = re.compile(
     r"skein\.migrations|tenancy\.(organizations|organization_quotas)|recall\.(embedding_models|model_activations)|memory\.master_keys|"
     r"auth\.(operator_keys|check_keys|signing_keys|accounts|attempts|clients|device_codes|identities|legacy_tokens|one_time_tokens|"
     r"recovery_codes)|"
-    r"SELECT pg_snapshot_xmin|pg_current_wal_flush_lsn\(|ensure_month\(|memory\.drop_access_log\(|"
+    r"SELECT pg_snapshot_xmin|pg_current_xact_id\(|pg_current_wal_flush_lsn\(|ensure_month\(|memory\.drop_access_log\(|"
     r"recall\.drop_receipts\(|"
     r"memory\.refresh_statistics\(|pg_stat_all_tables|pg_current_wal_insert_lsn\(\)::text$|"
     r"SELECT pg_postmaster_start_time\(\)$|"

@@ -72,7 +72,7 @@ async def test_a_memory_can_be_added_shown_recalled_listed_and_deleted(environme
     )
     shown = await skein("memories", "show", "key-1", "--json", environment=environment)
     listed = await skein("memories", "list", environment=environment)
-    recalled = await skein("recall", "where is the spare key", environment=environment)
+    recalled = await skein("recall", "where is the spare key", "--explain", environment=environment)
     result = await skein("recall", "where is the spare key", "--limit", "1", "--json", environment=environment)
     deleted = await skein("memories", "delete", "key-1", environment=environment)
     after = await skein("recall", "where is the spare key", environment=environment)
@@ -173,7 +173,7 @@ async def test_a_condition_chooses_among_memories_and_messages(tenant: Tenant, e
     context = await skein("context", "spoons", *where, "--plain", environment=environment)
     unknown = await skein("recall", "spoons", "--where", "colour = red", environment=environment)
 
-    for shown in (recalled.out, context.out):
+    for shown in (" ".join(recalled.out.split()), context.out):
         assert "in the drawer" in shown
         assert "made of silver" in shown
         assert "twelve" not in shown
@@ -184,12 +184,15 @@ async def test_a_condition_chooses_among_memories_and_messages(tenant: Tenant, e
 async def test_what_is_hardly_relevant_is_shown_on_demand(environment: dict[str, str]) -> None:
     await skein("remember", "The dishwasher has a new seal", environment=environment)
 
-    hidden = await skein("recall", "which train goes to Hamburg", environment=environment)
-    shown = await skein("recall", "which train goes to Hamburg", "--min-relevance", "0", environment=environment)
+    hidden = await skein("recall", "which train goes to Hamburg", "--min-relevance", "0.2", environment=environment)
+    shown = await skein(
+        *("recall", "which train goes to Hamburg", "--min-relevance", "0", "--explain"), environment=environment
+    )
     refused = await skein("recall", "train", "--min-relevance", "2", environment=environment)
 
     assert (hidden.code, hidden.err.strip()) == (ExitCode.OK, "No hit is relevant enough: --min-relevance 0 shows all.")
     assert "new seal" in shown.out
+    assert "statement 0.0" in shown.out
     assert (refused.code, refused.out) == (ExitCode.USAGE, "")
 
 
@@ -262,7 +265,9 @@ async def test_a_recall_and_a_context_may_be_by_words_or_by_meaning_alone(enviro
     await skein("memories", "add", "A bicycle was stolen", environment=environment)
 
     words = await skein("recall", "velocipede", "--mode", "keyword", "--json", environment=environment)
-    meaning = await skein("recall", "velocipede", "--mode", "semantic", "--limit", "2", environment=environment)
+    meaning = await skein(
+        *("recall", "velocipede", "--mode", "semantic", "--limit", "2", "--explain"), environment=environment
+    )
     context = await skein("context", "velocipede", "--mode", "keyword", environment=environment)
     unknown = await skein("recall", "velocipede", "--mode", "lexical", environment=environment)
 

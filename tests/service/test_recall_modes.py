@@ -12,7 +12,7 @@ from fix_recall import RecallServer, RecallTenant, serving
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
 from skein_recall.search import query_terms as reading
-from skein_recall.search.ranking import TOKENS_VERSION, VERSION
+from skein_recall.search.weights import TOKENS_VERSION, VERSION
 
 KEYWORD, SEMANTIC, HYBRID = pb.SEARCH_MODE_KEYWORD, pb.SEARCH_MODE_SEMANTIC, pb.SEARCH_MODE_HYBRID
 

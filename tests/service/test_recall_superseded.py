@@ -15,7 +15,7 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
 from skein.tenancy.v1 import subjects_pb2
-from skein_recall.search.ranking import Weights
+from skein_recall.search.weights import Weights
 
 if TYPE_CHECKING:
     from fix_cluster import Tenant

@@ -6,7 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from skein_recall.search.ranking import Candidate, Candidates, RankedItem, TermStatistics, rank
+from skein_recall.search.query_terms import TermStatistics
+from skein_recall.search.ranking import Candidate, Candidates, RankedItem, rank
 
 # A query of one term.
 TERMS = TermStatistics(idf=(2.0,), mean_length=12.0)

@@ -1,4 +1,4 @@
-"""`skein recall`: query the tenant's memory, and show the score components of each hit."""
+"""`skein recall`: query the tenant's memory, and show the relevance of each hit."""
 
 from __future__ import annotations
 
@@ -145,6 +145,7 @@ def show_as_of(as_of_time: datetime | None, purged_count: int) -> None:
     "--min-trust", type=click.FloatRange(0, 1), default=0.0, help="Leave out memories of a lower trust; 0.5 is neutral."
 )
 @mode_option
+@click.option("--explain", is_flag=True, help="Show the score of each hit, and what it is made of.")
 @filter_options
 @options.cluster_options
 @options.json_option
@@ -158,10 +159,11 @@ def recall_command(  # noqa: PLR0913 - one argument for each option.
     item_filter: memory_pb2.MemoryFilter | None,
     as_of_time: datetime | None,
     *,
+    explain: bool,
     environment: dict[str, str],
     as_json: bool,
 ) -> None:
-    """Recall items about TEXT, best first, with the components of each score."""
+    """Recall items about TEXT, best first, with the relevance of each."""
     request = gateway_pb2.RecallRequest(
         query=text,
         limit=limit,
@@ -179,11 +181,10 @@ def recall_command(  # noqa: PLR0913 - one argument for each option.
     lines = [
         (
             f"{hit.relevance:.2f}" if hit.HasField("relevance") else "–",
-            f"{hit.score:.3f}",
-            format_components(hit),
             hit_kind(hit),
             output.format_time(hit_time(hit)),
             hit_text(hit),
+            *((f"{hit.score:.3f}", format_components(hit)) if explain else ()),
         )
         for hit in response.hits
     ]
@@ -194,7 +195,11 @@ def recall_command(  # noqa: PLR0913 - one argument for each option.
         output.echo(command_lines.store_hint(environment), err=True)
     else:
         output.print_table(
-            output.table("relevance", "score", "components", "kind", "when", "text", numbers=("relevance", "score")),
+            output.table(
+                *("relevance", "kind", "when", "text"),
+                *(("score", "components") if explain else ()),
+                numbers=("relevance", "score"),
+            ),
             lines,
             empty=_empty_text(response),
         )

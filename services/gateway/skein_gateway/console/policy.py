@@ -107,7 +107,7 @@ class Input:
     name: str
     label: str
     help: str
-    # "number", "check", "choice", "lines" or "weights".
+    # "number", "text", "check", "choice", "lines" or "weights".
     kind: str
     minimum: str = ""
     maximum: str = ""
@@ -219,7 +219,7 @@ def _set_field(policy: subjects_pb2.Policy, field: Input, form: Parameters) -> N
             text_value = form.get(_WEIGHT + name).strip()
             if text_value:
                 policy.recall_weights[name] = _finite(text_value)
-    elif field.kind == "choice" and _FIELDS[field.name].type == FieldDescriptor.TYPE_STRING:
+    elif _FIELDS[field.name].type == FieldDescriptor.TYPE_STRING:
         setattr(policy, field.name, text)
     elif _FIELDS[field.name].type == FieldDescriptor.TYPE_DOUBLE:
         setattr(policy, field.name, _finite(text or "0"))
@@ -258,7 +258,7 @@ def _input(name: str, label: str, help_text: str) -> Input:
         return Input(name=name, label=label, help=help_text, kind="choice", choices=options[1:])
     if descriptor.type == FieldDescriptor.TYPE_STRING:
         options = [(field, field) for field in getattr(rules.string, "in") if field]
-        return Input(name=name, label=label, help=help_text, kind="choice", choices=options)
+        return Input(name=name, label=label, help=help_text, kind="choice" if options else "text", choices=options)
     is_whole = descriptor.type in _WHOLE
     bounds = rules.int32 if is_whole else rules.double
     return Input(

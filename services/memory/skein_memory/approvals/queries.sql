@@ -48,7 +48,8 @@ WHERE tenant_id = :tenant_id AND (memory_id = ANY (:memory_ids::uuid[]) OR sourc
 -- Remove the writes that wait and that a purge selects; a NULL selects all. A credential that is bound to an agent purges
 -- what its agent wrote. At most 10,000 rows of a tenant are read.
 DELETE FROM memory.pending_memories
-WHERE tenant_id = :tenant_id AND coalesce(current_setting('skein.agent_id', true), '') IN ('', agent_id)
+WHERE tenant_id = :tenant_id
+    AND (current_setting('skein.agent_id', true) IS NULL OR current_setting('skein.agent_id', true) IN ('', agent_id))
     AND (:names::text[] IS NULL OR memory_id = ANY (:memory_ids::uuid[]) OR external_id = ANY (:names::text[]))
     AND (:subject_id::text IS NULL OR subject_id = :subject_id)
     AND (:session_id::text IS NULL OR session_id = :session_id)

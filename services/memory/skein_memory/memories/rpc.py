@@ -181,12 +181,12 @@ class MemoryHandlers:
             compared=await _compared(memories, messages, request, at=at),
         )
         try:
-            response, created, documents = await self._write(request, new, caller, respond, at=at)
+            response, created, documents = await self._write(request, new, caller, idempotency_key, respond, at=at)
         except FactKeyTaken:
             if not key_conflicts.is_answered(request):
                 raise
             # Another call may have taken the key after this one looked for it: the second look finds that fact.
-            response, created, documents = await self._write(request, new, caller, respond, at=at)
+            response, created, documents = await self._write(request, new, caller, idempotency_key, respond, at=at)
         should_defer = request.defer_embedding
         pending_count = await self._request_embeddings(documents, context, should_defer=should_defer)
         if pending_count != created.pending_count:
@@ -199,11 +199,15 @@ class MemoryHandlers:
         request: pb.CreateMemoryRequest | pb.BatchCreateMemoriesRequest,
         new: _NewMemories,
         caller: Caller,
+        key: IdempotencyKey,
         respond: Callable[[_Created], Response],
         *,
         at: datetime,
     ) -> tuple[Response, _Created, list[Document]]:
-        """Store new memories in one transaction; return the documents that may need vectors after it."""
+        """Store new memories in one transaction; return the documents that may need vectors after it.
+
+        `key` is of the request as it arrived: the guard may have changed its texts since.
+        """
         tenant_id, memories = caller.require_tenant(), new.memories
         has_pending = partial(self._embeddings.has_pending_embeddings, should_defer=request.defer_embedding)
         if key_conflicts.is_answered(request):
@@ -211,7 +215,6 @@ class MemoryHandlers:
         async with self._store.begin_create(tenant_id, [*memories, *new.sealed.memories], at=at) as (tx, scored):
             created = _Created(memories=scored[: len(memories)], pending_count=has_pending(new.documents))
             response = await run_by_size(request.ByteSize(), respond, created)
-            key = IdempotencyKey.of(caller, request)
             write = await self._idempotency.claim(tx, tenant_id, key, response=response.SerializeToString())
             if write.saved_response is not None:
                 raise AnsweredBefore(write.saved_response)

@@ -270,8 +270,7 @@ class TextEmbedder:
         provider = await self._providers.get(model)
         with _span(len(texts)):
             vectors = await provider.embed([model.prefixed(text, purpose) for text in texts])
-        shares = [model.readable_share(text) for text in texts]
-        return vectors if min(shares, default=1.0) == 1 else vectors * np.array(shares, dtype=np.float32)[:, np.newaxis]
+        return vectors * _readable_shares(model, texts)[:, np.newaxis]
 
     async def embed_items(self, model: EmbeddingModel, items: Sequence[IndexItem]) -> ItemEmbeddings:
         """Embed items; a blank text has no chunks."""
@@ -292,6 +291,11 @@ class TextEmbedder:
         provider = await self._providers.get(model)
         with _span(len(texts)):
             vectors, codes = await provider.embed_with_tokens(texts)
+        shares = _readable_shares(model, texts)
+        vectors = vectors * shares[:, np.newaxis]
+        if codes is not None:
+            # Unknown tokens are all alike, whatever they say.
+            codes = [code if share else b"" for code, share in zip(codes, shares.tolist(), strict=True)]
         counts = [len(chunks) for chunks in chunked.chunks]
         ends = np.cumsum(counts)
         ids = [item.item_id for item in chunked.items]
@@ -299,6 +303,11 @@ class TextEmbedder:
             item_id: codes[end - count : end] for item_id, count, end in zip(ids, counts, ends.tolist(), strict=True)
         }  # fmt: skip
         return ItemEmbeddings(dict(zip(ids, np.split(vectors, ends[:-1]), strict=True)), tokens)
+
+
+def _readable_shares(model: EmbeddingModel, texts: Sequence[str]) -> NDArray[np.float32]:
+    """Return the share (texts,) of each text in scripts that the model can read."""
+    return np.array([model.readable_share(text) for text in texts], dtype=np.float32)
 
 
 def _chunks(provider: Provider, items: Sequence[IndexItem]) -> list[list[str]]:

@@ -18,8 +18,8 @@ from skein_kit.rpc.well_known_types import to_timestamp
 from skein_recall.models.similarity_scale import COSINE_SCALE, SimilarityScale
 from skein_recall.receipts.model import RecordedAnswer, UnsignedReceipt
 from skein_recall.search import convert as search_convert
-from skein_recall.search import ranking
 from skein_recall.search.model import LogPosition, ScoringFormula, SearchPins
+from skein_recall.search.weights import KNOWN_VERSIONS, Weights, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -173,7 +173,7 @@ def signal(content: pb.ReceiptContent, name: str, index: int) -> float | None:
 
 def is_formula_known(content: pb.ReceiptContent) -> bool:
     """Return whether this version ranks by the formula of a receipt."""
-    return ranking.version_of(content.formula) in ranking.KNOWN_VERSIONS
+    return version_of(content.formula) in KNOWN_VERSIONS
 
 
 def pins(
@@ -189,7 +189,7 @@ def pins(
     `is_incomplete`: items of the answer were purged, by which the relevance of the others was measured.
     """
     name = content.formula.rpartition("-")[0]
-    weights = ranking.Weights(**{key: _shortest(value) for key, value in zip(SIGNALS, content.weights, strict=False)})
+    weights = Weights(**{key: _shortest(value) for key, value in zip(SIGNALS, content.weights, strict=False)})
     return SearchPins(
         at=search_time(content),
         unseen_times=unseen_times,

@@ -17,7 +17,18 @@ from skein_kit.ids import id_time
 from skein_kit.text.same_text import same_text
 from skein_recall.search import ranking, relevance
 from skein_recall.search.expansion import embedded_text, word_of_stem
+from skein_recall.search.query_terms import TermStatistics
 from skein_recall.search.ranking import Candidate, Candidates
+from skein_recall.search.weights import (
+    FORMER_VERSION,
+    SIGNALS,
+    TOKENS_VERSION,
+    TOKENS_WEIGHTS,
+    VERSION,
+    Fusion,
+    Weights,
+    version_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,7 +58,7 @@ _MIN_DUPLICATE_CHARACTERS = 20
 # Candidates beyond the limit where the vector alone ranks: some may not be shown.
 SPARE_HITS = 10
 # Signals by which FindSimilar ranks.
-_SIMILAR_WEIGHTS = {"dense": ranking.Weights().dense, "lexical": ranking.Weights().lexical}
+_SIMILAR_WEIGHTS = {"dense": Weights().dense, "lexical": Weights().lexical}
 
 
 class Mode(StrEnum):
@@ -206,7 +217,7 @@ class Query:
 
     def similar_to(self, item: ReferenceItem) -> Self:
         """Return the query for items that are like a stored one, by cosine and BM25 alone."""
-        weights = {} if self.mode is not Mode.HYBRID else dict.fromkeys(ranking.SIGNALS, 0.0) | _SIMILAR_WEIGHTS
+        weights = {} if self.mode is not Mode.HYBRID else dict.fromkeys(SIGNALS, 0.0) | _SIMILAR_WEIGHTS
         return replace(self, weights=weights, fusion="scores" if weights else "", excluded_id=item.item_id)
 
     @property
@@ -238,7 +249,7 @@ class Query:
         if self.mode is not Mode.HYBRID:
             return self.mode is Mode.SEMANTIC
         # Tokens are compared beside the words of the query alone.
-        others = ranking.SIGNALS - {"dense", "tokens"}
+        others = SIGNALS - {"dense", "tokens"}
         return all(self.weights.get(signal) == 0 for signal in others) and self.weights.get("dense") != 0
 
     @property
@@ -259,8 +270,8 @@ class Query:
 class ScoringFormula:
     """The weights and the fusion of one call."""
 
-    weights: ranking.Weights
-    fusion: ranking.Fusion
+    weights: Weights
+    fusion: Fusion
     # With its version, as a response has it.
     name: str
     # Hits by this formula have a relevance; the lowest one that is shown, and the lowest of the best hit.
@@ -271,12 +282,12 @@ class ScoringFormula:
     @property
     def is_former(self) -> bool:
         """Whether it is of the version before, for a replay."""
-        return ranking.version_of(self.name) == ranking.FORMER_VERSION
+        return version_of(self.name) == FORMER_VERSION
 
     @property
     def compares_tokens(self) -> bool:
         """Whether the tokens of the query and of items are compared."""
-        return ranking.version_of(self.name) == ranking.TOKENS_VERSION
+        return version_of(self.name) == TOKENS_VERSION
 
     @property
     def puts_newer_first(self) -> bool:
@@ -299,8 +310,8 @@ class ScoringFormula:
         `with_tokens`: tokens can be compared, which the fusion of scores does unless their weight is 0.
         """
         if query.mode is not Mode.HYBRID:
-            return cls(weights=ranking.Weights(), fusion="scores", name=f"{query.mode}-{ranking.VERSION}")
-        unknown = [("weights", f"{name} is no signal") for name in sorted(query.weights.keys() - ranking.SIGNALS)]
+            return cls(weights=Weights(), fusion="scores", name=f"{query.mode}-{VERSION}")
+        unknown = [("weights", f"{name} is no signal") for name in sorted(query.weights.keys() - SIGNALS)]
         if unknown:
             raise FieldInvalid(violations=unknown)
         fusion = query.fusion or policy.recall_fusion
@@ -309,7 +320,7 @@ class ScoringFormula:
         with_tokens = with_tokens and name == "scores" and chosen.get("tokens") != 0
         if not with_tokens:
             chosen.pop("tokens", None)
-        weights = ranking.TOKENS_WEIGHTS if with_tokens else ranking.Weights()
+        weights = TOKENS_WEIGHTS if with_tokens else Weights()
         if readable_share < 1 and query.vector is None:
             weights = weights.for_meaning(readable_share)
         weights = replace(weights, **chosen)
@@ -318,7 +329,7 @@ class ScoringFormula:
         return cls(
             weights=weights,
             fusion="rrf" if fusion == "ranks" else "scores",
-            name=f"{name}-{ranking.TOKENS_VERSION if with_tokens else ranking.VERSION}",
+            name=f"{name}-{TOKENS_VERSION if with_tokens else VERSION}",
             is_calibrated=name == "scores" and not chosen,
             min_relevance=policy.recall_min_relevance if query.min_relevance is None else query.min_relevance,
             min_best_relevance=policy.recall_min_best_relevance if query.min_relevance is None else 0.0,
@@ -329,7 +340,7 @@ class ScoringFormula:
 def _tenant_weights(recall_weights: str) -> Mapping[str, float]:
     """Read the weights of a policy; signals of other versions are ignored."""
     weights = json.loads(recall_weights)
-    return {name: weight for name, weight in weights.items() if name in ranking.SIGNALS}
+    return {name: weight for name, weight in weights.items() if name in SIGNALS}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -343,7 +354,7 @@ class SignalMatches:
     # Of words alone: kind and BM25 by item, in no order.
     lexical_matches: Mapping[UUID, tuple[str, float]] | None = None
     max_bm25: float = 0.0
-    terms: ranking.TermStatistics | None = None
+    terms: TermStatistics | None = None
     # The items that have a near term in place of a typo, by the term and the near one.
     corrected: Mapping[tuple[str, str], AbstractSet[UUID]] = field(default_factory=dict)
     # A deeper search may find more.

@@ -35,6 +35,16 @@ TITLE_WEIGHT = 0.25
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class TermStatistics:
+    """The query's terms in the tenant."""
+
+    # Inverse document frequency of each term.
+    idf: tuple[float, ...]
+    # Of the tenant's documents, in stems.
+    mean_length: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Term:
     """One term of a query with its other readings, which count as one term (as in Lucene's SynonymQuery)."""
 

@@ -13,13 +13,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
 from skein_recall.models.similarity_scale import COSINE_SCALE
 from skein_recall.search.cues import QueryCues
-from skein_recall.search.query_terms import K1, B, rows_of_previous
+from skein_recall.search.query_terms import K1, B, TermStatistics, rows_of_previous
+from skein_recall.search.weights import DEFAULT_WEIGHTS, Fusion, Weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -33,14 +34,6 @@ if TYPE_CHECKING:
     _Numbers: TypeAlias = NDArray[np.float64]
     _Rows: TypeAlias = NDArray[np.intp]
 
-# Raised with every change of the formulas, so that scores of different versions are not compared.
-VERSION: Final = 5
-# Of the fusion of scores where vectors of tokens are compared.
-TOKENS_VERSION: Final = 6
-# Receipts of the version before are replayed too: its relevances did not depend on the number of documents, and no
-# newer hit took the place of an older one.
-FORMER_VERSION: Final = 4
-KNOWN_VERSIONS: Final = frozenset({FORMER_VERSION, VERSION, TOKENS_VERSION})
 
 # Weights of the words of the neighbours on each side, the nearest first; the item itself has 1.
 NEIGHBOUR_WEIGHTS: Final = (0.5, 0.25)
@@ -65,51 +58,6 @@ NEUTRAL_TRUST: Final = 0.5
 # The constant of reciprocal-rank fusion (Cormack et al., "Reciprocal Rank Fusion", 2009).
 _RRF_K: Final = 60
 
-Fusion: TypeAlias = Literal["scores", "rrf"]
-
-
-def version_of(formula: str) -> int:
-    """Return the version in the name of a formula; 0 where it has none."""
-    text = formula.rpartition("-")[2]
-    return int(text) if text.isdecimal() else 0
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Weights:
-    """Weights of the signals; 0 switches one off. Weights of usable signals are scaled to sum to 1."""
-
-    # Cosine of query and item; its mean over the item and its neighbours.
-    dense: float = 0.20
-    context: float = 0.10
-    # BM25 over the words of the item and, with less weight, of its neighbours.
-    lexical: float = 0.40
-    # Match of the item right before, when that ends with a question.
-    reply: float = 0.12
-    # The item does not end with a question; it is longer than a phrase.
-    statement: float = 0.02
-    length: float = 0.05
-    # The query asks for a time and the item mentions one.
-    time: float = 0.05
-    # The query names a date and the item was created near it.
-    date: float = 0.15
-    # Late interaction: the weighted mean, over the query's tokens, of the greatest cosine with a token of the item. 0
-    # where no tokens are compared.
-    tokens: float = 0.0
-
-    def __post_init__(self) -> None:
-        weights = [getattr(self, signal) for signal in self.__dataclass_fields__]
-        if not all(math.isfinite(weight) and weight >= 0 for weight in weights):
-            raise ValueError("A weight is a finite number that is not negative.")
-
-    def for_meaning(self, share: float) -> Weights:
-        """Return the weights with a share of those of the signals by meaning."""
-        return replace(self, dense=self.dense * share, context=self.context * share, tokens=self.tokens * share)
-
-
-_DEFAULT: Final = Weights()
-# The default where tokens are compared.
-TOKENS_WEIGHTS: Final = Weights(tokens=0.20)
-SIGNALS: Final = frozenset(Weights.__dataclass_fields__)
 # Weights of the fusion by ranks.
 _EQUAL_WEIGHTS: Final = Weights(dense=1.0, lexical=1.0)
 _NO_CUES: Final = QueryCues()
@@ -195,16 +143,6 @@ class Candidates:
         )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TermStatistics:
-    """The query's terms in the tenant."""
-
-    # Inverse document frequency of each term.
-    idf: tuple[float, ...]
-    # Of the tenant's documents, in stems.
-    mean_length: float
-
-
 class Component(NamedTuple):
     """One signal's part of a score: weight times value."""
 
@@ -260,7 +198,7 @@ def rank(  # noqa: PLR0913 - candidates, query and formula, all of it by name.
     min_similarity: float = 0.0,
     terms: TermStatistics | None = None,
     cues: QueryCues = _NO_CUES,
-    weights: Weights = _DEFAULT,
+    weights: Weights = DEFAULT_WEIGHTS,
     fusion: Fusion = "scores",
     scale: SimilarityScale = COSINE_SCALE,
 ) -> list[RankedItem]:

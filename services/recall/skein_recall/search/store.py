@@ -25,6 +25,7 @@ from skein_recall.search.conditions import ROW_TESTS
 from skein_recall.search.expansion import MAX_CORRECTED_TERMS, NearRange, max_distance, near_terms
 from skein_recall.search.joined_queries import COMPARE_AND_READ_SHORTLIST, NEAREST_AND_READ
 from skein_recall.search.model import ReferenceItem
+from skein_recall.search.nearest import mean_direction, shortlist_values
 from skein_recall.search.query_terms import (
     K1,
     MAX_COUNTED,
@@ -185,7 +186,7 @@ class QueryTransaction(SearchStatements):
         """
         return await self._rows(
             for_table(QUERIES["compare_shortlist"], model.table_name),
-            **_shortlist_values(shortlist, vector),
+            **shortlist_values(shortlist, vector),
             server_start=await self._read_server_start(),
         )
 
@@ -202,7 +203,7 @@ class QueryTransaction(SearchStatements):
         """Return `compare_shortlist`, with the memories among the `first` items in the rows of their first chunks."""
         rows = await self._rows(
             for_table(COMPARE_AND_READ_SHORTLIST, model.table_name),
-            **_shortlist_values(shortlist, vector),
+            **shortlist_values(shortlist, vector),
             server_start=await self._read_server_start(),
             shown_ids=shortlist.item_ids[:first],
             at=at,
@@ -586,25 +587,4 @@ class QueryTransaction(SearchStatements):
             return None
         (text,) = await self._rows(QUERIES[f"{kind}_texts"], **{f"{kind}_ids": [item_id]})
         chunks = [read_vector(row["embedding"], row["rest"]) for row in rows if row["embedding"] is not None]
-        return ReferenceItem(item_id=item_id, text=text["text"], vector=_mean_direction(chunks))
-
-
-def _shortlist_values(shortlist: Shortlist, vector: NDArray[np.float32]) -> dict[str, object]:
-    columns = vector_columns(vector)
-    return {
-        "item_ids": shortlist.item_ids,
-        "horizon": shortlist.horizon.transaction,
-        "kinds": list(shortlist.kinds),
-        "vector": columns["embedding"],
-        "rest": columns["rest"],
-        "most": shortlist.max_new,
-    }
-
-
-def _mean_direction(vectors: Sequence[NDArray[np.float32]]) -> NDArray[np.float32] | None:
-    """Return the mean of vectors (dimensions,), of unit length; None without vectors, or where they cancel out."""
-    if not vectors:
-        return None
-    mean = np.sum(vectors, axis=0, dtype=np.float64)
-    length = np.linalg.norm(mean)
-    return np.asarray(mean / length, dtype=np.float32) if length > 0 else None
+        return ReferenceItem(item_id=item_id, text=text["text"], vector=mean_direction(chunks))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from skein_kit.canary import ORGANIZATION
-from skein_kit.database.transactions import translate_constraint_errors
+from skein_kit.database.transactions import NO_TENANT, translate_constraint_errors
 from skein_kit.errors import QuotaExceeded
 from skein_kit.ids import new_id, now
 from skein_tenancy.errors import OrganizationNotFound, TenantExists, TenantNotFound
@@ -62,9 +62,10 @@ class TenantStore:
         return replace(tenant, role=OWNER) if draft.is_self_service else tenant
 
     async def add_owner(self, tx: Transaction, tenant_id: UUID, owner: NewMember) -> None:
-        """Add the owner of a new tenant. Must come last: from here on the transaction sees this tenant's rows only."""
+        """Add the owner of a new tenant, in the operator's transaction that made the tenant."""
         await tx.set_tenant(tenant_id)
         await self._members.add_member(tx, tenant_id, owner)
+        await tx.set_tenant(NO_TENANT)
 
     async def get_tenant(self, tenant_id: UUID, *, scope: DirectoryScope) -> Tenant:
         """Raises TenantNotFound."""
