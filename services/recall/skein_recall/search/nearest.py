@@ -8,9 +8,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import UUID
 
-import numpy as np
-
-from skein_kit.search_text.vector_columns import COVERED_DIMENSIONS, vector_columns
+from skein_kit.search_text.vector_columns import COVERED_DIMENSIONS
 from skein_recall.quality.sampler import APPROXIMATE
 from skein_recall.search.store import NewVectors
 from skein_recall.vector_cache.item_ids import to_uuids
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     import asyncpg
+    import numpy as np
     from numpy.typing import NDArray
 
     from skein_recall.models.model import EmbeddingModel
@@ -282,24 +281,3 @@ class NearestSearch:
 def _ordered(nearest: Nearest) -> Nearest:
     """Order items by their cosines, the greatest first, and equal ones by their ids."""
     return dict(sorted(nearest.items(), key=lambda item: (-item[1][1], item[0])))
-
-
-def mean_direction(vectors: Sequence[NDArray[np.float32]]) -> NDArray[np.float32] | None:
-    """Return the mean of vectors (dimensions,), of unit length; None without vectors, or where they cancel out."""
-    if not vectors:
-        return None
-    mean = np.sum(vectors, axis=0, dtype=np.float64)
-    length = np.linalg.norm(mean)
-    return np.asarray(mean / length, dtype=np.float32) if length > 0 else None
-
-
-def shortlist_values(shortlist: Shortlist, vector: NDArray[np.float32]) -> dict[str, object]:
-    columns = vector_columns(vector)
-    return {
-        "item_ids": shortlist.item_ids,
-        "horizon": shortlist.horizon.transaction,
-        "kinds": list(shortlist.kinds),
-        "vector": columns["embedding"],
-        "rest": columns["rest"],
-        "most": shortlist.max_new,
-    }

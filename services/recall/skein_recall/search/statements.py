@@ -7,24 +7,30 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from skein_kit.database.named_queries import as_of, with_condition
 from skein_kit.ids import now
 from skein_kit.policies.history import check_history
 from skein_kit.policies.store import read_policy_as_of, shared_policy_cache
+from skein_kit.search_text.vector_columns import vector_columns
 from skein_recall.queries import QUERIES
 from skein_recall.search.conditions import condition_sql
 from skein_recall.search.model import LogPosition
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
     from uuid import UUID
 
     import asyncpg
+    from numpy.typing import NDArray
 
     from skein_kit.database.named_queries import Query
     from skein_kit.database.transactions import Transaction
     from skein_kit.policies.store import Policy
     from skein_recall.search.model import Filter
+    from skein_recall.vector_cache.matrix import Shortlist
 
 
 # Purged items, and items without a vector, are counted up to these.
@@ -152,3 +158,24 @@ class SearchStatements:
         if not self._plans_each:
             self._plans_each = True
             await self._tx.set_plan_mode(replan=True)
+
+
+def mean_direction(vectors: Sequence[NDArray[np.float32]]) -> NDArray[np.float32] | None:
+    """Return the mean of vectors (dimensions,), of unit length; None without vectors, or where they cancel out."""
+    if not vectors:
+        return None
+    mean = np.sum(vectors, axis=0, dtype=np.float64)
+    length = np.linalg.norm(mean)
+    return np.asarray(mean / length, dtype=np.float32) if length > 0 else None
+
+
+def shortlist_values(shortlist: Shortlist, vector: NDArray[np.float32]) -> dict[str, object]:
+    columns = vector_columns(vector)
+    return {
+        "item_ids": shortlist.item_ids,
+        "horizon": shortlist.horizon.transaction,
+        "kinds": list(shortlist.kinds),
+        "vector": columns["embedding"],
+        "rest": columns["rest"],
+        "most": shortlist.max_new,
+    }

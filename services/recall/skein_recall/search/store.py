@@ -25,7 +25,6 @@ from skein_recall.search.conditions import ROW_TESTS
 from skein_recall.search.expansion import MAX_CORRECTED_TERMS, NearRange, max_distance, near_terms
 from skein_recall.search.joined_queries import COMPARE_AND_READ_SHORTLIST, NEAREST_AND_READ
 from skein_recall.search.model import ReferenceItem
-from skein_recall.search.nearest import mean_direction, shortlist_values
 from skein_recall.search.query_terms import (
     K1,
     MAX_COUNTED,
@@ -40,7 +39,7 @@ from skein_recall.search.query_terms import (
     rows_of_previous,
     without_absent_joins,
 )
-from skein_recall.search.statements import MAX_PENDING, SearchStatements
+from skein_recall.search.statements import MAX_PENDING, SearchStatements, mean_direction, shortlist_values
 from skein_recall.vector_cache.item_ids import to_uuids, unpack_ids
 from skein_recall.vector_cache.quantization import cosines as quantized_cosines
 from skein_recall.vector_cache.store import ChunkVectors, row_type
