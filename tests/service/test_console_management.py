@@ -181,12 +181,12 @@ async def test_failed_deliveries_say_why_and_are_tried_again(
     delivered = await web.page("webhook", id=webhook_id, state="delivered")
     pending = await web.page("webhook", id=webhook_id, state="pending")
 
-    assert "<strong>the address is not public</strong>" in page.text
+    assert "<strong>the name of the server is unknown, or its address is not public</strong>" in page.text
     assert "1 attempt" in page.text
     assert "failure in a row" in page.text or "failures in a row" in page.text
     assert "never shown" not in page.text
     assert "No delivery has this state." in delivered.text
-    assert "<strong>the address is not public</strong>" in pending.text
+    assert "<strong>the name of the server is unknown, or its address is not public</strong>" in pending.text
     before = (
         await tenant.history.ListWebhookDeliveries(webhooks_pb2.ListWebhookDeliveriesRequest(webhook_id=webhook_id))
     ).deliveries
@@ -213,7 +213,7 @@ async def test_a_webhook_is_changed_tested_and_deleted(web: BrowserSession, tena
     late = await web.submit(page, "save", display_name="late")
 
     stored = await webhook_of(tenant)
-    assert "The test did not arrive: the address is not public." in tested.text
+    assert "The test did not arrive: the name of the server is unknown, or its address is not public." in tested.text
     assert "The webhook is saved." in saved.text
     assert (stored.active, stored.where, stored.display_name) == (False, "confidence < 0.5", "<b>till</b>")
     assert (late.status_code, filled(late, "save")["display_name"]) == (409, "late")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from skein.memory.v1 import blocks_pb2, memory_pb2, snapshots_pb2
 from skein_kit.ids import new_id
+from skein_kit.rpc.plain_names import make_names_plain
 from skein_memory.errors import ImportFormatUnknown
 from skein_memory.memories.model import Memory
 from skein_memory.transfer import memoryvault
@@ -38,6 +39,8 @@ def arrivals(*lines: ImportLine | ImportProblem) -> list[ImportItem]:
 @given(content=TEXT, tags=st.lists(TEXT, max_size=3))
 def test_an_item_is_one_line_and_is_read_as_it_was_written(content: str, tags: list[str]) -> None:
     message = memory_pb2.Memory(content=content, tags=tags, importance=0.25)
+    # What is stored has names in their plain form.
+    make_names_plain(message)
 
     text = transfer_model.format_line(TransferItem(kind="memory", item_id="m", message=message))
 

@@ -59,8 +59,7 @@ _MAX_JSON_CHARACTERS = 200_000
 # Causes of failed deliveries, as Webhook.last_error names them.
 _DELIVERY_ERRORS: Mapping[str, str] = {
     "url": "the address is no valid URL",
-    "name": "the name of the server is unknown",
-    "address": "the address is not public",
+    "unreachable": "the name of the server is unknown, or its address is not public",
     "connection": "the server cannot be reached",
     "time": "the server did not answer in time",
     "redirect": "the server redirected the call",
