@@ -136,7 +136,10 @@ async def test_a_tenant_is_managed_without_script_and_on_every_screen(
     assert (text["compared"], text["file"]) == (True, f"{text['receipt']}.json")
     assert text["block"] == "The block is created."
     assert text["history"] == ["are brief.", "never guess."]
-    assert (text["failure"], text["retried"]) == ("the address is not public", "The delivery is tried again now.")
+    assert (text["failure"], text["retried"]) == (
+        "the name of the server is unknown, or its address is not public",
+        "The delivery is tried again now.",
+    )
     assert text["invitations"] == 1
     assert (text["menu"], text["closed"]) == (sum(len(entries) for _, entries in GROUPS), True)
     assert {kind: report[kind] for kind in FAULTS} == {kind: [] for kind in FAULTS}
