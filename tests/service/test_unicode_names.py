@@ -63,6 +63,14 @@ async def test_content_stays_as_it_was_written_and_is_found_literally_in_every_f
         assert [hit.message.content for hit in response.hits] == [written]
 
 
+async def test_marks_without_end_on_one_letter_delay_no_write_and_no_literal_search(tenant: Tenant) -> None:
+    written = "Bäckerei a" + "\u0300" * 45_000 + "\u0316" * 45_000
+    await _create(tenant, content=written)
+
+    assert await _contents(tenant, where='content:"bäckerei"') == {written}
+    assert await _contents(tenant, where='content:"conditorei"') == set()
+
+
 async def test_forget_purges_a_person_in_every_form(tenant: Tenant) -> None:
     await tenant.tenancy.CreateSubject(
         subjects_pb2.CreateSubjectRequest(subject=subjects_pb2.Subject(subject_id=OTHERS[0], display_name="J"))

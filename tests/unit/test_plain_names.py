@@ -15,6 +15,7 @@ from skein.memory.v1 import memory_pb2
 from skein.options.v1.options_pb2 import TEXT_KIND_NAME
 from skein_kit.rpc.declarations import paths, text_kind
 from skein_kit.rpc.plain_names import make_names_plain
+from skein_kit.text.same_text import same_text
 from skein_kit.text.unicode_form import compared_form, contains, plain_form
 
 if TYPE_CHECKING:
@@ -71,6 +72,18 @@ def test_a_form_stays_as_it_is(text: str) -> None:
 )
 def test_a_literal_is_found_in_every_form(text: str, literal: str, *, is_contained: bool) -> None:
     assert contains(text, literal) is is_contained
+
+
+@pytest.mark.parametrize("mark", ["\u0300", "\u0f73", "\uff9e", "\u302a"])
+def test_a_letter_with_64_marks_has_one_form_and_one_with_more_stays(mark: str) -> None:
+    assert plain_form(f"\uff45{mark * 64}").startswith(unicodedata.normalize("NFKC", f"e{mark}")[0])
+    assert plain_form(f"\uff45{mark * 65}") == f"\uff45{mark * 65}"
+
+
+def test_marks_without_end_are_read_in_one_pass() -> None:
+    text = "a" + "\u0300" * 1_000_000 + "\u0316" * 1_000_000
+
+    assert plain_form(text) == compared_form(text) == same_text(text) == text
 
 
 def test_names_are_made_plain_and_content_stays() -> None:

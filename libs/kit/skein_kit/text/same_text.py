@@ -7,7 +7,7 @@ import unicodedata
 from functools import lru_cache
 from typing import Final
 
-from skein_kit.text.unicode_form import without_unseen
+from skein_kit.text.unicode_form import normalize, without_unseen
 
 # Compatibility forms that say something else: 2² is not 22, nor ½ 1/2.
 _MEANINGFUL: Final = ("<super>", "<sub>", "<fraction>", "<circle>", "<square>")
@@ -23,7 +23,7 @@ def same_text(text: str) -> str:
     line breaks of wrapped prose. Case and punctuation do; so do the indentation and the lines of code and lists.
     """
     if not text.isascii():
-        text = "".join(map(_plain_letter, unicodedata.normalize("NFC", without_unseen(text))))
+        text = "".join(map(_plain_letter, normalize(without_unseen(text), "NFC")))
     if "\n" not in text:
         return " ".join(text.split())
     lines = _WRAP.sub(r"\1 ", text.strip("\n")).splitlines()

@@ -6,9 +6,10 @@ sees are left out. Case, accents and letters that only look alike stay: "Müller
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
-from typing import Final
+from typing import Final, Literal
 
 # Soft hyphens, fillers, zero-width characters, marks of direction, variation selectors and tags.
 _INVISIBLE: Final = (
@@ -19,18 +20,22 @@ _INVISIBLE: Final = (
 _JOINED_LETTERS: Final = "\u0620-\u08ff\u0900-\u0dff\u0f00-\u109f\u1780-\u18af\u2190-\u2bff\ufe0f\U0001f000-\U0001faff"
 _UNSEEN: Final = re.compile(f"[{_INVISIBLE}]|(?<![{_JOINED_LETTERS}])[\u200c\u200d]")
 _UNSEEN_AND_JOINERS: Final = re.compile(f"[{_INVISIBLE}\u200c\u200d]")
-# `compared_form` of a column, in SQL: both find the same texts equal.
-_COMPARED_SQL: Final = (
-    "(CASE WHEN octet_length({0}) = char_length({0}) THEN {0} "
-    "ELSE normalize(regexp_replace({0}, '" + _UNSEEN_AND_JOINERS.pattern + "', '', 'g'), NFKC) END)"
-)
+# Most marks on one letter: the time that normalization takes grows with their square. No language needs half of them.
+_MAX_MARKS: Final = 64
 
 
 def plain_form(text: str) -> str:
     """Return a name in its one form. Repeating it changes nothing."""
     if text.isascii():
         return text
-    return unicodedata.normalize("NFKC", without_unseen(text))
+    return normalize(without_unseen(text))
+
+
+def normalize(text: str, form: Literal["NFC", "NFKC"] = "NFKC") -> str:
+    """Return a text in a form of Unicode; one with more than 64 marks on one letter stays as it is."""
+    if len(text) > _MAX_MARKS and _many_marks().search(text):
+        return text
+    return unicodedata.normalize(form, text)
 
 
 def without_unseen(text: str) -> str:
@@ -42,7 +47,7 @@ def compared_form(text: str) -> str:
     """Return a text as it is compared with others: in its one form, without joiners."""
     if text.isascii():
         return text
-    return unicodedata.normalize("NFKC", _UNSEEN_AND_JOINERS.sub("", text))
+    return normalize(_UNSEEN_AND_JOINERS.sub("", text))
 
 
 def contains(text: str, literal: str) -> bool:
@@ -55,5 +60,24 @@ def contains(text: str, literal: str) -> bool:
 
 
 def compared_sql(column: str) -> str:
-    """Return SQL for the compared form of a column."""
-    return _COMPARED_SQL.format(column)
+    """Return SQL for the compared form of a column: it finds the same texts equal."""
+    seen = f"regexp_replace({column}, '{_UNSEEN_AND_JOINERS.pattern}', '', 'g')"
+    return (
+        f"(CASE WHEN octet_length({column}) = char_length({column}) THEN {column} "
+        f"WHEN {seen} ~ '{_many_marks().pattern}' THEN {seen} ELSE normalize({seen}, NFKC) END)"
+    )
+
+
+@functools.cache
+def _many_marks() -> re.Pattern[str]:
+    """Return what finds too many marks in a row, also those that begin what a character is taken apart into."""
+    ranges: list[list[int]] = []
+    for code in range(0x300, 0x1F000):
+        if not unicodedata.combining(unicodedata.normalize("NFKD", chr(code))[0]):
+            continue
+        if ranges and ranges[-1][1] == code - 1:
+            ranges[-1][1] = code
+        else:
+            ranges.append([code, code])
+    marks = "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)
+    return re.compile(f"[{marks}]{{{_MAX_MARKS + 1}}}")
