@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import unicodedata
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +73,18 @@ async def test_a_denied_write_keeps_no_word(cluster: Cluster, tenant: Tenant) ->
         await reader.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
 
     assert "dentist" not in str(await failed_access(tenant, "CreateMemory"))
+
+
+async def test_a_denied_call_names_its_person_in_the_form_by_which_a_purge_finds_it(
+    cluster: Cluster, tenant: Tenant
+) -> None:
+    reader, _ = await reader_of(cluster, tenant)
+    memory = memory_pb2.Memory(content="x", subject_id=unicodedata.normalize("NFD", "jürgen"))
+
+    with refused(DENIED, "PERMISSION_MISSING"):
+        await reader.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
+
+    assert (await failed_access(tenant, "CreateMemory")).subject_id == "jürgen"
 
 
 async def test_a_denied_call_names_the_memories_inside_its_messages(cluster: Cluster, tenant: Tenant) -> None:

@@ -26,6 +26,7 @@ from skein_kit.database.named_queries import Queries
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import AccessLogUnavailable, RpcError
 from skein_kit.ids import new_ids, now
+from skein_kit.rpc.plain_names import make_names_plain
 from skein_kit.telemetry import logs
 
 if TYPE_CHECKING:
@@ -164,6 +165,9 @@ class AccessLog:
             caller = refusal.call.caller
             if caller is None or caller.tenant_id is None:
                 continue
+            if refusal.request is not None:
+                # A purge finds a person, and a filter a name, in this form alone.
+                make_names_plain(refusal.request)
             try:
                 policy = await self._policy(caller.tenant_id)
                 query_key = await self._query_key(caller.tenant_id, policy, refusal.request)
