@@ -528,7 +528,7 @@ async def test_a_purged_session_takes_the_memories_of_its_conversation_and_leave
         ).memory.memory_id
         for key, fields in memories.items()
     }
-    request = pb.PurgeSessionRequest(session_id=name, request_id="r1")
+    request = pb.PurgeSessionRequest(session_id=name, request_id="r" * 255)
 
     trial = await tenant.sessions.PurgeSession(pb.PurgeSessionRequest(session_id=name, dry_run=True))
     purged = await tenant.sessions.PurgeSession(request)

@@ -5,6 +5,7 @@ What was learned in a conversation outlives it. The memories go first, so that a
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -68,6 +69,8 @@ class SessionPurge:
             memory_pb2.MemoryFilter(session_id=request.session_id, scopes=[memory_pb2.SCOPE_SESSION]),
             memory_pb2.MemoryFilter(session_id=request.session_id, types=[_ENTRIES]),
         )
+        # An id has up to 255 characters, and so has this one's.
+        digest = hashlib.sha256(request.request_id.encode()).hexdigest()
         memory_ids: list[str] = []
         for number, filter_ in enumerate(filters):
             page_token, page = "", 0
@@ -77,7 +80,7 @@ class SessionPurge:
                     dry_run=request.dry_run,
                     page_size=_PAGE_SIZE,
                     page_token=page_token,
-                    request_id=f"session:{request.request_id}:{number}:{page}" if request.request_id else "",
+                    request_id=f"session:{digest}:{number}:{page}" if request.request_id else "",
                 )
                 try:
                     purged = await self._memories.PurgeMemories(page_request)
