@@ -112,3 +112,12 @@ def test_a_day_is_as_long_as_its_zone_makes_it(zone: str, day: date, hours: int)
     assert isinstance(first.value, datetime)
     assert isinstance(last.value, datetime)
     assert round((last.value - first.value).total_seconds()) == hours * 3600
+
+
+@pytest.mark.parametrize(("zone", "day"), [("Asia/Tokyo", "0001-01-01"), ("America/New_York", "9999-12-31")])
+def test_the_first_and_the_last_day_that_exist_are_days_in_every_zone(zone: str, day: str) -> None:
+    expression = filters.parse(f"create_time = {day}", zone=ZoneInfo(zone))
+
+    assert isinstance(expression, And)
+    first, last = (part.value for part in expression.parts if isinstance(part, Compare))
+    assert {datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)} & {first, last}

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, tzinfo
+from datetime import MINYEAR, UTC, date, datetime, time, tzinfo
 from decimal import Decimal
 from typing import NoReturn, TypeVar
 
@@ -83,11 +83,19 @@ class _Day:
     def of(cls, day: date, zone: tzinfo) -> _Day:
         # Where clocks are set back at midnight, the day ends with the second of two equal times.
         times = (time(), time.max.replace(fold=1))
-        return cls(*(datetime.combine(day, moment, zone).astimezone(UTC) for moment in times))
+        return cls(*(_in_utc(datetime.combine(day, moment, zone)) for moment in times))
 
     def includes(self, path: Path) -> Expression:
         """Return the condition that a time is of this day."""
         return And((Compare(path, ">=", self.first), Compare(path, "<=", self.last)))
+
+
+def _in_utc(moment: datetime) -> datetime:
+    """Return a time in UTC; before the first and after the last year, the nearest one that exists."""
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        return datetime.min.replace(tzinfo=UTC) if moment.year == MINYEAR else datetime.max.replace(tzinfo=UTC)
 
 
 def _comparison(path: Path, operator: Operator, value: Value | _Day) -> Expression:
