@@ -194,11 +194,14 @@ async def test_denied_and_malformed_calls_over_mcp_are_recorded(cluster: Cluster
         reasons = [
             await mcp.refused("forget", memory_ids=[denied]),
             await mcp.refused("get_memory", memory_id=malformed, no_such_argument=1),
+            await mcp.refused("list_memory_versions", memory_id=malformed, no_such_argument="x" * 100_000),
         ]
 
-    assert [reason for reason, _ in reasons] == ["PERMISSION_MISSING", "INVALID_FIELD"]
+    assert [reason for reason, _ in reasons] == ["PERMISSION_MISSING", "INVALID_FIELD", "INVALID_FIELD"]
     assert (await failed_access(tenant, "DeleteMemories")).memory_id == denied
     assert (await failed_access(tenant, "GetMemory")).memory_id == malformed
+    # A large one is recorded without what it names.
+    assert (await failed_access(tenant, "ListMemoryVersions")).memory_id == ""
 
 
 async def test_a_denied_page_of_the_console_is_recorded(cluster: Cluster, tenant: Tenant) -> None:

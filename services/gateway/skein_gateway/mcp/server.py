@@ -129,8 +129,9 @@ class Tools:
         except CallAborted as aborted:
             return self._error_result(tool, aborted.status)
         except RpcError as error:
-            # The arguments were refused: no RPC was called, and none has recorded it.
-            await self._rpcs.record_refusal(mcp_request, tool.path, error, tool.recover(arguments))
+            # The arguments were refused: no RPC was called, and none has recorded it. Large ones are not read again.
+            request = tool.recover({} if mcp_request.is_large else arguments)
+            await self._rpcs.record_refusal(mcp_request, tool.path, error, request)
             return self._error_result(tool, error.status())
         CALLS.labels(tool.name, "OK").inc()
         return result
