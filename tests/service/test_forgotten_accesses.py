@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from typing import TYPE_CHECKING, Any
+import unicodedata
+from typing import TYPE_CHECKING, Any, Literal
 
 import asyncpg
 import pytest
@@ -227,6 +228,22 @@ async def test_recorded_words_go_where_they_found_or_name_the_person_and_stay_el
 
     # A search that found something is recorded in two rows.
     assert await queries(tenant) == ["weather", "annotations of millers", *[None] * 5]
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+async def test_a_name_goes_from_recorded_words_with_accents_of_either_form(
+    tenant: Tenant, form: Literal["NFC", "NFD"]
+) -> None:
+    name = unicodedata.normalize(form, "Jürgen Müller")
+    subject = subjects_pb2.Subject(subject_id="u-17", display_name=name)
+    await tenant.tenancy.CreateSubject(subjects_pb2.CreateSubjectRequest(subject=subject))
+    await keep_words(tenant)
+    for query in (f"Where is {name}?", "weather"):
+        await tenant.recall.Recall(recall_pb2.RecallRequest(query=query, mode=recall_pb2.SEARCH_MODE_KEYWORD))
+
+    await forget(tenant, "u-17")
+
+    assert await queries(tenant) == ["weather", None]
 
 
 async def test_a_name_that_the_history_keeps_no_more_goes_from_recorded_words(

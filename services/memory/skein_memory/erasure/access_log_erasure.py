@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+import unicodedata
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from collections.abc import Set as AbstractSet
     from datetime import datetime
     from uuid import UUID
 
@@ -102,7 +104,7 @@ class AccessLogErasure:
             cleared_count += count
         async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(QUERIES["display_names"], tenant_id=tenant_id, subject_id=subject_id)
-            names = sorted({subject_id.strip(), *(row["display_name"].strip() for row in rows)} - {""})
+            names = sorted(_written_forms({subject_id.strip(), *(row["display_name"].strip() for row in rows)} - {""}))
             await tx.execute(QUERIES["erase_receipts_by_text"], tenant_id=tenant_id, subject_id=subject_id, names=names)
             cleared_count += await tx.execute(QUERIES["clear_queries_by_text"], tenant_id=tenant_id, names=names)
         return cleared_count
@@ -142,3 +144,8 @@ class AccessLogErasure:
         for table in tables:
             async with self._database.global_transaction() as tx:
                 await tx.value(QUERIES["refresh_statistics"], schema=table["schema"], name=table["name"], before=before)
+
+
+def _written_forms(names: AbstractSet[str]) -> set[str]:
+    """Return names, which are stored in one form, also with accents as marks of their own: words stay as written."""
+    return {*names, *(unicodedata.normalize("NFD", name) for name in names)}
