@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -89,6 +90,19 @@ async def test_an_importer_that_names_a_trusted_writer_gains_nothing(cluster: Cl
     rated = (await lineage(tenant, memory_pb2.Memory(memory_id="gin"))).nodes[0].trust
 
     assert [unrated, rated] == pytest.approx([0.5, 0.1])
+
+
+async def test_the_rating_of_an_imported_writer_counts_in_every_form_of_unicode(
+    cluster: Cluster, tenant: Tenant
+) -> None:
+    name = unicodedata.normalize("NFD", "jürgen")
+    memory: dict[str, Any] = {"content": "Anna drinks gin.", "created_by": name, "external_id": "gin"}
+    await tenant.snapshots.ImportData(snapshots_pb2.ImportDataRequest(lines=json.dumps({"memory": memory})))
+
+    await rate(tenant, name, 0.1)
+    await rescore(cluster, tenant)
+
+    assert await trust_of(tenant, memory_pb2.Memory(memory_id="gin")) == pytest.approx(0.1)
 
 
 async def test_a_memory_of_many_sources_is_imported_with_as_many_as_an_import_takes(

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
+from skein_kit.text.unicode_form import plain_form
+
 # Trust of what no rated source is behind.
 NEUTRAL_TRUST = 0.5
 _MAX_CHARACTERS = 160
@@ -16,8 +18,8 @@ class _Row(Protocol):
 
 
 def source_key(source: str | None) -> str:
-    """Return the form in which sources are compared: trimmed, lower case, single spaces, 160 characters at most."""
-    return " ".join((source or "").lower().split())[:_MAX_CHARACTERS].rstrip()
+    """Return the form in which sources are compared: plain, trimmed, lower case, single spaces, 160 characters."""
+    return " ".join(plain_form(source or "").lower().split())[:_MAX_CHARACTERS].rstrip()
 
 
 @dataclass(frozen=True, slots=True)
