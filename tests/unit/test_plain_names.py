@@ -104,6 +104,14 @@ def test_a_name_that_nobody_sees_is_not_made_empty(unseen: str) -> None:
     assert filter_.subject_id == unseen
 
 
+def test_a_text_that_is_too_long_for_a_name_is_left_to_validation() -> None:
+    request = memory_pb2.GetMemoryRequest(memory_id="\ufdfa" * 5000)
+
+    make_names_plain(request)
+
+    assert request.memory_id == "\ufdfa" * 5000
+
+
 def test_every_name_of_every_request_is_made_plain_and_no_other_text() -> None:
     wrong = []
     for path in paths():

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor
     from google.protobuf.message import Message
 
+# A longer text is no name, and validation refuses it: its form would take seconds of the event loop.
+_MAX_CHARACTERS: Final = 4096
 _TOKEN: Final = "token"  # noqa: S105 - the end of a field's name.
 
 
@@ -55,6 +57,8 @@ def make_names_plain(message: Message) -> None:
 
 
 def _plain_name(text: str) -> str:
+    if len(text) > _MAX_CHARACTERS:
+        return text
     plain = plain_form(text)
     return plain if plain.strip() else text
 
