@@ -87,7 +87,8 @@ async def test_an_address_has_so_many_watches_and_health_is_checked_meanwhile(cl
     connections = attack_size(MAX_STREAMS_PER_ADDRESS // MAX_WATCHES_PER_CONNECTION + 2, MAX_WATCHES)
     async with AsyncExitStack() as stack:
         opened = [
-            await stack.enter_async_context(own_connection(cluster.addresses["memory"])) for _ in range(connections)
+            await stack.enter_async_context(own_connection(cluster.addresses["memory"], "memory"))
+            for _ in range(connections)
         ]
         calls = [watch(channel) for channel in opened for _ in range(MAX_WATCHES_PER_CONNECTION)]
         watched = await outcomes(calls)

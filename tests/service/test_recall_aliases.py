@@ -213,7 +213,7 @@ def filters(agent: str) -> list[memory_pb2.MemoryFilter]:
 async def test_a_private_name_of_one_agent_changes_nothing_for_another(tenant: Tenant, part: str) -> None:
     await noted(tenant, agent_id="b", scope=memory_pb2.SCOPE_AGENT)
     scoped = memory_pb2.MemoryFilter(scopes=[memory_pb2.SCOPE_GLOBAL])
-    before = [await tenant.search("GHA", filter=one) for one in [*filters("b"), scoped]]
+    before = [await tenant.search("GHA", min_relevance=0, filter=one) for one in [*filters("b"), scoped]]
     own = {"agent_id": "a", "scope": memory_pb2.SCOPE_AGENT}
     await named(tenant, **{part: own})
 
@@ -221,7 +221,7 @@ async def test_a_private_name_of_one_agent_changes_nothing_for_another(tenant: T
         return bool(expansions(await tenant.search("GHA", filter=filters("a")[0])))
 
     await until(seen)
-    after = [await tenant.search("GHA", filter=one) for one in [*filters("b"), scoped]]
+    after = [await tenant.search("GHA", min_relevance=0, filter=one) for one in [*filters("b"), scoped]]
     assert [expansions(response) for response in after] == [[]] * 4
     assert [contents(response) for response in after] == [contents(response) for response in before]
     assert expansions(await tenant.search("GHA")) == [("GHA", "GitHub Actions")]

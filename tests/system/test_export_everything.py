@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(300)
 # What a service says of a row, which another cluster says anew.
-OF_THE_ROW = {"revision", "record_time", "created_by", "updated_by", "character_count", "version"}
+OF_THE_ROW = {"revision", "record_time", "created_by", "updated_by", "writers", "character_count", "version"}
 
 
 async def fill(tenant: Tenant) -> None:

@@ -28,7 +28,7 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from skein.gateway.v1 import gateway_pb2
+from skein.gateway.v1 import gateway_pb2, gateway_pb2_grpc
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein_cluster import registry
@@ -367,9 +367,10 @@ async def test_every_log_line_is_json_with_a_time_and_a_level(traced: TracedClus
 async def test_spans_and_logs_hold_neither_content_nor_keys(traced: TracedCluster) -> None:
     await trace_of_a_recall(traced)
     with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
-        await traced.tenant.gateway.Recall(
-            gateway_pb2.RecallRequest(query=QUERY), metadata=(("authorization", "Bearer skein_wrong_axolotl"),)
-        )
+        async with aio.insecure_channel(traced.cluster.addresses["gateway"]) as channel:
+            stub: Any = gateway_pb2_grpc.GatewayServiceStub(channel)
+            wrong_key = (("authorization", "Bearer skein_wrong_axolotl"),)
+            await stub.Recall(gateway_pb2.RecallRequest(query=QUERY), metadata=wrong_key)
 
     written = {"spans": "".join(str(each.span) for each in traced.receiver.spans), **traced.logs()}
     secret = traced.tenant.api_key
@@ -455,7 +456,9 @@ async def listed(channel: aio.Channel) -> set[str]:
 async def test_a_service_says_on_its_own_port_what_it_serves_and_that_it_does(
     traced: TracedCluster, service: str
 ) -> None:
-    async with service_channel(traced.cluster.addresses[service], service) as channel:
+    address = traced.cluster.addresses[service]
+    own_port = aio.insecure_channel(address) if service == "gateway" else service_channel(address, service)
+    async with own_port as channel:
         names = await listed(channel)
         checker: Any = health_pb2_grpc.HealthStub(channel)
         own = names - {health.SERVICE_NAME, reflection.SERVICE_NAME}

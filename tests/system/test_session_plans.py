@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from skein_kit.database.named_queries import Queries
+from skein_kit.database.named_queries import Queries, with_condition
 from skein_kit.ids import min_id_at, new_id, now
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ async def connection(database: TestDatabase) -> AsyncIterator[asyncpg.Connection
 
 async def plan(connection: asyncpg.Connection[asyncpg.Record], name: str, **values: Any) -> str:
     """Return the plan of a query; conditions that are not given are null."""
-    query = QUERIES[name]
+    query = with_condition(QUERIES[name], "content ILIKE :pattern") if name == "messages_containing" else QUERIES[name]
     bound = query.bind(dict.fromkeys(query.parameters) | {"tenant_id": TENANT} | values)
     rows = await connection.fetch(f"EXPLAIN {query.text}", *bound)
     return "\n".join(row[0] for row in rows)

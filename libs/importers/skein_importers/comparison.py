@@ -34,7 +34,7 @@ _BATCH = 100
 _NANOS = 1_000
 _EXACT = 1e-6
 # Fields that each cluster sets itself.
-_OF_THE_CLUSTER = frozenset({"created_by", "updated_by", "record_time", "revision"})
+_OF_THE_CLUSTER = frozenset({"created_by", "updated_by", "writers", "record_time", "revision"})
 
 
 @dataclass(slots=True)

@@ -77,7 +77,9 @@ class ModelHandlers:
         return response
 
     async def _register(self, draft: ModelDraft, key: IdempotencyKey) -> pb.RegisterEmbeddingModelResponse:
-        async with self._idempotency.begin_as_operator(key) as write:
+        async with self._idempotency.begin_as_operator(key, sees_repeats=True) as write:
+            if write.saved_response is not None:
+                return pb.RegisterEmbeddingModelResponse.FromString(write.saved_response)
             model = await self._store.register_model(write.tx, draft, now())
             return await write.save(pb.RegisterEmbeddingModelResponse(embedding_model=convert.embedding_model(model)))
 
