@@ -156,3 +156,20 @@ async def test_counted_findings_are_stored_and_show_in_a_metric_by_kind(tenant: 
 async def test_an_unknown_action_is_refused(tenant: Tenant, field: str) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
         await guard(tenant, **{field: "shout"})
+
+
+async def test_an_item_that_is_left_out_brings_no_secret_into_the_vault(tenant: Tenant) -> None:
+    await guard(tenant, secrets="seal")
+    await create(tenant, "green", type="fact", key="colour")
+    memories = [
+        pb.Memory(content=f"blue with {TOKEN}", type="fact", key="colour"),
+        pb.Memory(content=f"tea with {TOKEN[:-1]}7"),
+    ]
+
+    response = await tenant.memory.BatchCreateMemories(
+        pb.BatchCreateMemoriesRequest(memories=memories, on_conflict=pb.ON_CONFLICT_RETURN)
+    )
+
+    assert list(response.existing_indexes) == [0]
+    # The fact, the note about tea, and the secret of the latter.
+    assert await count_of(tenant) == 3

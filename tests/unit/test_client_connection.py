@@ -46,6 +46,11 @@ def test_the_saved_key_is_never_sent_to_another_cluster(saved: dict[str, str]) -
         Connection.from_environment({**saved, "SKEIN_ENDPOINT": "elsewhere:1"})
 
 
+def test_the_saved_key_is_never_sent_to_another_http_address(saved: dict[str, str]) -> None:
+    with pytest.raises(NotConfigured, match="No key"):
+        Connection.from_environment({**saved, "SKEIN_HTTP_ENDPOINT": "http://elsewhere"})
+
+
 def test_a_key_may_come_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("filed\n")
 

@@ -40,14 +40,15 @@ def read_access(values: Mapping[str, str]) -> Access:
     path = data_dir(values) / CREDENTIALS_FILE
     credentials = _read_credentials_file(path)
     endpoint = values.get("SKEIN_ENDPOINT") or credentials.get("endpoint", DEFAULT_ENDPOINT)
-    is_saved = endpoint == credentials.get("endpoint")
+    http = values.get("SKEIN_HTTP_ENDPOINT") or credentials.get("http", "")
+    is_saved = endpoint == credentials.get("endpoint") and http == credentials.get("http", "")
     api_key = _read_api_key(values)
     if not api_key and is_saved:
         api_key = credentials.get("api_key", "")
     if not api_key:
         message = f"No key for {endpoint}: set SKEIN_API_KEY, or run `skein up`, which writes {path}."
         raise NotConfigured(message)
-    http_endpoint = values.get("SKEIN_HTTP_ENDPOINT") or (credentials.get("http", "") if is_saved else "")
+    http_endpoint = values.get("SKEIN_HTTP_ENDPOINT") or (http if is_saved else "")
     return Access(endpoint, http_endpoint, check_api_key(api_key))
 
 

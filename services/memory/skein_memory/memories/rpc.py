@@ -237,13 +237,23 @@ class MemoryHandlers:
                 )
                 response = await write.save(respond(created))
             if len(left_out) < len(memories) or any(conflict.is_change for conflict in conflicts.values()):
+                # What is left out brings no secret into the vault.
+                stored_messages = [
+                    message
+                    for index, message in enumerate(new.messages)
+                    if index in remaining and (index not in conflicts or conflicts[index].is_change)
+                ]
+                sealed = new.sealed.held_by(stored_messages)
+                new_memories = [memory for memory in memories if memory.memory_id not in left_out]
+                secrets = convert.secrets(memories, new.messages) | new.sealed.secrets
+                stored_ids = {memory.memory_id for memory in (*new_memories, *sealed)}
                 await self._store.create_memories(
                     tx,
                     tenant_id,
-                    [each for each in (*memories, *new.sealed.memories) if each.memory_id not in left_out],
+                    [*new_memories, *sealed],
                     [document for document in new.documents if document.item_id not in left_out],
                     at=at,
-                    secrets=convert.secrets(memories, new.messages) | new.sealed.secrets,
+                    secrets={memory_id: secret for memory_id, secret in secrets.items() if memory_id in stored_ids},
                     sources=await _sources(tx, tenant_id, memories, new.messages, new.paths, left_out, at=at),
                 )
         return response, created, documents

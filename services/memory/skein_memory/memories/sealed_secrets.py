@@ -10,6 +10,7 @@ from skein_memory.memories import convert, memory_type
 from skein_memory.memories.model import create_memories
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
     from uuid import UUID
 
@@ -25,6 +26,8 @@ class SealedSecrets:
     agent_id: str
     memories: list[Memory] = field(default_factory=list)
     secrets: dict[UUID, str] = field(default_factory=dict)
+    # The messages that hold each, by the id of its memory.
+    _holders: dict[UUID, list[pb.Memory]] = field(default_factory=dict)
 
     def seal(self, source: pb.Memory, kind: str, secret: str) -> str:
         """Add a secret of a memory, for the same readers; return what the memory holds in its place.
@@ -33,6 +36,7 @@ class SealedSecrets:
         """
         for memory in self.memories:
             if self.secrets[memory.memory_id] == secret and memory.draft.title == kind:
+                self._holders[memory.memory_id].append(source)
                 return _placeholder(kind, memory.memory_id)
         message = pb.Memory(
             type=memory_type.VAULT,
@@ -51,7 +55,17 @@ class SealedSecrets:
         (memory,) = create_memories([draft], at=self.at, by=self.by)
         self.memories.append(memory)
         self.secrets[memory.memory_id] = secret
+        self._holders[memory.memory_id] = [source]
         return _placeholder(kind, memory.memory_id)
+
+    def held_by(self, messages: Sequence[pb.Memory]) -> list[Memory]:
+        """Return the memories of the vault that some of these messages hold."""
+        wanted = {id(message) for message in messages}
+        return [
+            memory
+            for memory in self.memories
+            if any(id(holder) in wanted for holder in self._holders[memory.memory_id])
+        ]
 
 
 def _placeholder(kind: str, memory_id: UUID) -> str:
