@@ -135,6 +135,93 @@ async def test_a_file_of_another_kind_is_refused_before_anything_is_made(
     assert "LoCoMo" in ended.err
 
 
+def haystack(question_id: str, question: str, *gold: int) -> dict[str, Any]:
+    """Return a question in LongMemEval's format; the answering sessions are named by their places."""
+    texts = [
+        [("user", "Which wool suits a beginner?"), ("assistant", "Merino, in a light colour.")],
+        [("user", "I adopted a grey parrot called Pim."), ("assistant", "Parrots need company."), ("user", " ")],
+        [("user", "The ferry to Texel was late again."), ("assistant", "Storms delay it in autumn.")],
+        [("user", "My parrot bit the postman."), ("assistant", "Is the postman well?")],
+    ]
+    names = [f"{question_id}-{place}" for place in range(len(texts))]
+    return {
+        "question_id": question_id,
+        "question_type": "single-session-user",
+        "question": question,
+        "answer": "unused",
+        "question_date": "2023/06/01 (Thu) 10:00",
+        "haystack_session_ids": names,
+        "haystack_dates": [f"2023/05/2{place} (Sat) 02:21" for place in range(len(texts))],
+        "haystack_sessions": [
+            [{"role": role, "content": text, "has_answer": place in gold} for role, text in turns]
+            for place, turns in enumerate(texts)
+        ],
+        "answer_session_ids": [names[place] for place in gold],
+    }
+
+
+@pytest.fixture
+def haystacks(tmp_path: Path) -> Path:
+    path = tmp_path / "haystacks.json"
+    questions = [
+        haystack("pet", "What did Pim, my grey parrot, do to the postman?", 1, 3),
+        haystack("boat", "Why is the ferry to Texel late?", 2),
+        haystack("car_abs", "zzqx vvkw", 0),
+    ]
+    path.write_text(json.dumps(questions))
+    return path
+
+
+async def test_the_sessions_that_answer_are_found_in_a_haystack_for_each_question(
+    cluster: Cluster, operator: dict[str, str], haystacks: Path
+) -> None:
+    before = await tenants(cluster)
+    ended = await skein("bench", "longmemeval", str(haystacks), "--json", environment=operator)
+    report = ended.json
+
+    assert ended.code == ExitCode.OK, ended.err
+    assert (report["file"], report["messages"], report["degraded_answers"]) == ("haystacks.json", 24, 0)
+    assert report["overall"].keys() == {"questions", "recall_any@5", "recall_any@10", "recall_all@5", "recall_all@10"}
+    assert (report["overall"]["questions"], report["overall"]["recall_all@5"]["value"]) == (2, 1.0)
+    assert report["categories"]["single-session-user"]["questions"] == 2
+    answers = {one["id"]: one for one in report["answers"]}
+    # The question that nothing answers counts apart, by its silence.
+    assert answers["car_abs"]["expected_session_ids"] == []
+    assert report["unanswerable"] == {"questions": 1, "with_hits": int(bool(answers["car_abs"]["session_ids"]))}
+    assert answers["pet"]["expected_session_ids"] == ["pet-1", "pet-3"]
+    # Several hits of a session count once.
+    assert set(answers["pet"]["session_ids"][:2]) == {"pet-1", "pet-3"}
+    assert answers["boat"]["session_ids"][0] == "boat-2"
+    assert await tenants(cluster) == before
+
+
+async def test_a_sample_of_the_haystacks_is_the_same_at_each_run(operator: dict[str, str], haystacks: Path) -> None:
+    arguments = ("bench", "longmemeval", str(haystacks), "--sample", "1", "--limit", "1")
+    first = await skein(*arguments, "--json", environment=operator)
+    table = await skein(*arguments, environment=operator)
+
+    assert (first.code, table.code) == (ExitCode.OK, ExitCode.OK), first.err + table.err
+    (answer,) = first.json["answers"]
+    assert len(answer["session_ids"]) <= 1
+    assert "8 messages in 1 tenants" in table.out
+    assert (answer["category"] in table.out) == (answer["id"] != "car_abs")
+
+
+async def test_a_haystack_at_fault_is_refused_before_anything_is_made(
+    cluster: Cluster, operator: dict[str, str], haystacks: Path
+) -> None:
+    before = await tenants(cluster)
+    questions = json.loads(haystacks.read_text())
+    questions[2] = haystack("bird", "Which bird?", 1) | {"answer_session_ids": ["elsewhere"]}
+    haystacks.write_text(json.dumps(questions))
+
+    ended = await skein("bench", "longmemeval", str(haystacks), environment=operator)
+
+    assert ended.code == ExitCode.REFUSED
+    assert "entry 3 is no question of LongMemEval (ValueError: bird has no session elsewhere)" in ended.err
+    assert await tenants(cluster) == before
+
+
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
     lines: list[dict[str, Any]] = [

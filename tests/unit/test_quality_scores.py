@@ -7,6 +7,7 @@ import pytest
 from skein_cluster.bench.measures import (
     MEASURES,
     RANK_MEASURES,
+    SESSION_MEASURES,
     ScoredQuestion,
     ablation_loss,
     by_category,
@@ -64,6 +65,18 @@ def test_a_summary_may_have_other_measures() -> None:
         "ndcg@10": 0.631,
         "ndcg@20": 0.631,
     }
+
+
+def test_sessions_count_when_any_of_them_or_all_of_them_are_found() -> None:
+    asked = scored_question(*"vwxya", "b", evidence=frozenset("ab"))
+
+    assert dict(zip(SESSION_MEASURES, asked.scores(SESSION_MEASURES), strict=True)) == {
+        "recall_any@5": 1.0,
+        "recall_any@10": 1.0,
+        "recall_all@5": 0.0,
+        "recall_all@10": 1.0,
+    }
+    assert scored_question("x").scores(SESSION_MEASURES) == (0.0, 0.0, 0.0, 0.0)
 
 
 def test_measures_deeper_than_an_answer_are_left_out() -> None:

@@ -1,7 +1,7 @@
 """LoCoMo's conversations with questions. Each turn is one item, created at its session's date.
 
 As memories, a turn has the form in which its authors measure retrieval: `Ann said, "..."`. As messages, its speaker is
-the message's name.
+the message's name. Beyond LoCoMo's format, a turn may have `"role": "assistant"`, and a question an `id`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
+# Roles of turns; LoCoMo's speakers are all persons.
+ROLES = {"user": session_pb2.MESSAGE_ROLE_USER, "assistant": session_pb2.MESSAGE_ROLE_ASSISTANT}
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
 # "D8:6; D9:17" names two turns, and "D:11:26" is meant to name one.
 _TURN = re.compile(r"D:?(\d+):(\d+)")
@@ -80,7 +82,9 @@ def _conversation(sample: dict[str, Any]) -> Conversation:
 
 def _question(record: dict[str, Any]) -> BenchQuestion:
     category = CATEGORIES.get(record["category"], str(record["category"]))
-    return BenchQuestion(str(record["question"]), category, evidence_of(record["evidence"]))
+    return BenchQuestion(
+        str(record["question"]), category, evidence_of(record["evidence"]), question_id=str(record.get("id", ""))
+    )
 
 
 def _turns(conversation: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, datetime]]:
@@ -112,8 +116,7 @@ def _message(turn: dict[str, Any], session_id: str, at: datetime) -> session_pb2
     message = session_pb2.Message(
         external_id=str(turn["dia_id"]),
         session_id=session_id,
-        # Both speakers are persons.
-        role=session_pb2.MESSAGE_ROLE_USER,
+        role=ROLES[turn.get("role", "user")],
         name=str(turn["speaker"]),
         content=f"{text} [shares {caption}]" if caption else text,
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 DEPTHS = (5, 10, 25)
 # The name of the mean reciprocal rank; the others are "recall@5", ...
@@ -17,6 +17,8 @@ MEASURES = (*(f"recall@{depth}" for depth in DEPTHS), MRR)
 # Measures of a corpus: shares of what is found, and how high it ranks.
 RECALL_MEASURES = ("recall@5", "recall@10", "recall@20", "recall@25")
 RANK_MEASURES = (MRR, "ndcg@5", "ndcg@10", "ndcg@20")
+# Of sessions, as LongMemEval counts them: any answering session among the first k, or all of them.
+SESSION_MEASURES = ("recall_any@5", "recall_any@10", "recall_all@5", "recall_all@10")
 # One of 40 resamples lies below the interval, and one above.
 _TAIL = 0.025
 _RESAMPLES = 1000
@@ -51,8 +53,7 @@ class ScoredQuestion:
         if measure == MRR:
             return reciprocal_rank(self)
         name, _, depth = measure.partition("@")
-        score_at = recall_at if name == "recall" else ndcg_at
-        return score_at(int(depth), self.evidence, self.hit_ids)
+        return _SCORES[name](int(depth), self.evidence, self.hit_ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,16 @@ def recall_at(depth: int, evidence: frozenset[str], hit_ids: Sequence[str]) -> f
     return len(evidence.intersection(hit_ids[:depth])) / len(evidence) if evidence else 1.0
 
 
+def any_at(depth: int, evidence: frozenset[str], hit_ids: Sequence[str]) -> float:
+    """Return 1 when some of the evidence is among the first `depth` hits, else 0; 1 without evidence."""
+    return float(recall_at(depth, evidence, hit_ids) > 0.0)
+
+
+def all_at(depth: int, evidence: frozenset[str], hit_ids: Sequence[str]) -> float:
+    """Return 1 when all of the evidence is among the first `depth` hits, else 0; 1 without evidence."""
+    return float(evidence <= set(hit_ids[:depth]))
+
+
 def ndcg_at(depth: int, evidence: frozenset[str], hit_ids: Sequence[str]) -> float:
     """Return the discounted gain of the first `depth` hits as a share of the best possible; 1 without evidence.
 
@@ -82,6 +93,15 @@ def ndcg_at(depth: int, evidence: frozenset[str], hit_ids: Sequence[str]) -> flo
         return 1.0
     gain = sum(_discounted(rank) for rank, name in enumerate(hit_ids[:depth], start=1) if name in evidence)
     return gain / sum(_discounted(rank) for rank in range(1, min(depth, len(evidence)) + 1))
+
+
+# By the name before the "@" of a measure.
+_SCORES: Mapping[str, Callable[[int, frozenset[str], Sequence[str]], float]] = {
+    "recall": recall_at,
+    "recall_any": any_at,
+    "recall_all": all_at,
+    "ndcg": ndcg_at,
+}
 
 
 def measures_within(limit: int, measures: Sequence[str]) -> tuple[str, ...]:

@@ -23,12 +23,20 @@ from skein_cluster.bench.measures import (
     ablation_loss,
     by_category,
     measures_within,
-    summary,
 )
 from skein_cluster.bench.run import LIMIT, BenchItems, Form, ask_questions, run_ablations, temporary_tenant
 from skein_cluster.cli import options, output
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
+from skein_cluster.commands.bench_report import (
+    SEED,
+    answer_figures,
+    interval,
+    measures_document,
+    print_circumstances,
+    print_measures,
+)
 from skein_cluster.commands.import_export import progress
+from skein_cluster.commands.longmemeval import longmemeval_command
 from skein_importers.records import RecordInvalid
 
 if TYPE_CHECKING:
@@ -38,10 +46,9 @@ if TYPE_CHECKING:
     from skein_cluster.bench.conversations import BenchQuestion, Conversation
     from skein_cluster.bench.curve import CurvePoint
     from skein_cluster.bench.exactness import ScoredHit
-    from skein_cluster.bench.measures import Mean, ScoredQuestion
+    from skein_cluster.bench.measures import ScoredQuestion
     from skein_cluster.bench.run import BenchResult
 
-_SEED = 5
 _MAX_LIMIT = 100
 
 
@@ -163,6 +170,9 @@ def _answer_options(command: options.Decorated) -> options.Decorated:
 @click.group()
 def bench_command() -> None:
     """Measure the quality of recall: of your tenant, or of the cluster (as the operator, in temporary tenants)."""
+
+
+bench_command.add_command(longmemeval_command, "longmemeval")
 
 
 @bench_command.command("locomo")
@@ -320,7 +330,7 @@ async def _run(
             all_signals += answers.scored_questions
             ablated += ablated_questions
         run.conversations.append(
-            {"name": conversation.name, form: len(conversation.memories), **_measures(answers.scored_questions)}
+            {"name": conversation.name, form: len(conversation.memories), **measures_document(answers.scored_questions)}
         )
     return run
 
@@ -352,16 +362,16 @@ async def _run_questions(environment: Mapping[str, str], group: CorpusGroup, run
 def _document(file: Path, form: Form, run: _BenchRun) -> dict[str, Any]:
     return {
         "file": file.name,
-        "model": run.model,
         "form": form,
         form: run.items,
-        "degraded_answers": run.degraded,
-        "latency_ms": {"p50": _percentile(run.seconds, 0.5), "p95": _percentile(run.seconds, 0.95)},
-        "overall": _measures(run.scored_questions),
-        "categories": {name: _measures(questions) for name, questions in by_category(run.scored_questions).items()},
+        **answer_figures(run.model, run.degraded, run.seconds),
+        "overall": measures_document(run.scored_questions),
+        "categories": {
+            name: measures_document(questions) for name, questions in by_category(run.scored_questions).items()
+        },
         "conversations": run.conversations,
         "ablation": {
-            signal: {name: mean.as_json() for name, mean in ablation_loss(all_signals, ablated, seed=_SEED).items()}
+            signal: {name: mean.as_json() for name, mean in ablation_loss(all_signals, ablated, seed=SEED).items()}
             for signal, (all_signals, ablated) in sorted(run.without.items())
         },
     }
@@ -372,7 +382,7 @@ def _group_document(group: CorpusGroup, run: _CorpusRun) -> dict[str, Any]:
         "name": group.name,
         "memories": len(group.memories),
         "messages": len(group.messages),
-        **_measures(run.answerable(group.name), measures_within(run.limit, (*RECALL_MEASURES, *RANK_MEASURES))),
+        **measures_document(run.answerable(group.name), measures_within(run.limit, (*RECALL_MEASURES, *RANK_MEASURES))),
     }
 
 
@@ -381,12 +391,10 @@ def _answers_document(file: Path, run: _CorpusRun) -> dict[str, Any]:
     without_answer = [answer for answer in run.answers if not answer.question.evidence]
     return {
         "file": file.name,
-        "model": run.model,
         "limit": run.limit,
         "min_relevance": run.min_relevance,
-        "degraded_answers": run.degraded,
-        "latency_ms": {"p50": _percentile(run.seconds, 0.5), "p95": _percentile(run.seconds, 0.95)},
-        "overall": _measures(run.answerable(), measures),
+        **answer_figures(run.model, run.degraded, run.seconds),
+        "overall": measures_document(run.answerable(), measures),
         "whole_answers": Exactness.of([answer.exact for answer in run.answers]).as_json(),
         "answerable_without_hits": sum(not answer.hits for answer in run.answers if answer.question.evidence),
         "never_found_ids": run.never_found_ids(),
@@ -398,7 +406,7 @@ def _answers_document(file: Path, run: _CorpusRun) -> dict[str, Any]:
             "mean_best_score": _mean_best_score(without_answer),
         },
         "categories": {
-            name: _measures(questions, measures) for name, questions in by_category(run.answerable()).items()
+            name: measures_document(questions, measures) for name, questions in by_category(run.answerable()).items()
         },
         "exact": _exactness(run.exact_answers()),
         "answers": [
@@ -440,30 +448,20 @@ def _mean_best_score(answers: Sequence[_CorpusAnswer]) -> float:
     return round(sum(answer.best_score for answer in answers) / len(answers), 4) if answers else 0.0
 
 
-def _measures(questions: Sequence[ScoredQuestion], measures: Sequence[str] = MEASURES) -> dict[str, Any]:
-    means: Mapping[str, Mean] = summary(questions, seed=_SEED, measures=measures)
-    return {"questions": len(questions), **{name: mean.as_json() for name, mean in means.items()}}
-
-
-def _percentile(seconds: Sequence[float], share: float) -> float:
-    ordered = sorted(seconds)
-    return round(ordered[min(int(share * len(ordered)), len(ordered) - 1)] * 1e3, 2) if ordered else 0.0
-
-
 def _print(document: Mapping[str, Any]) -> None:
-    _print_measures(document, MEASURES, "Evidence found")
+    print_measures(document, MEASURES, "Evidence found")
     if document["ablation"]:
         table = output.table("without", *MEASURES, title="Lost without a signal", numbers=MEASURES)
         losses = document["ablation"].items()
-        rows = [(name, *(_interval(part[measure], "{:+.3f}") for measure in MEASURES)) for name, part in losses]
+        rows = [(name, *(interval(part[measure], "{:+.3f}") for measure in MEASURES)) for name, part in losses]
         output.print_table(table, rows, empty="")
     form = document["form"]
-    _print_circumstances(document, f"{document[form]} {form} in {len(document['conversations'])} tenants")
+    print_circumstances(document, f"{document[form]} {form} in {len(document['conversations'])} tenants")
 
 
 def _print_corpus(document: Mapping[str, Any]) -> None:
-    _print_measures(document, measures_within(document["limit"], RECALL_MEASURES), "Share of expected ids found")
-    _print_measures(document, measures_within(document["limit"], RANK_MEASURES), "Their ranks")
+    print_measures(document, measures_within(document["limit"], RECALL_MEASURES), "Share of expected ids found")
+    print_measures(document, measures_within(document["limit"], RANK_MEASURES), "Their ranks")
     unanswerable = document["unanswerable"]
     if unanswerable["questions"]:
         output.stdout_console().print(
@@ -475,15 +473,15 @@ def _print_corpus(document: Mapping[str, Any]) -> None:
         )
     if document["exact"]:
         _print_exactness(document["exact"])
-    _print_circumstances(
+    print_circumstances(
         document,
         f"{document['memories']} memories and {document['messages']} messages in {len(document['groups'])} tenants",
     )
 
 
 def _print_questions(document: Mapping[str, Any]) -> None:
-    _print_measures(document, measures_within(document["limit"], RECALL_MEASURES), "Share of expected ids found")
-    _print_measures(document, measures_within(document["limit"], RANK_MEASURES), "Their ranks")
+    print_measures(document, measures_within(document["limit"], RECALL_MEASURES), "Share of expected ids found")
+    print_measures(document, measures_within(document["limit"], RANK_MEASURES), "Their ranks")
     whole, unanswerable = document["whole_answers"], document["unanswerable"]
     parts = [f"Precision {whole['precision']:.3f} at {whole['mean_hits']:.1f} hits an answer."]
     if document["overall"]["questions"]:
@@ -504,7 +502,7 @@ def _print_questions(document: Mapping[str, Any]) -> None:
         columns = ("recall", "precision", "abstention", "mean hits")
         table = output.table("min relevance", *columns, title="With only the hits above a relevance", numbers=columns)
         output.print_table(table, [_curve_cells(point) for point in document["curve"]], empty="")
-    _print_circumstances(document, f"{whole['questions']} questions")
+    print_circumstances(document, f"{whole['questions']} questions")
     if document["never_found_ids"]:
         message = (
             f"{len(document['never_found_ids'])} expected ids are in no answer; check that the items exist (--json)."
@@ -531,36 +529,3 @@ def _print_exactness(figures: Mapping[str, Any]) -> None:
 def _exactness_cells(part: Mapping[str, Any]) -> tuple[object, ...]:
     recall = "" if part["recall"] is None else f"{part['recall']:.3f}"
     return part["questions"], part["exact"], f"{part['precision']:.3f}", recall, f"{part['mean_hits']:.1f}"
-
-
-def _print_measures(document: Mapping[str, Any], measures: Sequence[str], title: str) -> None:
-    """Print a table of measures by category, if there are any."""
-    if not measures:
-        return
-    parts = {**document["categories"], "all": document["overall"]}
-    lines = [
-        (name, part["questions"], *(_interval(part[measure], "{:.3f}") for measure in measures))
-        for name, part in parts.items()
-        if part["questions"]
-    ]
-    table = output.table("category", "questions", *measures, title=title, numbers=("questions", *measures))
-    output.print_table(table, lines, empty="There were no questions.")
-
-
-def _print_circumstances(document: Mapping[str, Any], items: str) -> None:
-    """Print the model, the times and the degraded answers."""
-    latency = document["latency_ms"]
-    output.stdout_console().print(
-        Text(
-            f"{items}, {document['model']}. Recall p50 {latency['p50']:.1f} ms, p95 {latency['p95']:.1f} ms, one at a "
-            "time."
-        )
-    )
-    if document["degraded_answers"]:
-        message = f"{document['degraded_answers']} answers lacked semantic search or an arm: repeat the run."
-        output.stderr_console().print(Text(message, style="red"))
-
-
-def _interval(mean: Mapping[str, float], form: str) -> str:
-    value, low, high = (form.format(mean[name]) for name in ("value", "low", "high"))
-    return f"{value} [{low} {high}]"
