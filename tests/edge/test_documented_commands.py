@@ -168,8 +168,7 @@ async def test_the_programs_of_the_frameworks_guide_print_what_they_kept(cluster
         ["[{'role': 'user', 'content': 'Where is my order of green tea?'}]", "anna-orders"],
         [
             "{'type': 'memory_20250818', 'name': 'memory'}",
-            "{'type': 'tool_result', 'tool_use_id': 'toolu_1',"
-            " 'content': 'File created successfully at: /memories/style.md'}",
+            "{'type': 'tool_result', 'tool_use_id': 'toolu_1', 'content': 'File created successfully at: /memories/style.md'}",
             "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items:",
             "34B\t/memories",
             "34B\t/memories/style.md",
