@@ -158,6 +158,9 @@ async def test_the_langgraph_guide_finds_what_it_put(cluster: KeptCluster) -> No
     ]
 
 
+_CREATED = "File created successfully at: "
+
+
 async def test_the_programs_of_the_frameworks_guide_print_what_they_kept(cluster: KeptCluster) -> None:
     libraries = ":".join(str(ROOT / "libs" / name) for name in ("adapters", "client", "protos"))
     environment = {**cluster.environment, "PYTHONPATH": libraries}
@@ -168,7 +171,7 @@ async def test_the_programs_of_the_frameworks_guide_print_what_they_kept(cluster
         ["[{'role': 'user', 'content': 'Where is my order of green tea?'}]", "anna-orders"],
         [
             "{'type': 'memory_20250818', 'name': 'memory'}",
-            "{'type': 'tool_result', 'tool_use_id': 'toolu_1', 'content': 'File created successfully at: /memories/style.md'}",
+            str({"type": "tool_result", "tool_use_id": "toolu_1", "content": f"{_CREATED}/memories/style.md"}),
             "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items:",
             "34B\t/memories",
             "34B\t/memories/style.md",
