@@ -20,6 +20,7 @@ import pytest
 from fix_cluster import IMPATIENCE, MASTER_KEY, SYSTEM_KEY
 from fix_fleet import PATIENT_SECONDS, REPLICATED, Fleet, running_fleet, skein
 from fix_fleet_load import Load
+from fix_identities import identity_environment
 from fix_node import tool
 
 from skein_cluster import registry
@@ -38,6 +39,7 @@ OLD, NEW = 0, 1
 ENVIRONMENT = {
     **{name: value for name, value in os.environ.items() if not name.startswith(("SKEIN_", "VIRTUAL_ENV"))},
     **IMPATIENCE,
+    **identity_environment(),
     "SKEIN_SYSTEM_KEY": SYSTEM_KEY,
     "SKEIN_MASTER_KEY": MASTER_KEY,
 }
