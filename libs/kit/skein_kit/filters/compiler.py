@@ -101,7 +101,7 @@ class _Compiler:
             case Tags(mode, tags):
                 return self._tags(mode, tags)
             case Contains(path, text):
-                # A text of characters that nobody sees is looked for as it is.
+                # A text of invisible characters is looked for as it is.
                 column = compared_sql(self._column(path)) if compared_form(text) else self._column(path)
                 return f"(strpos(lower({column}), lower(:{self._value(text)}::text)) > 0)"
             case Has(path):

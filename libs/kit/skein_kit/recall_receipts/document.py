@@ -213,7 +213,7 @@ def request_digest(request: bytes, query: str | None) -> bytes:
 def query_digest(query: str, principal: str, secret: bytes) -> bytes:
     """Return the digest of a principal's text that is not stored.
 
-    Equal texts of two principals have different digests: nobody finds the text of another one by asking it too.
+    Equal texts of two principals have different digests: no principal finds the text of another one by asking it too.
     """
     return hashlib.blake2b(f"{principal}\0{query}".encode(), digest_size=QUERY_DIGEST_BYTES, key=secret).digest()
 

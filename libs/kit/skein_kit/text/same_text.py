@@ -19,8 +19,8 @@ _INDENTATION: Final = re.compile(r"^[ \t]+\S", re.MULTILINE)
 def same_text(text: str) -> str:
     """Return the form of a text.
 
-    Full-width letters, ligatures, decomposed accents and what nobody sees do not count, nor do runs of spaces and the
-    line breaks of wrapped prose. Case and punctuation do; so do the indentation and the lines of code and lists.
+    Full-width letters, ligatures, decomposed accents and invisible characters do not count, nor do runs of spaces and
+    the line breaks of wrapped prose. Case and punctuation do; so do the indentation and the lines of code and lists.
     """
     if not text.isascii():
         text = "".join(map(_plain_letter, normalize(without_unseen(text), "NFC")))

@@ -16,7 +16,7 @@ _INVISIBLE: Final = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff"
 )
-# The two joiners change how Arabic, Syriac and Indic letters and emoji look. Behind anything else nobody sees them.
+# The two joiners change how Arabic, Syriac and Indic letters and emoji look. Behind anything else they are invisible.
 _JOINED_LETTERS: Final = "\u0620-\u08ff\u0900-\u0dff\u0f00-\u109f\u1780-\u18af\u2190-\u2bff\ufe0f\U0001f000-\U0001faff"
 _UNSEEN: Final = re.compile(f"[{_INVISIBLE}]|(?<![{_JOINED_LETTERS}])[\u200c\u200d]")
 _UNSEEN_AND_JOINERS: Final = re.compile(f"[{_INVISIBLE}\u200c\u200d]")
@@ -39,7 +39,7 @@ def normalize(text: str, form: Literal["NFC", "NFKC"] = "NFKC") -> str:
 
 
 def without_unseen(text: str) -> str:
-    """Return a text without characters that nobody sees."""
+    """Return a text without invisible characters."""
     return _UNSEEN.sub("", text)
 
 
@@ -53,7 +53,7 @@ def compared_form(text: str) -> str:
 def contains(text: str, literal: str) -> bool:
     """Return whether a text contains another one, in any case and form.
 
-    A literal that nobody sees is looked for as it is: it would be in every text.
+    An invisible literal is looked for as it is: it would be in every text.
     """
     compared = compared_form(literal)
     return compared.casefold() in compared_form(text).casefold() if compared else literal in text

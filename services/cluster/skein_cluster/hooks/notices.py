@@ -17,8 +17,8 @@ class Notices:
         base = environment.get("XDG_STATE_HOME") or f"{environment.get('HOME') or '~'}/.local/state"
         self._path = Path(base).expanduser() / "skein" / "hooks" / f"{agent}.told"
 
-    def is_told(self, session_id: str) -> bool:
-        """Return whether the session was told since Skein last answered."""
+    def was_shown(self, session_id: str) -> bool:
+        """Return whether the session has shown the notice since Skein last answered."""
         try:
             return self._path.read_text("utf-8") == session_id
         except (OSError, ValueError):

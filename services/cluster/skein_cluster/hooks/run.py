@@ -124,7 +124,7 @@ def _handled(parsed: _Arguments, environment: Mapping[str, str]) -> tuple[str, s
         notices.answered()
     reason = "" if failure is None else reason_of(failure)
     notice = ""
-    is_news = bool(reason and session_id) and agent.shows_notice(event) and not notices.is_told(session_id)
+    is_news = bool(reason and session_id) and agent.shows_notice(event) and not notices.was_shown(session_id)
     # Without a place for the note, only the start of a session says it.
     if is_news and (notices.tell(session_id) or event is HookEvent.SESSION_START):
         notice = f"Skein's memory is not complete in this session: {reason}"

@@ -243,7 +243,7 @@ class MemoryHandlers:
                     for index, message in enumerate(new.messages)
                     if index in remaining and (index not in conflicts or conflicts[index].is_change)
                 ]
-                sealed = new.sealed.held_by(stored_messages)
+                sealed = new.sealed.of_messages(stored_messages)
                 new_memories = [memory for memory in memories if memory.memory_id not in left_out]
                 secrets = convert.secrets(memories, new.messages) | new.sealed.secrets
                 stored_ids = {memory.memory_id for memory in (*new_memories, *sealed)}

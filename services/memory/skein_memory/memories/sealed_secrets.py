@@ -58,7 +58,7 @@ class SealedSecrets:
         self._holders[memory.memory_id] = [source]
         return _placeholder(kind, memory.memory_id)
 
-    def held_by(self, messages: Sequence[pb.Memory]) -> list[Memory]:
+    def of_messages(self, messages: Sequence[pb.Memory]) -> list[Memory]:
         """Return the memories of the vault that some of these messages hold."""
         wanted = {id(message) for message in messages}
         return [

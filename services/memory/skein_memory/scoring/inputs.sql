@@ -24,7 +24,7 @@ LEFT JOIN LATERAL (
 
 -- count_relations --
 -- Count the links of memories that have very many, for each relation that the formulas know, up to so many of each, without
--- those of distrusted principals. Links of distrusted principals do not count.
+-- those of distrusted principals.
 SELECT requested.memory_id, named.relation,
        (SELECT count(*) FROM (
            SELECT FROM memory.links

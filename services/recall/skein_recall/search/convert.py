@@ -67,7 +67,7 @@ def recall_query(request: pb.RecallRequest, zone: tzinfo, at: datetime) -> Query
 
     Raises QueryEmpty and FieldInvalid.
     """
-    # A query of nothing that anybody sees stays, so that it is not taken for an empty one.
+    # A query of invisible characters alone stays, so that it is not taken for an empty one.
     text = plain_form(request.query).strip() or request.query.strip()
     if not text and not request.embedding:
         raise QueryEmpty

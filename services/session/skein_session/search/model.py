@@ -74,7 +74,7 @@ def required_words(literal: str) -> str:
 def literal_condition(literal: str) -> tuple[str, str]:
     """Return the SQL condition, with `:pattern`, of messages that contain a literal in any case, and the pattern.
 
-    Both are compared in one form of Unicode, unless the literal has only characters that nobody sees.
+    Both are compared in one form of Unicode, unless the literal has invisible characters alone.
     """
     compared = compared_form(literal)
     column = compared_sql("content") if compared else "content"
