@@ -316,6 +316,7 @@ COLUMN_CROSSINGS = {
     # The terms of a new header are counted again.
     ("skein_memory", "recall.documents", "is_counted", "UPDATE"),
     ("skein_memory", "recall.documents", "transaction", "UPDATE"),
+    ("skein_memory", "recall.documents", "words_version", "UPDATE"),
     # Messages inherit the agent and the subject of their session.
     *(("skein_session", "recall.documents", column, "UPDATE") for column in ("agent_id", "subject_id")),
     # Who takes messages away locks what the index knows of them, and only who may change a row may lock it.

@@ -15,7 +15,7 @@ from skein_kit.database.named_queries import Queries
 from skein_kit.ids import new_id, now
 from skein_kit.policies.store import shared_policy_cache
 from skein_kit.search_text import vector_columns
-from skein_kit.search_text.segmentation import segment
+from skein_kit.search_text.segmentation import WORDS_VERSION, segment
 from skein_kit.search_text.time_words import mentions_time
 
 if TYPE_CHECKING:
@@ -190,9 +190,64 @@ async def update_document(
     is_updated = bool(await tx.execute(query, **{name: values[name] for name in query.parameters}))
     if is_updated and has_new_header:
         language = (await shared_policy_cache(tx.database).get(tx, tenant_id)).search_language
-        await tx.execute(_QUERIES["delete_postings"], tenant_id=tenant_id, item_id=document.item_id)
+        await tx.execute(_QUERIES["delete_postings"], tenant_id=tenant_id, item_ids=[document.item_id])
         await _insert_postings(tx, tenant_id, [document], await _analyse(tx, [document], language))
     return is_updated
+
+
+async def renew_words(tx: Transaction, tenant_id: UUID, documents: Sequence[Document]) -> None:
+    """Give locked documents, which another version of the rule wrote, the words of today's; vectors stay.
+
+    Of each document, `text` and `header` count. One whose words are the same keeps its postings: they make no former
+    rows, and the tenant's counts stay.
+    """
+    item_ids = [document.item_id for document in documents]
+    language = (await shared_policy_cache(tx.database).get(tx, tenant_id)).search_language
+    postings = await _analyse(tx, documents, language)
+    stored: dict[UUID, set[tuple[str, int, int]]] = {item_id: set() for item_id in item_ids}
+    for row in await tx.rows(_QUERIES["read_postings"], tenant_id=tenant_id, item_ids=item_ids):
+        stored[row["item_id"]].add((row["term"], row["frequency"], row["header_frequency"]))
+    changed = [
+        (document, rows)
+        for document, rows in zip(documents, postings, strict=True)
+        if stored[document.item_id] != _stored_form(rows)
+    ]
+    changed_ids = [document.item_id for document, _ in changed]
+    await tx.execute(
+        _QUERIES["set_words_version"],
+        tenant_id=tenant_id,
+        item_ids=list(set(item_ids).difference(changed_ids)),
+        words_version=WORDS_VERSION,
+    )
+    if not changed:
+        return
+    await subtract_counts(tx, tenant_id, changed_ids)
+    await tx.execute(
+        _QUERIES["set_renewed_words"],
+        tenant_id=tenant_id,
+        item_ids=changed_ids,
+        lengths=[sum(row["frequency"] for row in rows) for _, rows in changed],
+        are_questions=[ends_with_question(document.text) for document, _ in changed],
+        mention_times=[mentions_time(document.text) for document, _ in changed],
+        words_version=WORDS_VERSION,
+        transaction=await tx.value(_QUERIES["read_transaction_id"]),
+    )
+    await tx.execute(_QUERIES["delete_postings"], tenant_id=tenant_id, item_ids=changed_ids)
+    await _insert_postings(tx, tenant_id, [document for document, _ in changed], [rows for _, rows in changed])
+
+
+def _stored_form(rows: Iterable[_TermCount]) -> set[tuple[str, int, int]]:
+    return {
+        (row["term"], row["frequency"], row["header_frequency"])
+        for row in rows
+        if len(row["term"]) <= MAX_TERM_CHARACTERS
+    }
+
+
+def header_of_memory(title: str | None, key: str | None, tags: Iterable[str], ids: Iterable[str | None]) -> str:
+    """Return the header of a memory's text: title, key, tags, and the ids that are names."""
+    names = dict.fromkeys(name for name in ids if is_name(name))
+    return "\n".join(part for part in (title, key, *tags, *names) if part)
 
 
 async def remove_expired(
@@ -246,6 +301,7 @@ def _document(document: Document, length: int) -> dict[str, object]:
         "expire_time": document.expire_time,
         "length": length,
         "revision": document.revision,
+        "words_version": WORDS_VERSION,
     }
 
 

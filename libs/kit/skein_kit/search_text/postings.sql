@@ -9,10 +9,10 @@ FROM unnest(:texts::text[]) WITH ORDINALITY AS text (body, place),
 -- Insert documents into the search index.
 INSERT INTO recall.documents
     (tenant_id, item_id, kind, type, scope, source, key, importance, agent_id, subject_id, session_id, role, speaker,
-     is_question, mentions_time, expire_time, length, revision, pending)
+     is_question, mentions_time, expire_time, length, revision, words_version, pending)
 VALUES
     (:tenant_id, :item_id, :kind, :type, :scope, :source, :key, :importance, :agent_id, :subject_id, :session_id,
-     :role, :speaker, :is_question, :mentions_time, :expire_time, :length, :revision, :pending);
+     :role, :speaker, :is_question, :mentions_time, :expire_time, :length, :revision, :words_version, :pending);
 
 -- insert_postings --
 -- Insert the postings of documents.
@@ -20,9 +20,30 @@ INSERT INTO recall.postings (tenant_id, term, frequency, header_frequency, kind,
 VALUES (:tenant_id, :term, :frequency, :header_frequency, :kind, :item_id, :length);
 
 -- delete_postings --
--- Delete the postings of a document, which gets others.
+-- Delete the postings of documents, which get others.
 DELETE FROM recall.postings
-WHERE tenant_id = :tenant_id AND item_id = :item_id;
+WHERE tenant_id = :tenant_id AND item_id = ANY (:item_ids::uuid[]);
+
+-- read_postings --
+-- Read the postings of documents.
+SELECT item_id, term, frequency, header_frequency
+FROM recall.postings
+WHERE tenant_id = :tenant_id AND item_id = ANY (:item_ids::uuid[]);
+
+-- set_words_version --
+-- Record that the words of documents follow a version of the rule.
+UPDATE recall.documents
+SET words_version = :words_version::smallint
+WHERE tenant_id = :tenant_id AND item_id = ANY (:item_ids::uuid[]);
+
+-- set_renewed_words --
+-- Record what follows from the renewed words of documents, which the worker counts again.
+UPDATE recall.documents AS d
+SET length = renewed.length, is_question = renewed.is_question, mentions_time = renewed.mentions_time,
+    words_version = :words_version::smallint, is_counted = false, transaction = :transaction::bigint
+FROM unnest(:item_ids::uuid[], :lengths::integer[], :are_questions::boolean[], :mention_times::boolean[])
+    AS renewed (item_id, length, is_question, mentions_time)
+WHERE d.tenant_id = :tenant_id AND d.item_id = renewed.item_id;
 
 -- delete_documents --
 -- Remove documents from the search index, with their postings and vectors.
@@ -59,6 +80,7 @@ UPDATE recall.documents
 SET type = :type, scope = :scope, source = :source, importance = :importance, agent_id = :agent_id,
     subject_id = :subject_id, session_id = :session_id, expire_time = :expire_time,
     is_counted = is_counted AND NOT :has_new_header::boolean,
+    words_version = CASE WHEN :has_new_header THEN :words_version::smallint ELSE words_version END,
     transaction = coalesce(:transaction::bigint, transaction)
 WHERE tenant_id = :tenant_id AND item_id = :item_id;
 

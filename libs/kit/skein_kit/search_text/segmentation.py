@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 # Kana, Han with its extensions, the iteration mark and the compatibility forms, Hangul; for a class of a regular
 # expression.
 LETTER_RANGES: Final = "\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+# A change of how stored texts become words raises this version: a reindex renews the documents of lower ones.
+WORDS_VERSION: Final = 1
 # Letters that are segmented of a text: their lexemes fit a tsvector, which has at most 1 MB.
 MAX_LETTERS: Final = 20_000
 # Joined words that are also one word, of a text; a longer one is data.

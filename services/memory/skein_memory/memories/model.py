@@ -15,7 +15,7 @@ from uuid import UUID
 from skein_kit.errors import ContentEmpty, ContentTooLong, FieldInvalid
 from skein_kit.filters.fields import fold_case
 from skein_kit.ids import min_id_at, new_ids
-from skein_kit.search_text.postings import Document, is_name
+from skein_kit.search_text.postings import Document, header_of_memory, is_name
 from skein_memory.errors import LevelOutOfRange, MemoryNotFound, ReadersWidened
 from skein_memory.events.model import Event
 from skein_memory.memories import memory_type
@@ -116,8 +116,7 @@ class Draft:
     @property
     def header(self) -> str:
         """Return the header of the text: title, key, tags, and the ids that are names."""
-        names = (name for name in (self.subject_id, self.agent_id, self.source_agent) if is_name(name))
-        return _lines(self.title, self.key, *self.tags, *dict.fromkeys(names))
+        return header_of_memory(self.title, self.key, self.tags, (self.subject_id, self.agent_id, self.source_agent))
 
     @property
     def speaker(self) -> str | None:

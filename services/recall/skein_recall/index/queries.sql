@@ -39,6 +39,20 @@ SELECT m.message_id AS item_id, concat_ws(': ', nullif(m.name, ''), m.content) A
 FROM unnest(:message_ids::uuid[]) AS requested (message_id)
 JOIN session.messages AS m ON m.tenant_id = :tenant_id AND m.message_id = requested.message_id;
 
+-- memory_words --
+-- Read the texts of memories whose words are searched; the memory service composes them likewise.
+SELECT e.memory_id AS item_id, concat_ws(E'\n', nullif(e.content, ''), nullif(e.words, '')) AS text, e.title, e.key,
+       e.subject_id, e.agent_id, e.source_agent,
+       ARRAY(SELECT t.tag FROM memory.tags AS t WHERE t.tenant_id = :tenant_id AND t.memory_id = e.memory_id) AS tags
+FROM unnest(:memory_ids::uuid[]) AS requested (memory_id)
+JOIN memory.memories AS e ON e.tenant_id = :tenant_id AND e.memory_id = requested.memory_id;
+
+-- message_words --
+-- Read the texts of messages whose words are searched; the session service composes them likewise.
+SELECT m.message_id AS item_id, m.content AS text, m.name
+FROM unnest(:message_ids::uuid[]) AS requested (message_id)
+JOIN session.messages AS m ON m.tenant_id = :tenant_id AND m.message_id = requested.message_id;
+
 -- find_named_items --
 -- Find memories or messages by ids that other systems gave them.
 SELECT e.external_id, e.memory_id AS item_id FROM memory.external_ids AS e

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from skein_kit.calls.call import bound_agent_id
 from skein_kit.database.tx_options import READ_ONLY, TxOptions
 from skein_kit.ids import parse_id
+from skein_kit.search_text import postings
+from skein_kit.search_text.postings import Document
 from skein_kit.search_text.vector_columns import for_table, read_vector
 from skein_recall.index.model import IndexState, ModelVectors, VectorOrigin
 from skein_recall.providers.text_embedder import IndexItem
@@ -73,6 +75,29 @@ class IndexStore:
         texts: dict[UUID, str] = {row["item_id"]: row["text"] for row in rows}
         return [IndexItem(row["item_id"], row["revision"], texts.get(row["item_id"], "")) for row in documents]
 
+    async def renew_words(self, tenant_id: UUID, items: Sequence[IndexItem]) -> None:
+        """Give the items that are still at their revision the words of today's rule."""
+        if not items:
+            return
+        # The texts are read once the documents are locked: who changes one writes its words after this transaction.
+        options = TxOptions(durable=False, plan_once=True, has_all_agents=True)
+        async with self._database.transaction(tenant_id, options) as tx:
+            rows = await tx.rows(
+                QUERIES["lock_documents"],
+                tenant_id=tenant_id,
+                item_ids=[item.item_id for item in items],
+                revisions=[item.revision for item in items],
+            )
+            ids: dict[str, list[UUID]] = {"memory": [], "message": []}
+            for row in rows:
+                ids[row["kind"]].append(row["item_id"])
+            revisions = {item.item_id: item.revision for item in items}
+            memories = await tx.rows(QUERIES["memory_words"], tenant_id=tenant_id, memory_ids=ids["memory"])
+            messages = await tx.rows(QUERIES["message_words"], tenant_id=tenant_id, message_ids=ids["message"])
+            documents = [_memory(row, revisions[row["item_id"]]) for row in memories]
+            documents += [_message(row, revisions[row["item_id"]]) for row in messages]
+            await postings.renew_words(tx, tenant_id, documents)
+
     async def read_states(
         self,
         tenant_id: UUID,
@@ -124,6 +149,18 @@ class IndexStore:
             for row in documents
         }
         return {name: states[ids[name]] for name in names if ids.get(name) in states}
+
+
+def _memory(row: asyncpg.Record, revision: int) -> Document:
+    ids = (row["subject_id"], row["agent_id"], row["source_agent"])
+    header = postings.header_of_memory(row["title"], row["key"], row["tags"], ids)
+    return Document(item_id=row["item_id"], kind="memory", text=row["text"], header=header, revision=revision)
+
+
+def _message(row: asyncpg.Record, revision: int) -> Document:
+    return Document(
+        item_id=row["item_id"], kind="message", text=row["text"], header=row["name"] or "", revision=revision
+    )
 
 
 async def _read_vectors(

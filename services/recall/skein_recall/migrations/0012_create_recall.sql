@@ -34,6 +34,8 @@ CREATE TABLE recall.documents (
     mentions_time boolean NOT NULL DEFAULT false,
     -- corpora and frequencies include the document.
     is_counted boolean NOT NULL DEFAULT false,
+    -- The rule by which its texts became terms. A reindex renews what another version wrote.
+    words_version smallint NOT NULL DEFAULT 0,
     -- The transaction that wrote the columns and postings that a search measures.
     transaction bigint DEFAULT (pg_current_xact_id()::text::bigint + skein.transaction_base()),
     -- When it stopped to be pending; NULL while it is, and where it never was.
@@ -67,7 +69,8 @@ CREATE POLICY tenant ON recall.documents
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 
 -- A change that keeps a memory's text keeps its vectors; with a new header its terms are counted again.
-GRANT UPDATE (type, scope, source, importance, agent_id, subject_id, session_id, expire_time, is_counted, transaction)
+GRANT UPDATE (type, scope, source, importance, agent_id, subject_id, session_id, expire_time, is_counted, transaction,
+              words_version)
     ON recall.documents TO skein_memory;
 
 -- Locking a row needs the privilege to update one of its columns.
@@ -76,7 +79,8 @@ GRANT UPDATE (is_counted) ON recall.documents TO skein_session;
 -- Messages inherit the agent and subject of their session later.
 GRANT UPDATE (agent_id, subject_id) ON recall.documents TO skein_session;
 
--- Former documents. What only the worker changes makes none: pending and embed_time, is_counted, transaction.
+-- Former documents. What only the worker changes makes none: pending and embed_time, is_counted, words_version,
+-- transaction.
 CREATE TABLE recall.documents_history (
     LIKE recall.documents,
     until_time timestamptz NOT NULL,

@@ -143,7 +143,8 @@ WHERE r.cancel_time IS NULL AND NOT d.is_finished;
 
 -- read_scan_page --
 -- Read the next documents by id, and which of them lack vectors in a table, or codes of tokens beside vectors that the
--- cluster computed. Documents of the backlog do not count as lacking: it gets them the vectors of every model.
+-- cluster computed. Documents of the backlog do not count as lacking: it gets them the vectors of every model. Tell too
+-- which have the words of a lower version of the rule.
 SELECT d.item_id, d.kind, d.revision, NOT d.pending AND NOT EXISTS (
     SELECT FROM recall.{table} AS v
     WHERE v.tenant_id = :tenant_id AND v.item_id = d.item_id AND (
@@ -154,7 +155,7 @@ SELECT d.item_id, d.kind, d.revision, NOT d.pending AND NOT EXISTS (
             WHERE o.tenant_id = :tenant_id AND o.item_id = d.item_id AND o.model = :model
         )
     )
-) AS lacks
+) AS lacks, d.words_version < :words_version::smallint AS has_old_words
 FROM recall.documents AS d
 WHERE d.tenant_id = :tenant_id AND d.item_id > :after
 ORDER BY d.item_id

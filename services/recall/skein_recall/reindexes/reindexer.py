@@ -1,7 +1,8 @@
 """Reindexing: embeds all documents of a tenant with a model, in the background, while another model is searched.
 
 A scan reads every document in order of the ids and embeds those without vectors. The last scan begins after every
-process uses the new model, and finds nothing to embed. Later documents get the vectors of both models.
+process uses the new model, and finds nothing to embed. Later documents get the vectors of both models. A scan also
+renews the words of documents that an older version wrote.
 """
 
 from __future__ import annotations
@@ -114,14 +115,17 @@ class Reindexer:
         return None
 
     async def _scan_page(self, tenant_id: UUID, pending: PendingReindex, model: EmbeddingModel, deadline: float) -> int:
-        """Embed the next documents that lack vectors, and record the progress; return how many were embedded."""
+        """Renew the next documents that lack vectors or have old words, and record the progress; return how many."""
         after = pending.after_id or _FIRST_ID
         rows = await self._store.read_scan_page(
             tenant_id, model, after, _PAGE_DOCUMENTS, with_tokens=self._embedder.has_tokens(model)
         )
         positions = {row["item_id"]: position for position, row in enumerate(rows, 1)}
+        lacking = {row["item_id"] for row in rows if row["lacks"]}
+        old = {row["item_id"] for row in rows if row["has_old_words"]}
         embedded = seen = 0
-        async for batch in self._read_batches(tenant_id, [row for row in rows if row["lacks"]]):
+        due = [row for row in rows if row["lacks"] or row["has_old_words"]]
+        async for batch in self._read_batches(tenant_id, due):
             if time.monotonic() >= deadline:
                 return embedded
             async with self._jobs.batch(tenant_id, JobKind.REINDEX, len(batch)) as job_batch:
@@ -129,7 +133,11 @@ class Reindexer:
                 if not grant.count:
                     raise _JobWaits(embedded)
                 granted = batch[: grant.count]
-                count = await self._embed(tenant_id, pending, model, granted)
+                without = [item for item in granted if item.item_id in lacking]
+                await self._wait_for_rate(pending, len(granted) - len(without))
+                await self._index_store.renew_words(tenant_id, [item for item in granted if item.item_id in old])
+                missing = len(without) - await self._embed(tenant_id, pending, model, without)
+                count = len(granted) - missing
                 job_batch.progress = Progress(done_count=count, has_more=True)
                 embedded += count
                 position = positions[granted[-1].item_id]
@@ -138,7 +146,7 @@ class Reindexer:
                     to=granted[-1].item_id,
                     seen_count=position - seen,
                     embedded_count=count,
-                    missing_count=len(granted) - count,
+                    missing_count=missing,
                     is_finished=False,
                 )
                 is_current = await self._store.advance_scan(tenant_id, pending, progress)
@@ -171,7 +179,7 @@ class Reindexer:
         self, tenant_id: UUID, pending: PendingReindex, model: EmbeddingModel, batch: Sequence[IndexItem]
     ) -> int:
         """Embed and store a batch; return the number of items embedded."""
-        if not model.can_embed:
+        if not model.can_embed or not batch:
             return 0
         try:
             await self._store_batch(tenant_id, pending, model, batch)
@@ -195,8 +203,12 @@ class Reindexer:
         self, tenant_id: UUID, pending: PendingReindex, model: EmbeddingModel, batch: Sequence[IndexItem]
     ) -> None:
         chunked = await self._embedder.chunk(model, batch)
-        start_time = await self._store.reserve_texts(pending.reindex_id, chunked.count, now())
-        # Limits the rate of the reindex, without a database connection.
-        await asyncio.sleep(max(0.0, (start_time - now()).total_seconds()))
+        await self._wait_for_rate(pending, chunked.count)
         embeddings = await self._embedder.embed_chunks(model, chunked)
         await self._vector_store.put_reindexed(tenant_id, model, batch, embeddings)
+
+    async def _wait_for_rate(self, pending: PendingReindex, texts: int) -> None:
+        """Wait until so many texts are within the rate of the reindex, without a database connection."""
+        if texts:
+            start_time = await self._store.reserve_texts(pending.reindex_id, texts, now())
+            await asyncio.sleep(max(0.0, (start_time - now()).total_seconds()))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import TenantNotFound
 from skein_kit.ids import new_id
+from skein_kit.search_text.segmentation import WORDS_VERSION
 from skein_kit.search_text.vector_columns import for_table
 from skein_recall.errors import ReindexNotFound
 from skein_recall.queries import QUERIES
@@ -136,7 +137,8 @@ class ReindexStore:
     async def read_scan_page(
         self, tenant_id: UUID, model: EmbeddingModel, after: UUID, limit: int, *, with_tokens: bool
     ) -> list[asyncpg.Record]:
-        """Return the next documents by id: item_id, kind, revision, and whether each `lacks` vectors of the model.
+        """Return the next documents by id: item_id, kind, revision, whether each `lacks` vectors of the model or
+        `has_old_words`.
 
         `with_tokens`: an item lacks them without codes of tokens too, unless the tenant leaves these out.
         """
@@ -149,6 +151,7 @@ class ReindexStore:
                 after=after,
                 limit=limit,
                 with_tokens=with_tokens,
+                words_version=WORDS_VERSION,
             )
 
     async def advance_scan(self, tenant_id: UUID, pending: PendingReindex, progress: ScanProgress) -> bool:

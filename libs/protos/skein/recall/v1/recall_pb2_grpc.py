@@ -332,7 +332,8 @@ class RecallServiceServicer:
         one tenant or of all. Searches use the active model meanwhile. Items
         written from then on get vectors of both models. If the model already has a
         reindex that is not cancelled, it scans all items again. For a model with
-        caller vectors it only counts missing ones. The first reindex of a model
+        caller vectors it only counts missing ones. Items whose words an older
+        version indexed get those of this version. The first reindex of a model
         behind an endpoint also measures its similarity_floor and
         similarity_ceiling, unless they were registered. Repeating a request_id
         returns the first answer. Operators only.
