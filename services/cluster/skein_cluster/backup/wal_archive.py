@@ -113,14 +113,19 @@ def prepare_archive(folder: BackupRepository) -> None:
 
 
 def _archive_command(wal: Path) -> str:
-    """Return the archive_command: compress, sync, rename, and note the checksum. A repeat compares instead."""
+    """Return the archive_command: compress, sync, rename, and note the checksum. A repeat compares instead.
+
+    The note is on the disk before the server takes the segment for archived. So after a power cut either the note is
+    there, or the server archives the segment again.
+    """
     archived, part = f"{_quoted(wal)}/%f{_SUFFIX}", f"{_quoted(wal)}/.%f.part"
     # The command runs in the server's folder.
     noted, note = f"{wal_signatures.CHECKSUMS}/%f", f"{wal_signatures.CHECKSUMS}/.%f.part"
     return (
         f'(if test -f {archived}; then gzip -dc {archived} | cmp -s - "%p"; '
         f'else gzip -1 -c "%p" > {part} && sync {part} && mv {part} {archived} && sync {_quoted(wal)}; fi) '
-        f'&& mkdir -p {wal_signatures.CHECKSUMS} && {_checksum_program()} < "%p" > {note} && mv {note} {noted}'
+        f'&& mkdir -p {wal_signatures.CHECKSUMS} && {_checksum_program()} < "%p" > {note} '
+        f"&& sync {note} && mv {note} {noted} && sync {wal_signatures.CHECKSUMS}"
     )
 
 

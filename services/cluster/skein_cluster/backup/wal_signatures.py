@@ -10,10 +10,12 @@ import asyncio
 import contextlib
 import gzip
 import hashlib
+import os
 import zlib
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from skein_cluster.backup.repository import synchronize
 from skein_kit.background import background_tasks
 
 if TYPE_CHECKING:
@@ -49,7 +51,10 @@ async def signed_archive(data: Path, wal: Path, key: BackupKey) -> AsyncIterator
 
 
 def sign_archived(data: Path, wal: Path, key: BackupKey) -> None:
-    """Sign the files whose checksums the server of the folder `data` noted."""
+    """Sign the files whose checksums the server of the folder `data` noted.
+
+    A note is removed when its signature is on the disk, so that a power cut leaves one of them.
+    """
     folder = data / CHECKSUMS
     for noted in sorted(folder.iterdir()) if folder.is_dir() else ():
         if noted.name.startswith("."):
@@ -58,8 +63,12 @@ def sign_archived(data: Path, wal: Path, key: BackupKey) -> None:
         with contextlib.suppress(FileNotFoundError):
             checksum = noted.read_text("ascii")[:_HEX_DIGITS]
             part = wal / f".{noted.name}{SUFFIX}.part"
-            part.write_text(key.sign(_signed_bytes(noted.name, checksum)), "ascii")
+            with part.open("w", encoding="ascii") as file:
+                file.write(key.sign(_signed_bytes(noted.name, checksum)))
+                file.flush()
+                os.fsync(file.fileno())
             part.replace(wal / f"{noted.name}{SUFFIX}")
+            synchronize(wal)
             noted.unlink()
 
 
