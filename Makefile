@@ -186,9 +186,12 @@ lock: .venv/ready ## Pin what the pyproject.toml files ask for (deploy/lock.sh -
 	@touch $@
 
 .PHONY: audit
-audit: .venv/ready .edge/audit/ready ## Look for known vulnerabilities in what is pinned; fails when it cannot ask for them
+audit: .venv/ready .edge/audit/ready ## Look for known vulnerabilities in what is pinned; fails when it cannot ask for them (ADVISORIES: pypi or osv)
 	@.edge/audit/bin/python -m pip_audit --strict --disable-pip --no-deps --progress-spinner off \
-		-r requirements.lock -r deploy/requirements.lock -r deploy/build.lock -r deploy/audit.lock -r deploy/dist.lock
+		--vulnerability-service $(or $(ADVISORIES),pypi) \
+		-r requirements.lock -r deploy/requirements.lock -r deploy/build.lock -r deploy/audit.lock -r deploy/dist.lock \
+		&& npm --prefix libs/typescript audit --package-lock-only --omit dev \
+		|| { echo "NOT PASSED: the lines above name a vulnerability, or the advisories did not answer." >&2; exit 1; }
 
 .PHONY: sbom
 sbom: .venv/ready .edge/audit/ready ## Write deploy/sbom.cdx.json and deploy/licences.md
