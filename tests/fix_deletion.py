@@ -57,6 +57,9 @@ REST = """
     VALUES ($1, $2, $2, sha256('x'), now(), now() + interval '1 day');
     INSERT INTO auth.audit_events (tenant_id, audit_event_id, event, outcome, create_time)
     VALUES ($1, $2, 'test', 'success', now());
+    INSERT INTO auth.audit_checkpoints
+        (tenant_id, number, day, covered_id, statement, key_id, signature, event_digests, create_time)
+    VALUES ($1, 1, now(), $2, '', '', decode(repeat('00', 64), 'hex'), '', now());
     INSERT INTO memory.versions
         (tenant_id, memory_id, revision, type, content, tags, scope, level, confidence, importance, create_time,
          update_time, until_time, created_by, updated_by)

@@ -33,9 +33,13 @@ KEPT: dict[str, tuple[str, str]] = {
         "display_name permissions agent_id secret_hash created_by grant_ids",
     ),
     "auth.attempts": ("Credentials of people who sign in, not of those who are spoken of.", "kind subject_hash"),
+    "auth.audit_checkpoints": ("Ids, digests and signatures.", "day statement key_id signature event_digests"),
     "auth.audit_events": (
-        "Credentials of people who sign in, not of those who are spoken of.",
-        "event outcome reason principal target client_id address user_agent request_id",
+        "Credentials of people who sign in, and digests under salts that go with the names of purged people.",
+        (
+            "event outcome reason principal target client_id address user_agent request_id subject_target subject_salt"
+            " subject_digest"
+        ),
     ),
     "auth.check_keys": ("Random.", "secret"),
     "auth.clients": (

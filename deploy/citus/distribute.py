@@ -89,7 +89,10 @@ ACCEPTED: Mapping[str, tuple[tuple[str, str], ...]] = {
         ),
         (": ensure_month", "It is the only statement of its transaction, which makes a month's partition."),
         (
-            "memory: (drop_access_log|refresh_statistics)|recall: drop_receipts",
+            (
+                "memory: (drop_access_log|refresh_statistics)|recall: drop_receipts"
+                "|auth: (expire_audit_checkpoint|purge_audit_(events|checkpoints))"
+            ),
             "It is the only statement of its transaction.",
         ),
         (

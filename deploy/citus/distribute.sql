@@ -46,13 +46,14 @@ ORDER BY place
 -- By tenant; all rows of a tenant lie on one machine.
 SELECT format('SELECT create_distributed_table(%L, ''tenant_id'')', name)
 FROM unnest(ARRAY[
-    'auth.audit_events'
+    'auth.audit_checkpoints'
 ]) WITH ORDINALITY AS tables (name, place)
 WHERE name::regclass NOT IN (SELECT logicalrelid FROM pg_dist_partition WHERE partmethod = 'h')
 ORDER BY place
 \gexec
-SELECT format('SELECT create_distributed_table(%L, ''tenant_id'', colocate_with => ''auth.audit_events'')', name)
+SELECT format('SELECT create_distributed_table(%L, ''tenant_id'', colocate_with => ''auth.audit_checkpoints'')', name)
 FROM unnest(ARRAY[
+    'auth.audit_events',
     'auth.erasure_certificates',
     'auth.requests',
     'recall.requests',

@@ -79,6 +79,7 @@ REPEATABLE = {
     "DecayMemories",
     "RescoreTrust",
     "ReindexMemories",
+    "ChainAuditEvents",
     "DeleteExpired",
     "EndIdleSessions",
     "InheritParticipants",

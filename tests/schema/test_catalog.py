@@ -57,9 +57,24 @@ OTHER_POLICIES = {
     "tenancy.memberships": f"({TENANT} OR {ACCOUNT})",
     "auth.auth_sessions": f"({TENANT} OR {ACCOUNT})",
 }
+# An audit event is inserted when it happens, and loses nothing but the name of a purged person.
+AUDIT_POLICIES = (
+    (
+        "auth.audit_events",
+        "INSERT",
+        (
+            "((audit_event_id >= skein.first_id((now() - '01:00:00'::interval))) AND"
+            " (audit_event_id < skein.first_id((now() + '01:00:00'::interval))) AND"
+            " ((create_time >= (now() - '01:00:00'::interval)) AND (create_time <= (now() + '01:00:00'::interval))))"
+        ),
+    ),
+    ("auth.audit_events", "UPDATE", "((subject_target IS NULL) AND (subject_salt IS NULL))"),
+    ("auth.audit_checkpoints", "INSERT", "(expire_time IS NULL)"),
+)
 # Tables in which a function of the owner looks for tenants with work, in the transactions of operators.
 DUE_TABLES = {
     "auth.api_keys",
+    "auth.audit_checkpoints",
     "auth.audit_events",
     "auth.auth_sessions",
     "auth.requests",
@@ -100,6 +115,7 @@ DUE_TABLES = {
 }
 # Indexes that do not lead with the tenant: for what is asked over all tenants, by the policies above.
 OTHER_INDEXES = {
+    "auth.audit_events_by_time",
     "auth.auth_sessions_account",
     "auth.auth_sessions_client",
     "tenancy.deletions_due",
@@ -108,6 +124,7 @@ OTHER_INDEXES = {
 # Tables with rows of no tenant (the nil tenant, which has no row), and reports that outlive their tenants. What tenants
 # have in them is removed by name when a tenant is deleted.
 NOT_CASCADING = {
+    "auth.audit_checkpoints",
     "auth.audit_events",
     "auth.authorization_codes",
     "auth.erasure_certificates",
@@ -276,8 +293,8 @@ COLUMN_CROSSINGS = {
     *(("skein_recall", "memory.archived_memories", column, "SELECT") for column in ("tenant_id", "memory_id")),
     *(("skein_recall", "session.archived_messages", column, "SELECT") for column in ("tenant_id", "message_id")),
     # The purge of a person clears the audit events that are about the person.
-    *(("skein_tenancy", "auth.audit_events", column, "SELECT") for column in ("tenant_id", "target")),
-    ("skein_tenancy", "auth.audit_events", "target", "UPDATE"),
+    *(("skein_tenancy", "auth.audit_events", column, "SELECT") for column in ("tenant_id", "subject_target")),
+    *(("skein_tenancy", "auth.audit_events", column, "UPDATE") for column in ("subject_target", "subject_salt")),
     # A purge of messages removes the memories that wait for approval and name them.
     *(("skein_session", "memory.pending_memories", column, "SELECT") for column in ("tenant_id", "source_ids")),
     # A purge of messages marks them as erased sources.
@@ -415,13 +432,14 @@ async def test_every_tenant_table_has_its_policies_and_partitions_have_none(cata
     )
 
     named = {row["name"] for row in rows}
-    expected = {
+    expected: set[tuple[str | None, ...]] = {
         (row["name"], OTHER_POLICIES.get(row["name"], TENANT), None, "ALL", "{public}")
         for row in rows
         if not row["relispartition"]
     } | {(name, OPERATOR, None, "SELECT", "{skein_owner}") for name in DUE_TABLES}
     expected.add(("tenancy.jobs", f"({OPERATOR} AND (kind = 'reindex'::text))", None, "SELECT", "{skein_recall}"))
     expected |= {(name, AGENT, None, "ALL", "{public}") for name in ("memory.memories", "memory.versions")}
+    expected |= {(name, None, check, command, "{public}") for name, command, check in AUDIT_POLICIES}
     assert {tuple(policy) for policy in policies if policy["name"] in named} == expected
     assert named >= set(OTHER_POLICIES)
 
@@ -563,8 +581,13 @@ async def test_functions_that_run_as_the_owner_fix_their_search_path_and_are_gra
         "recall.ensure_month",
         "memory.ensure_month",
         "memory.refresh_statistics",
+        # Each removes what a checkpoint covers and has expired, or what is left of a deleted tenant.
+        "auth.expire_audit_checkpoint",
+        "auth.purge_audit_checkpoints",
+        "auth.purge_audit_events",
         # Each returns ids of tenants with work, and nothing else.
         "auth.list_expiry_tenants",
+        "auth.list_unchained_tenants",
         "memory.list_decay_tenants",
         "memory.list_expiry_tenants",
         "memory.list_lifecycle_tenants",

@@ -41,6 +41,7 @@ IN_A_FILE = "lies in cold storage: `skein export` says how many, and `skein arch
 HISTORY = "an export is the memory as it is; a backup has its history"
 LEFT_OUT = {
     "auth.api_keys": CREDENTIALS,
+    "auth.audit_checkpoints": OF_THIS_CLUSTER,
     "auth.audit_events": OF_THIS_CLUSTER,
     "auth.authorization_codes": CREDENTIALS,
     "auth.erasure_certificates": OF_THIS_CLUSTER,

@@ -15,9 +15,14 @@ from grpc import aio
 from skein.auth.v1 import accounts_pb2 as pb
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2
+from skein_auth.audit.chain_store import AuditChain
 from skein_auth.audit.recorder import AuditRecorder
 from skein_auth.audit.store import AuditStore
+from skein_auth.encryption import SecretCipher
 from skein_auth.maintenance.store import MaintenanceStore
+from skein_auth.settings import SystemKeys
+from skein_auth.signing.keyring import Keyring
+from skein_auth.signing.store import SigningKeyStore
 from skein_kit.database.transactions import NO_TENANT, Database
 from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.ids import new_id, now
@@ -36,6 +41,12 @@ async def own(cluster: Cluster) -> AsyncIterator[Database]:
     url = cluster.postgres.url(user="postgres", database="skein")
     async with Database.open(url, service="auth", size=2, timeout=30.0) as own:
         yield own
+
+
+def chain_of(own: Database) -> AuditChain:
+    """The audit chain, with the keys of the cluster."""
+    signing_keys = SigningKeyStore(own)
+    return AuditChain(own, Keyring(signing_keys, SecretCipher(SystemKeys.of(SYSTEM_KEY))), signing_keys)
 
 
 def acting(cluster: Cluster, tenant: Tenant) -> Stubs:
@@ -132,28 +143,29 @@ async def as_system(tenant: Tenant | None, channel: aio.Channel) -> auth_pb2_grp
 
 
 async def test_old_events_are_deleted_and_newer_ones_kept(
-    cluster: Cluster, tenant: Tenant, database: asyncpg.Connection[asyncpg.Record], own: Database
+    cluster: Cluster, tenant: Tenant, database: asyncpg.Connection[asyncpg.Record]
 ) -> None:
-    at, marker = datetime.now(UTC), uuid.uuid4()
-    audit = AuditRecorder(AuditStore(own))
-    for tenant_id in (tenant.tenant_id, NO_TENANT):
-        for days in (399, 401):
-            await audit.record("sign_in", tenant_id=tenant_id, account_id=marker, target=f"{days}")
-            await database.execute(
-                "UPDATE auth.audit_events SET audit_event_id = $1 WHERE account_id = $2 AND target = $3"
-                " AND tenant_id = $4",
-                new_id(at - timedelta(days=days)),
-                marker,
-                f"{days}",
-                tenant_id,
-            )
+    at = datetime.now(UTC)
+    for days in (399, 402):
+        await database.execute(
+            "INSERT INTO auth.audit_events (tenant_id, audit_event_id, event, outcome, target, create_time)"
+            " VALUES ($1, $2, 'sign_in', 'success', $3, $4)",
+            tenant.tenant_id,
+            new_id(at - timedelta(days=days)),
+            str(days),
+            at - timedelta(days=days),
+        )
 
     async with cluster.direct("auth") as channel:
-        for owner in (tenant, None):
-            await (await as_system(owner, channel)).DeleteExpired(auth_pb2.DeleteExpiredRequest())
+        worker = await as_system(tenant, channel)
+        while (await worker.ChainAuditEvents(auth_pb2.ChainAuditEventsRequest())).more:
+            pass
+        await worker.DeleteExpired(auth_pb2.DeleteExpiredRequest())
 
-    rows = await database.fetch("SELECT target FROM auth.audit_events WHERE account_id = $1", marker)
-    assert [row["target"] for row in rows] == ["399", "399"]
+    rows = await database.fetch(
+        "SELECT target FROM auth.audit_events WHERE tenant_id = $1 AND event = 'sign_in'", tenant.tenant_id
+    )
+    assert [row["target"] for row in rows] == ["399"]
 
 
 async def test_sign_ins_that_are_over_are_deleted(
@@ -208,10 +220,14 @@ async def test_a_purge_removes_what_auth_keeps_of_a_tenant_a_bounded_part_at_a_t
     maintenance = MaintenanceStore(
         own,
         AuditRecorder(AuditStore(own)),
+        chain_of(own),
         IdempotencyStore(own, "auth"),
         audit_days=400,
         client_unused_days=30,
     )
+
+    # The database purges the events of no open tenant.
+    await database.execute("UPDATE tenancy.tenants SET is_active = false WHERE tenant_id = $1", tenant.tenant_id)
 
     counts: dict[str, int] = {}
     more, calls = True, 0

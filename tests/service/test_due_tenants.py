@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 # Each list: the service, its stub, and the request.
 BACKLOG = ("recall", recall_pb2_grpc.RecallInternalServiceStub, recall_pb2.ListDueTenantsRequest())
 AUTH_EXPIRY = ("auth", auth_pb2_grpc.AuthInternalServiceStub, auth_pb2.ListDueTenantsRequest())
+AUDIT_CHAIN = (
+    "auth",
+    auth_pb2_grpc.AuthInternalServiceStub,
+    auth_pb2.ListDueTenantsRequest(work=auth_pb2.DUE_WORK_AUDIT_CHAIN),
+)
 TENANCY_EXPIRY, USAGE = (
     ("tenancy", tenancy_pb2_grpc.TenancyInternalServiceStub, members_pb2.ListDueTenantsRequest(work=work))
     for work in (members_pb2.DUE_WORK_EXPIRY, members_pb2.DUE_WORK_USAGE)
@@ -41,8 +46,8 @@ WEBHOOKS, SNAPSHOTS, MEMORY_EXPIRY, MEMORY_LIFECYCLE, DECAY = (
     )
 )
 LISTS = (
-    BACKLOG, AUTH_EXPIRY, TENANCY_EXPIRY, USAGE, SESSION_EXPIRY, SESSION_LIFECYCLE, WEBHOOKS, SNAPSHOTS, MEMORY_EXPIRY,
-    MEMORY_LIFECYCLE, DECAY,
+    BACKLOG, AUTH_EXPIRY, AUDIT_CHAIN, TENANCY_EXPIRY, USAGE, SESSION_EXPIRY, SESSION_LIFECYCLE, WEBHOOKS, SNAPSHOTS,
+    MEMORY_EXPIRY, MEMORY_LIFECYCLE, DECAY,
 )  # fmt: skip
 ANSWER = "INSERT INTO {}.requests VALUES ($1, 'p', 'm', 'r', '', '', now() - interval '25 hours')"
 POLICY = "INSERT INTO tenancy.policies (tenant_id, update_time, {}) VALUES ($1, now(), {});"
@@ -100,11 +105,21 @@ WORK: dict[str, tuple[Any, str]] = {
     "an answer of auth": (AUTH_EXPIRY, ANSWER.format("auth")),
     "an expired sign-in": (AUTH_EXPIRY, SIGN_IN.format("0", "1 day")),
     "a sign-in revoked long ago": (AUTH_EXPIRY, SIGN_IN.format("1 day", "31 days")),
+    "an unsigned audit event": (
+        AUDIT_CHAIN,
+        (
+            # As long as the worker has not closed the day.
+            "WITH opened AS (DELETE FROM auth.audit_checkpoints WHERE tenant_id::text LIKE '00000000-%')"
+            " INSERT INTO auth.audit_events (tenant_id, audit_event_id, event, outcome, create_time)"
+            " VALUES ($1, skein.first_id(now() - interval '2 days'), 'e', 'success', now())"
+        ),
+    ),
     "an old audit event": (
         AUTH_EXPIRY,
         (
-            "INSERT INTO auth.audit_events (tenant_id, audit_event_id, event, outcome, create_time)"
-            " VALUES ($1, skein.first_id(now() - interval '401 days'), 'e', 'success', now())"
+            "INSERT INTO auth.audit_checkpoints (tenant_id, number, day, covered_id, statement, key_id, signature,"
+            " event_digests, create_time)"
+            " VALUES ($1, 1, now() - interval '401 days', $1, '', '', decode(repeat('00', 64), 'hex'), '', now())"
         ),
     ),
     "a revoked key": (AUTH_EXPIRY, "UPDATE auth.api_keys SET revoke_time = now() WHERE tenant_id = $1"),

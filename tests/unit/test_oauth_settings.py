@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from skein_auth.settings import AuthSettings, check_oauth_settings
+from skein_auth.settings import AuthSettings, check_settings
 from skein_kit.settings import SettingInvalid
 
 
@@ -20,7 +20,7 @@ from skein_kit.settings import SettingInvalid
     ],
 )
 def test_oauth_works_with_these_settings(environment: dict[str, str]) -> None:
-    check_oauth_settings(AuthSettings.read(environment))
+    check_settings(AuthSettings.read(environment))
 
 
 @pytest.mark.parametrize(
@@ -42,4 +42,4 @@ def test_oauth_works_with_these_settings(environment: dict[str, str]) -> None:
 )
 def test_a_setting_that_cannot_work_is_named(name: str, value: str) -> None:
     with pytest.raises(SettingInvalid, match="SKEIN_"):
-        check_oauth_settings(AuthSettings.read({name: value}))
+        check_settings(AuthSettings.read({name: value}))

@@ -23,6 +23,7 @@ from skein_auth.api_keys.rpc import ApiKeyHandlers
 from skein_auth.api_keys.store import ApiKeyStore, LegacyTokenStore, OperatorKeyStore
 from skein_auth.attempts.limiter import AttemptLimiter, limits
 from skein_auth.attempts.store import AttemptStore
+from skein_auth.audit.chain_store import AuditChain
 from skein_auth.audit.recorder import AuditRecorder
 from skein_auth.audit.rpc import AuditHandlers
 from skein_auth.audit.store import AuditStore
@@ -61,7 +62,7 @@ from skein_auth.second_factor.totp import Totp
 from skein_auth.service_accounts.rpc import ServiceAccountHandlers
 from skein_auth.service_accounts.store import ServiceAccountStore
 from skein_auth.servicers import auth_internal_service, auth_service, oauth_service
-from skein_auth.settings import AuthSettings, SystemKeys, check_oauth_settings
+from skein_auth.settings import AuthSettings, SystemKeys, check_settings
 from skein_auth.signing.access_tokens import AccessTokens
 from skein_auth.signing.keyring import Keyring
 from skein_auth.signing.rpc import SigningKeyHandlers
@@ -81,7 +82,7 @@ if TYPE_CHECKING:
 async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915 - the composition root.
     """Open the database, add the servicers and start the background tasks. Raises SettingInvalid."""
     settings = AuthSettings.read(host.environment)
-    check_oauth_settings(settings)
+    check_settings(settings)
     system_keys = SystemKeys.of(host.settings.system_key, settings.previous_system_key)
     servicers = ServicerRegistry()
     async with host.database("auth", servicers) as database, Passwords.open(settings) as passwords:
@@ -228,9 +229,11 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
             audit=audit,
             lifetime=timedelta(seconds=settings.access_token_seconds),
         )
+        audit_chain = AuditChain(database, keyring, signing_key_store)
         maintenance = MaintenanceStore(
             database,
             audit,
+            audit_chain,
             idempotency,
             audit_days=settings.audit_days,
             client_unused_days=settings.client_unused_days,
@@ -268,7 +271,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
         internal_servicer = auth_internal_service(
             exchange=exchange_handlers,
             accounts=account_handlers,
-            maintenance=MaintenanceHandlers(maintenance),
+            maintenance=MaintenanceHandlers(maintenance, audit_chain),
             certificates=certificate_handlers,
             recall_receipts=RecallReceiptHandlers(keyring),
         )

@@ -111,6 +111,7 @@ def auth_internal_service(
         GetAccountState=accounts.GetAccountState,
         ListDueTenants=maintenance.ListDueTenants,
         DeleteExpired=maintenance.DeleteExpired,
+        ChainAuditEvents=maintenance.ChainAuditEvents,
         PurgeTenant=maintenance.PurgeTenant,
         IssueErasureCertificate=certificates.IssueErasureCertificate,
         IssueDeletionCertificate=certificates.IssueDeletionCertificate,

@@ -20,6 +20,8 @@ _AT_LEAST_ONE = (
     "unused_clients_per_address_most",
     "unused_clients_most",
 )
+# The database keeps events of 30 days, whoever asks.
+_MIN_AUDIT_DAYS = 31
 _GENERATE_HINT = "make one with: python3 -c 'import secrets; print(secrets.token_urlsafe(48))'"
 
 
@@ -36,7 +38,7 @@ class AuthSettings(Settings):
     accounts_create_tenants: bool = False
     # Seconds between two writes of the last use of API keys.
     api_key_use_seconds: float = 60.0
-    # Days that audit events are kept.
+    # Days that audit events are kept, 31 at least.
     audit_days: int = 400
     # Days after which every backup and archived segment is removed, as certificates of erasures state. 0: unknown, and
     # the certificates say so.
@@ -135,17 +137,17 @@ class SystemKeys:
         return cls(tuple(key for key in (current, previous) if key))
 
 
-def check_oauth_settings(settings: AuthSettings) -> None:
-    """Raises SettingInvalid for an invalid setting of OAuth."""
+def check_settings(settings: AuthSettings) -> None:
+    """Raises SettingInvalid for an invalid setting of OAuth or of the audit log."""
     if settings.registration not in _REGISTRATION:
         raise SettingInvalid(f"SKEIN_REGISTRATION should be one of {', '.join(_REGISTRATION)}.")
     if settings.registration == "token" and len(settings.initial_access_token) < _MIN_TOKEN_CHARACTERS:
         raise SettingInvalid(f"SKEIN_INITIAL_ACCESS_TOKEN needs at least {_MIN_TOKEN_CHARACTERS} characters.")
     if not 1 <= settings.code_seconds <= _MAX_CODE_SECONDS:
         raise SettingInvalid(f"SKEIN_CODE_SECONDS should be 1 to {_MAX_CODE_SECONDS}.")
-    for name in _AT_LEAST_ONE:
-        if getattr(settings, name) < 1:
-            raise SettingInvalid(f"SKEIN_{name.upper()} should be at least 1.")
+    for name, minimum in (*((name, 1) for name in _AT_LEAST_ONE), ("audit_days", _MIN_AUDIT_DAYS)):
+        if getattr(settings, name) < minimum:
+            raise SettingInvalid(f"SKEIN_{name.upper()} should be at least {minimum}.")
     if settings.refresh_grace_seconds < 0:
         raise SettingInvalid("SKEIN_REFRESH_GRACE_SECONDS should be 0 or more.")
     issuer = urlsplit(settings.issuer.rstrip("/"))

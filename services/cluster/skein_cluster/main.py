@@ -42,6 +42,7 @@ COMMANDS: Mapping[str, str] = {
     "archive": "archive",
     "backup": "backup",
     "certificates": "certificates",
+    "audit": "audit",
     "models": "models",
     "bench": "bench",
     "pc2": "pc2",

@@ -32,6 +32,8 @@ class WorkerSettings(Settings):
     upkeep_seconds: float = 3600.0
     # Seconds between two purges of expired rows.
     expiry_seconds: float = 300.0
+    # Seconds between two rounds that sign checkpoints of audit events.
+    audit_chain_seconds: float = 900.0
     # Seconds between two rounds that collect the usage of tenants, for the quotas of their organizations.
     usage_seconds: float = 300.0
     # Seconds between two rounds that archive and delete memories by the tenants' policies.

@@ -5,8 +5,10 @@ Auth itself records the events of credentials (skein_auth.audit); all events are
 
 from __future__ import annotations
 
+import secrets
 from typing import TYPE_CHECKING, Any
 
+from skein_kit.audit_log import chain
 from skein_kit.calls.call import client_address, current_call, user_agent
 from skein_kit.database.named_queries import Queries
 from skein_kit.ids import new_id, now
@@ -43,6 +45,9 @@ class AuditLog:
         """Record an event of the current call in the transaction of its change."""
         call, at = current_call(), now()
         caller = None if call is None else call.caller
+        # A name that the purge of a person removes.
+        subject = target if target.startswith(chain.SUBJECT) else None
+        salt = None if subject is None else secrets.token_bytes(chain.SALT_BYTES)
         await tx.execute(
             _QUERY,
             tenant_id=tenant_id,
@@ -50,12 +55,15 @@ class AuditLog:
             event=event,
             principal="" if caller is None else caller.principal,
             account_id=None if caller is None else caller.account_id,
-            target=target,
+            target=target if subject is None else "",
             client_id=_printable("" if caller is None else caller.client_id, _MAX_CLIENT_ID),
             address=_printable(client_address(), _MAX_TEXT),
             user_agent=_printable(user_agent(), _MAX_TEXT),
             request_id="" if call is None else call.request_id,
             create_time=at,
+            subject_target=subject,
+            subject_salt=salt,
+            subject_digest=None if subject is None or salt is None else chain.subject_digest(salt, subject),
         )
 
 

@@ -3,15 +3,6 @@
 DELETE FROM auth.one_time_tokens
 WHERE expire_time <= :at;
 
--- delete_expired_audit_events --
--- Delete some of a tenant's expired events.
-DELETE FROM auth.audit_events
-WHERE tenant_id = :tenant_id
-  AND audit_event_id IN (SELECT e.audit_event_id FROM auth.audit_events e
-                         WHERE e.tenant_id = :tenant_id AND e.audit_event_id < :before
-                         ORDER BY e.audit_event_id
-                         LIMIT :size);
-
 -- purge_refresh_tokens --
 -- Purge some refresh tokens of a deleted tenant.
 DELETE FROM auth.refresh_tokens
@@ -45,9 +36,15 @@ WHERE legacy_tenant_id = :tenant_id AND :size > 0;
 
 -- purge_audit_events --
 -- Purge some events of a deleted tenant.
-DELETE FROM auth.audit_events
-WHERE tenant_id = :tenant_id
-  AND audit_event_id IN (SELECT e.audit_event_id FROM auth.audit_events e WHERE e.tenant_id = :tenant_id LIMIT :size);
+SELECT purged.audit_event_id
+FROM (SELECT :tenant_id::uuid AS tenant_id) AS place,
+    auth.purge_audit_events(place.tenant_id, :size) AS purged (audit_event_id);
+
+-- purge_audit_checkpoints --
+-- Purge some checkpoints of a deleted tenant.
+SELECT purged.number
+FROM (SELECT :tenant_id::uuid AS tenant_id) AS place,
+    auth.purge_audit_checkpoints(place.tenant_id, :size) AS purged (number);
 
 -- purge_usage --
 -- Purge the usage counts of a deleted tenant: a few rows.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import TYPE_CHECKING
 
 from skein.auth.v1 import auth_pb2 as pb
 from skein_auth.api_keys.store import count_api_keys, revoke_keys_of_ended_grants
+from skein_auth.audit.chain_store import first_open_day
 from skein_auth.queries import QUERIES
 from skein_kit import canary
 from skein_kit.database import tenant_purge
@@ -17,9 +18,9 @@ from skein_kit.rpc.due_tenants import list_due_tenants
 from skein_kit.telemetry import logs
 
 if TYPE_CHECKING:
-    from datetime import datetime
     from uuid import UUID
 
+    from skein_auth.audit.chain_store import AuditChain
     from skein_auth.audit.recorder import AuditRecorder
     from skein_kit.database.transactions import Database, Transaction
     from skein_kit.idempotency.store import IdempotencyStore
@@ -46,8 +47,12 @@ _PURGES = {
     "auth.service_accounts": "purge_service_accounts",
     "auth.legacy_tokens": "purge_legacy_tokens",
     "auth.usage": "purge_usage",
-    "auth.audit_events": "purge_audit_events",
     "auth.requests": "purge_requests",
+}
+# By functions of the owner, each in a transaction of its own: on Citus a transaction acts as one role.
+_OWNERS_PURGES = {
+    "auth.audit_events": "purge_audit_events",
+    "auth.audit_checkpoints": "purge_audit_checkpoints",
 }
 
 log = logs.get("auth")
@@ -60,6 +65,7 @@ class MaintenanceStore:
         self,
         database: Database,
         audit: AuditRecorder,
+        audit_chain: AuditChain,
         idempotency: IdempotencyStore,
         *,
         audit_days: int,
@@ -67,12 +73,22 @@ class MaintenanceStore:
     ) -> None:
         self._database = database
         self._audit = audit
+        self._audit_chain = audit_chain
         self._audit_retention = timedelta(days=audit_days)
         self._client_retention = timedelta(days=client_unused_days)
         self._idempotency = idempotency
 
     async def list_due_tenants(self, request: pb.ListDueTenantsRequest, at: datetime) -> pb.ListDueTenantsResponse:
-        """Return a page of the tenants in which delete_expired has something to do, with those of the canary."""
+        """Return a page of the tenants with this work, with those of the canary."""
+        if request.work == pb.DUE_WORK_AUDIT_CHAIN:
+            return await list_due_tenants(
+                self._database,
+                QUERIES["list_unchained_tenants"],
+                request,
+                pb.ListDueTenantsResponse,
+                first_id=await self._audit_chain.first_unclosed_id(),
+                end_id=min_id_at(datetime.combine(first_open_day(at), time(), UTC)),
+            )
         return await list_due_tenants(
             self._database,
             QUERIES["list_expiry_tenants"],
@@ -81,8 +97,8 @@ class MaintenanceStore:
             at=at,
             requested_before=at - LIFETIME,
             revoked_before=at - _REVOKED_RETENTION,
-            audited_before=min_id_at(at - self._audit_retention),
-            canary_audited_before=min_id_at(at - _CANARY_RETENTION),
+            audited_before=(at - self._audit_retention).date(),
+            canary_audited_before=(at - _CANARY_RETENTION).date(),
             canary_tenant_ids=list(canary.CANARY_TENANT_IDS),
         )
 
@@ -99,7 +115,7 @@ class MaintenanceStore:
                 log.info("idle_clients_deleted", count=unused_count)
             deleted_count += unused_count
             deleted_count += await self._delete_expired_rows(tx, NO_TENANT, at)
-        return deleted_count
+        return deleted_count + await self._expire_audit_events(NO_TENANT, at)
 
     async def delete_expired(self, tenant_id: UUID, at: datetime) -> int:
         """Delete expired rows of the tenant, and revoke keys that ended; return how many rows."""
@@ -115,19 +131,20 @@ class MaintenanceStore:
                 deleted_count += await tx.execute(
                     QUERIES["delete_ended_api_keys"], tenant_id=tenant_id, before=at - _CANARY_RETENTION, size=_BATCH
                 )
-        return deleted_count
+        return deleted_count + await self._expire_audit_events(tenant_id, at)
 
     async def purge(self, tenant_id: UUID, limit: int) -> tuple[dict[str, int], bool]:
         """Delete at most `limit` rows of a tenant; return how many by table, and whether there may be more."""
         counts: dict[str, int] = {}
         remaining = limit
-        async with self._database.transaction(tenant_id) as tx:
-            await tenant_purge.lock(tx, tenant_id)
-            for table, name in _PURGES.items():
-                deleted_count = await tx.execute(QUERIES[name], tenant_id=tenant_id, size=remaining)
-                if deleted_count:
-                    counts[table] = deleted_count
-                remaining = max(0, remaining - deleted_count)
+        for purges in (_PURGES, *({table: name} for table, name in _OWNERS_PURGES.items())):
+            async with self._database.transaction(tenant_id) as tx:
+                await tenant_purge.lock(tx, tenant_id)
+                for table, name in purges.items():
+                    deleted_count = await tx.execute(QUERIES[name], tenant_id=tenant_id, size=remaining)
+                    if deleted_count:
+                        counts[table] = deleted_count
+                    remaining = max(0, remaining - deleted_count)
         return counts, remaining == 0
 
     async def _delete_expired_rows(self, tx: Transaction, tenant_id: UUID, at: datetime) -> int:
@@ -138,12 +155,8 @@ class MaintenanceStore:
             revoked_before=at - _REVOKED_RETENTION,
             size=_BATCH,
         )
-        events = await tx.execute(
-            QUERIES["delete_expired_audit_events"],
-            tenant_id=tenant_id,
-            before=min_id_at(
-                at - (_CANARY_RETENTION if tenant_id in canary.CANARY_TENANT_IDS else self._audit_retention)
-            ),
-            size=_BATCH,
-        )
-        return sessions + events + await self._idempotency.delete_expired(tx, tenant_id, at)
+        return sessions + await self._idempotency.delete_expired(tx, tenant_id, at)
+
+    async def _expire_audit_events(self, tenant_id: UUID, at: datetime) -> int:
+        retention = _CANARY_RETENTION if tenant_id in canary.CANARY_TENANT_IDS else self._audit_retention
+        return await self._audit_chain.expire(tenant_id, (at - retention).date(), at)

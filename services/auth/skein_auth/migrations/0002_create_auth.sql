@@ -186,7 +186,7 @@ CREATE TABLE auth.signing_keys (
     create_time timestamptz NOT NULL,
     expire_time timestamptz,
     -- One key of each purpose signs: identity tokens inside the cluster, access tokens for other systems, and
-    -- certificates of erasures.
+    -- certificates of erasures with receipts and checkpoints of audit events.
     purpose text NOT NULL DEFAULT 'identity'
         CONSTRAINT signing_keys_purpose_known CHECK (purpose IN ('identity', 'access', 'certificate'))
 );
@@ -361,7 +361,8 @@ WHERE s.revoke_time IS NULL AND (c.revoke_time IS NULL OR c.revoke_time < s.crea
 
 GRANT SELECT ON auth.live_grants TO skein_auth, skein_tenancy, skein_memory;
 
--- Audit events of credentials. Events that concern no tenant are stored under the nil tenant.
+-- Audit events. Events that concern no tenant are stored under the nil tenant. No role of a service may change one,
+-- but for the name of a purged person. Functions of the owner remove expired ones.
 CREATE TABLE auth.audit_events (
     tenant_id uuid NOT NULL,
     audit_event_id uuid NOT NULL,
@@ -377,17 +378,133 @@ CREATE TABLE auth.audit_events (
     user_agent text NOT NULL DEFAULT '',
     request_id text NOT NULL DEFAULT '',
     create_time timestamptz NOT NULL,
-    CONSTRAINT audit_events_pkey PRIMARY KEY (tenant_id, audit_event_id)
+    -- "subject:<id>" of an event about a person, in place of target. The purge of the person removes it with its salt.
+    -- Checkpoints cover the digest, so an event without the name still verifies.
+    subject_target text,
+    subject_salt bytea,
+    subject_digest bytea CONSTRAINT audit_events_subject_digest_length CHECK (octet_length(subject_digest) = 32),
+    CONSTRAINT audit_events_pkey PRIMARY KEY (tenant_id, audit_event_id),
+    CONSTRAINT audit_events_subject CHECK
+        ((subject_target IS NULL) = (subject_salt IS NULL) AND (subject_target IS NULL OR subject_digest IS NOT NULL))
 );
 CREATE INDEX audit_events_account ON auth.audit_events (tenant_id, account_id, audit_event_id)
     WHERE account_id IS NOT NULL;
 -- The planner's statistics would keep the ids of purged people.
-ALTER TABLE auth.audit_events ALTER COLUMN target SET STATISTICS 0;
-CREATE INDEX audit_events_subject ON auth.audit_events (tenant_id, target) WHERE target LIKE 'subject:%';
+ALTER TABLE auth.audit_events ALTER COLUMN subject_target SET STATISTICS 0;
+CREATE INDEX audit_events_subject ON auth.audit_events (tenant_id, subject_target) WHERE subject_target IS NOT NULL;
+-- Finds the tenants with events of a day.
+CREATE INDEX audit_events_by_time ON auth.audit_events (audit_event_id, tenant_id);
 ALTER TABLE auth.audit_events ENABLE ROW LEVEL SECURITY;
 ALTER TABLE auth.audit_events FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON auth.audit_events
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+-- An event is inserted when it happens: a checkpoint, which covers days that ended two hours ago, has all of a day.
+CREATE POLICY recent ON auth.audit_events AS RESTRICTIVE FOR INSERT
+    WITH CHECK (audit_event_id >= skein.first_id(now() - interval '1 hour')
+                AND audit_event_id < skein.first_id(now() + interval '1 hour')
+                AND create_time BETWEEN now() - interval '1 hour' AND now() + interval '1 hour');
+
+-- Signed checkpoints of audit events: each covers events of one tenant and one UTC day, and names the one before it.
+-- They remain when the events expire.
+CREATE TABLE auth.audit_checkpoints (
+    tenant_id uuid NOT NULL,
+    -- 1 for the first of a tenant, without gaps.
+    number bigint NOT NULL CONSTRAINT audit_checkpoints_number_positive CHECK (number > 0),
+    day date NOT NULL,
+    -- No event with this id or a lower one comes after this checkpoint.
+    covered_id uuid NOT NULL,
+    -- Canonical JSON.
+    statement text NOT NULL,
+    key_id text NOT NULL,
+    signature bytea NOT NULL CONSTRAINT audit_checkpoints_signature_length CHECK (octet_length(signature) = 64),
+    -- 48 bytes for each event: its id, and the digest of its other fields. Empty once the events have expired.
+    event_digests bytea NOT NULL,
+    create_time timestamptz NOT NULL,
+    -- When the events were removed.
+    expire_time timestamptz,
+    CONSTRAINT audit_checkpoints_pkey PRIMARY KEY (tenant_id, number)
+);
+CREATE INDEX audit_checkpoints_covered ON auth.audit_checkpoints (tenant_id, covered_id);
+CREATE INDEX audit_checkpoints_unexpired ON auth.audit_checkpoints (tenant_id, day, number) WHERE expire_time IS NULL;
+ALTER TABLE auth.audit_checkpoints ENABLE ROW LEVEL SECURITY;
+ALTER TABLE auth.audit_checkpoints FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON auth.audit_checkpoints
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE POLICY unexpired ON auth.audit_checkpoints AS RESTRICTIVE FOR INSERT WITH CHECK (expire_time IS NULL);
+GRANT SELECT, INSERT ON auth.audit_events, auth.audit_checkpoints TO skein_auth;
+
+-- Remove the events of a checkpoint, and keep the checkpoint; return their number. Auth has verified them. Events of the
+-- last 30 days stay, but for those of the canary's two tenants.
+CREATE FUNCTION auth.expire_audit_checkpoint(tenant uuid, checkpoint bigint, first_event_id uuid, last_event_id uuid)
+RETURNS SETOF uuid
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = ''
+AS $$
+BEGIN
+    UPDATE auth.audit_checkpoints AS c
+    SET expire_time = now(), event_digests = ''
+    WHERE c.tenant_id = tenant AND c.number = checkpoint AND c.expire_time IS NULL
+        AND tenant = nullif(current_setting('skein.tenant_id', true), '')::uuid
+        AND c.statement LIKE '%"first_event_id":"' || first_event_id || '","last_event_id":"' || last_event_id || '"%'
+        AND c.day < now() - CASE WHEN tenant IN ('ffca0000-0000-7000-8000-00000000000a',
+                                                 'ffca0000-0000-7000-8000-00000000000b')
+                            THEN interval '1 day' ELSE interval '30 days' END;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    RETURN QUERY
+        DELETE FROM auth.audit_events AS e
+        WHERE e.tenant_id = tenant AND e.audit_event_id BETWEEN first_event_id AND last_event_id
+        RETURNING e.audit_event_id;
+END
+$$;
+
+-- Purge some events of a deleted tenant, then its checkpoints; return an id for each row.
+CREATE FUNCTION auth.purge_audit_events(tenant uuid, size integer) RETURNS SETOF uuid
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = ''
+AS $$
+BEGIN
+    PERFORM FROM tenancy.tenants AS t WHERE t.tenant_id = tenant AND t.is_active;
+    IF FOUND OR tenant = '00000000-0000-0000-0000-000000000000'
+        OR tenant IS DISTINCT FROM nullif(current_setting('skein.tenant_id', true), '')::uuid
+    THEN
+        RETURN;
+    END IF;
+    RETURN QUERY
+        DELETE FROM auth.audit_events AS e
+        WHERE e.tenant_id = tenant
+            AND e.audit_event_id IN (SELECT picked.audit_event_id FROM auth.audit_events AS picked
+                                     WHERE picked.tenant_id = tenant LIMIT size)
+        RETURNING e.audit_event_id;
+END
+$$;
+CREATE FUNCTION auth.purge_audit_checkpoints(tenant uuid, size integer) RETURNS SETOF bigint
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = ''
+AS $$
+BEGIN
+    PERFORM FROM tenancy.tenants AS t WHERE t.tenant_id = tenant AND t.is_active;
+    IF FOUND OR tenant = '00000000-0000-0000-0000-000000000000'
+        OR tenant IS DISTINCT FROM nullif(current_setting('skein.tenant_id', true), '')::uuid
+    THEN
+        RETURN;
+    END IF;
+    RETURN QUERY
+        DELETE FROM auth.audit_checkpoints AS c
+        WHERE c.tenant_id = tenant
+            AND c.number IN (SELECT picked.number FROM auth.audit_checkpoints AS picked
+                             WHERE picked.tenant_id = tenant LIMIT size)
+        RETURNING c.number;
+END
+$$;
+
+REVOKE ALL ON FUNCTION
+    auth.expire_audit_checkpoint(uuid, bigint, uuid, uuid), auth.purge_audit_events(uuid, integer),
+    auth.purge_audit_checkpoints(uuid, integer) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION
+    auth.expire_audit_checkpoint(uuid, bigint, uuid, uuid), auth.purge_audit_events(uuid, integer),
+    auth.purge_audit_checkpoints(uuid, integer) TO skein_auth;
 
 -- Signed certificates of erasures. No reference to tenants: they remain after the tenant's deletion.
 CREATE TABLE auth.erasure_certificates (
@@ -433,12 +550,14 @@ CREATE POLICY tenant ON auth.usage
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 GRANT SELECT, INSERT, UPDATE, DELETE ON
     auth.accounts, auth.recovery_codes, auth.identities, auth.one_time_tokens, auth.attempts, auth.service_accounts,
-    auth.legacy_tokens, auth.audit_events, auth.usage TO skein_auth;
+    auth.legacy_tokens, auth.usage TO skein_auth;
 GRANT SELECT, UPDATE (is_collected) ON auth.usage TO skein_tenancy;
--- Tenancy and recall record who changed what, in the transaction of the change. The purge of a person clears the events
--- that are about the person.
+-- Tenancy and recall record who changed what, in the transaction of the change. The purge of a person removes the names
+-- of the events that are about the person, and can change nothing else.
 GRANT INSERT ON auth.audit_events TO skein_tenancy, skein_recall;
-GRANT SELECT (tenant_id, target), UPDATE (target) ON auth.audit_events TO skein_tenancy;
+GRANT SELECT (tenant_id, subject_target), UPDATE (subject_target, subject_salt) ON auth.audit_events TO skein_tenancy;
+CREATE POLICY removal ON auth.audit_events AS RESTRICTIVE FOR UPDATE
+    WITH CHECK (subject_target IS NULL AND subject_salt IS NULL);
 CREATE POLICY due ON auth.usage FOR SELECT TO skein_owner
     USING (current_setting('skein.operator', true) = 'on');
 
@@ -467,6 +586,8 @@ CREATE POLICY due ON auth.auth_sessions FOR SELECT TO skein_owner
     USING (current_setting('skein.operator', true) = 'on');
 CREATE POLICY due ON auth.audit_events FOR SELECT TO skein_owner
     USING (current_setting('skein.operator', true) = 'on');
+CREATE POLICY due ON auth.audit_checkpoints FOR SELECT TO skein_owner
+    USING (current_setting('skein.operator', true) = 'on');
 CREATE POLICY due ON auth.requests FOR SELECT TO skein_owner
     USING (current_setting('skein.operator', true) = 'on');
 CREATE POLICY due ON auth.api_keys FOR SELECT TO skein_owner
@@ -477,8 +598,8 @@ CREATE POLICY due ON auth.service_accounts FOR SELECT TO skein_owner
 -- Return tenants after one, by id, in which auth has expired rows, keys that ended, or keys of purged agents. Tenants
 -- with keys of grants are always due, because a grant may end in many ways.
 CREATE FUNCTION auth.list_expiry_tenants(
-    at timestamptz, requested_before timestamptz, revoked_before timestamptz, audited_before uuid,
-    canary_audited_before uuid, canary_tenant_ids uuid[], after uuid, size integer
+    at timestamptz, requested_before timestamptz, revoked_before timestamptz, audited_before date,
+    canary_audited_before date, canary_tenant_ids uuid[], after uuid, size integer
 ) RETURNS SETOF uuid
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = ''
@@ -490,10 +611,12 @@ BEGIN
         UNION
         SELECT s.tenant_id FROM auth.auth_sessions AS s WHERE s.tenant_id > after AND s.revoke_time <= revoked_before
         UNION
-        SELECT e.tenant_id FROM auth.audit_events AS e WHERE e.tenant_id > after AND e.audit_event_id < audited_before
+        SELECT c.tenant_id FROM auth.audit_checkpoints AS c
+        WHERE c.tenant_id > after AND c.expire_time IS NULL AND c.day < audited_before
         UNION
-        SELECT e.tenant_id FROM auth.audit_events AS e
-        WHERE e.tenant_id = ANY (canary_tenant_ids) AND e.tenant_id > after AND e.audit_event_id < canary_audited_before
+        SELECT c.tenant_id FROM auth.audit_checkpoints AS c
+        WHERE c.tenant_id = ANY (canary_tenant_ids) AND c.tenant_id > after AND c.expire_time IS NULL
+            AND c.day < canary_audited_before
         UNION
         SELECT r.tenant_id FROM auth.requests AS r WHERE r.tenant_id > after AND r.create_time < requested_before
         UNION
@@ -512,9 +635,27 @@ BEGIN
         LIMIT size;
 END
 $$;
+-- Return tenants after one, by id, with events between two ids that no checkpoint covers.
+CREATE FUNCTION auth.list_unchained_tenants(first_id uuid, end_id uuid, after uuid, size integer) RETURNS SETOF uuid
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = ''
+SET plan_cache_mode = force_custom_plan
+AS $$
+BEGIN
+    RETURN QUERY
+        SELECT DISTINCT e.tenant_id FROM auth.audit_events AS e
+        WHERE e.audit_event_id >= first_id AND e.audit_event_id < end_id AND e.tenant_id > after
+            AND NOT EXISTS (SELECT FROM auth.audit_checkpoints AS c
+                            WHERE c.tenant_id = e.tenant_id AND c.covered_id >= e.audit_event_id)
+        ORDER BY 1
+        LIMIT size;
+END
+$$;
 REVOKE ALL ON FUNCTION
-    auth.list_expiry_tenants(timestamptz, timestamptz, timestamptz, uuid, uuid, uuid[], uuid, integer) FROM PUBLIC;
+    auth.list_unchained_tenants(uuid, uuid, uuid, integer),
+    auth.list_expiry_tenants(timestamptz, timestamptz, timestamptz, date, date, uuid[], uuid, integer) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION
-    auth.list_expiry_tenants(timestamptz, timestamptz, timestamptz, uuid, uuid, uuid[], uuid, integer) TO skein_auth;
+    auth.list_unchained_tenants(uuid, uuid, uuid, integer),
+    auth.list_expiry_tenants(timestamptz, timestamptz, timestamptz, date, date, uuid[], uuid, integer) TO skein_auth;
 
 INSERT INTO auth.check_keys DEFAULT VALUES;

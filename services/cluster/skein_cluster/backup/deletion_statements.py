@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from skein_auth.signing.keyring import CERTIFICATE_OVERLAP
 from skein_cluster.backup.deletions import REVOCABLE_TABLES, SERVICES, Deletions, read_certificates
+from skein_kit.audit_log.writer import target_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -156,6 +157,12 @@ async def purge_subjects(connection: Connection, tenant_id: UUID, subject_ids: C
             tenant_id,
             list(subject_ids),
         )
+    await connection.execute(
+        "UPDATE auth.audit_events SET subject_target = NULL, subject_salt = NULL"
+        " WHERE tenant_id = $1 AND subject_target = ANY ($2::text[])",
+        tenant_id,
+        [target_of("subject", subject_id) for subject_id in subject_ids],
+    )
 
 
 async def revoke_access(connection: Connection, deletions: Deletions) -> int:

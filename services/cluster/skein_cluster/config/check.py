@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from skein_auth.accounts import passwords
 from skein_auth.accounts.self_service import sign_up_rule
 from skein_auth.federation.providers import Providers, ProviderSettings
-from skein_auth.settings import AuthSettings, SystemKeys, check_oauth_settings
+from skein_auth.settings import AuthSettings, SystemKeys, check_settings
 from skein_cluster import registry
 from skein_cluster.config.catalog import FILE, read_settings, settings_classes
 from skein_cluster.config.unknown_settings import unknown_settings
@@ -183,7 +183,7 @@ def _check_outbound(environment: Mapping[str, str]) -> None:
 _OF_SERVICE: Mapping[str, tuple[Callable[[Mapping[str, str]], object], ...]] = {
     "auth": (
         _check_system_keys,
-        lambda environment: check_oauth_settings(AuthSettings.read(environment)),
+        lambda environment: check_settings(AuthSettings.read(environment)),
         lambda environment: passwords.check_password_settings(AuthSettings.read(environment)),
         lambda environment: sign_up_rule(AuthSettings.read(environment).sign_up),
         _check_providers,

@@ -147,5 +147,5 @@ WHERE tenant_id = :tenant_id AND subject_id = :subject_id;
 -- clear_subject_events --
 -- Remove a purged subject's id from the audit events that are about it.
 UPDATE auth.audit_events
-SET target = ''
-WHERE tenant_id = :tenant_id AND target = :target AND target LIKE 'subject:%';
+SET subject_target = NULL, subject_salt = NULL
+WHERE tenant_id = :tenant_id AND subject_target = :target;

@@ -1,4 +1,4 @@
-"""The rounds of the worker: webhooks, decay, snapshots, trust, lifecycle, usage and expiry."""
+"""The rounds of the worker: webhooks, decay, snapshots, trust, lifecycle, usage, expiry and the audit chain."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf.duration_pb2 import Duration
+from prometheus_client import Gauge
 
 from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import memory_pb2
@@ -29,6 +30,11 @@ TURN_SECONDS = 60.0
 # More calls than one tenant's idle sessions need, so that one visit ends them all.
 _MANY_REPEATS = 10_000
 
+AUDIT_CHAINED = Gauge(
+    "skein_worker_audit_chained_timestamp_seconds",
+    "Unix time before which signed checkpoints cover all audit events, as this worker last saw it.",
+)
+
 log = logs.get("worker")
 
 
@@ -44,6 +50,7 @@ def build_rounds(
     return [
         _webhooks(memory, settings),
         expiry(auth=auth, tenancy=tenancy, session=session, memory=memory, seconds=settings.expiry_seconds),
+        audit_chain(auth, seconds=settings.audit_chain_seconds),
         Round(
             name="decay",
             seconds=settings.decay_seconds,
@@ -203,6 +210,30 @@ def expiry(
         pause_factor=1.0,
         on_response=on_response,
         on_end=on_end,
+    )
+
+
+def audit_chain(auth: auth_pb2_grpc.AuthInternalServiceAsyncStub, *, seconds: float) -> Round:
+    """Return the round that signs checkpoints of audit events."""
+
+    def on_response(_tenant_id: str, response: auth_pb2.ChainAuditEventsResponse) -> None:
+        if response.HasField("chained_before_time"):
+            AUDIT_CHAINED.set(response.chained_before_time.ToMilliseconds() / 1000)
+
+    return Round(
+        name="audit_chain",
+        seconds=seconds,
+        # The events of no tenant. It closes the days of which all tenants have their checkpoints.
+        first_call=lambda: auth.ChainAuditEvents(auth_pb2.ChainAuditEventsRequest()),
+        stages=[
+            Stage(
+                list_due=auth.ListDueTenants,
+                request=lambda: auth_pb2.ListDueTenantsRequest(work=auth_pb2.DUE_WORK_AUDIT_CHAIN),
+                calls=[lambda: auth.ChainAuditEvents(auth_pb2.ChainAuditEventsRequest())],
+            )
+        ],
+        max_repeats=_MANY_REPEATS,
+        on_response=on_response,
     )
 
 

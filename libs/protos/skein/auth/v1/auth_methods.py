@@ -74,6 +74,7 @@ class AuthInternalServiceMethods:
     Exchange: Callable[[auth_pb2.ExchangeRequest, Any], Awaitable[auth_pb2.ExchangeResponse]]
     ListDueTenants: Callable[[auth_pb2.ListDueTenantsRequest, Any], Awaitable[auth_pb2.ListDueTenantsResponse]]
     DeleteExpired: Callable[[auth_pb2.DeleteExpiredRequest, Any], Awaitable[auth_pb2.DeleteExpiredResponse]]
+    ChainAuditEvents: Callable[[auth_pb2.ChainAuditEventsRequest, Any], Awaitable[auth_pb2.ChainAuditEventsResponse]]
     PurgeTenant: Callable[[auth_pb2.PurgeTenantRequest, Any], Awaitable[auth_pb2.PurgeTenantResponse]]
     GetAccountState: Callable[[auth_pb2.GetAccountStateRequest, Any], Awaitable[auth_pb2.GetAccountStateResponse]]
     GetCheckKeys: Callable[[auth_pb2.GetCheckKeysRequest, Any], Awaitable[auth_pb2.GetCheckKeysResponse]]

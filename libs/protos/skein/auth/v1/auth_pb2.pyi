@@ -20,9 +20,16 @@ class SigningKeyPurpose(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     SIGNING_KEY_PURPOSE_UNSPECIFIED: _ClassVar[SigningKeyPurpose]
     SIGNING_KEY_PURPOSE_ACCESS: _ClassVar[SigningKeyPurpose]
     SIGNING_KEY_PURPOSE_CERTIFICATE: _ClassVar[SigningKeyPurpose]
+
+class DueWork(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DUE_WORK_UNSPECIFIED: _ClassVar[DueWork]
+    DUE_WORK_AUDIT_CHAIN: _ClassVar[DueWork]
 SIGNING_KEY_PURPOSE_UNSPECIFIED: SigningKeyPurpose
 SIGNING_KEY_PURPOSE_ACCESS: SigningKeyPurpose
 SIGNING_KEY_PURPOSE_CERTIFICATE: SigningKeyPurpose
+DUE_WORK_UNSPECIFIED: DueWork
+DUE_WORK_AUDIT_CHAIN: DueWork
 
 class ApiKey(_message.Message):
     __slots__ = ("api_key_id", "display_name", "permissions", "agent_id", "create_time", "expire_time", "revoke_time", "created_by", "service_account_id", "use_time", "replaced_by", "grant_ids")
@@ -249,12 +256,14 @@ class GetCheckKeysResponse(_message.Message):
     def __init__(self, check_keys: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class ListDueTenantsRequest(_message.Message):
-    __slots__ = ("page_size", "page_token")
+    __slots__ = ("page_size", "page_token", "work")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    WORK_FIELD_NUMBER: _ClassVar[int]
     page_size: int
     page_token: str
-    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    work: DueWork
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., work: _Optional[_Union[DueWork, str]] = ...) -> None: ...
 
 class ListDueTenantsResponse(_message.Message):
     __slots__ = ("tenant_ids", "next_page_token")
@@ -273,6 +282,20 @@ class DeleteExpiredResponse(_message.Message):
     DELETED_COUNT_FIELD_NUMBER: _ClassVar[int]
     deleted_count: int
     def __init__(self, deleted_count: _Optional[int] = ...) -> None: ...
+
+class ChainAuditEventsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ChainAuditEventsResponse(_message.Message):
+    __slots__ = ("chained_count", "more", "chained_before_time")
+    CHAINED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
+    CHAINED_BEFORE_TIME_FIELD_NUMBER: _ClassVar[int]
+    chained_count: int
+    more: bool
+    chained_before_time: _timestamp_pb2.Timestamp
+    def __init__(self, chained_count: _Optional[int] = ..., more: _Optional[bool] = ..., chained_before_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class PurgeTenantRequest(_message.Message):
     __slots__ = ("limit",)

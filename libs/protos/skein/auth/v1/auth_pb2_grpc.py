@@ -2553,6 +2553,11 @@ class AuthInternalServiceStub:
                 request_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.DeleteExpiredRequest.SerializeToString,
                 response_deserializer=skein_dot_auth_dot_v1_dot_auth__pb2.DeleteExpiredResponse.FromString,
                 _registered_method=True)
+        self.ChainAuditEvents = channel.unary_unary(
+                '/skein.auth.v1.AuthInternalService/ChainAuditEvents',
+                request_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.ChainAuditEventsRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_auth__pb2.ChainAuditEventsResponse.FromString,
+                _registered_method=True)
         self.PurgeTenant = channel.unary_unary(
                 '/skein.auth.v1.AuthInternalService/PurgeTenant',
                 request_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.PurgeTenantRequest.SerializeToString,
@@ -2604,8 +2609,8 @@ class AuthInternalServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListDueTenants(self, request, context):
-        """ListDueTenants lists tenants in which DeleteExpired has something to do.
-        Safe to retry. System only.
+        """ListDueTenants lists tenants in which DeleteExpired or ChainAuditEvents has
+        something to do. Safe to retry. System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -2617,6 +2622,16 @@ class AuthInternalServiceServicer:
         ended grants. A token without a tenant removes the rows of no tenant: also
         expired signing keys, one-time tokens, limits and unused clients.
         Idempotent. System only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ChainAuditEvents(self, request, context):
+        """ChainAuditEvents signs one checkpoint over audit events of the token's
+        tenant, of a day that is over. A token without a tenant signs those of the
+        events of no tenant, one for each day in which all tenants have theirs.
+        Idempotent: call it again while `more` is set. System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -2699,6 +2714,11 @@ def add_AuthInternalServiceServicer_to_server(servicer, server):
                     servicer.DeleteExpired,
                     request_deserializer=skein_dot_auth_dot_v1_dot_auth__pb2.DeleteExpiredRequest.FromString,
                     response_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.DeleteExpiredResponse.SerializeToString,
+            ),
+            'ChainAuditEvents': grpc.unary_unary_rpc_method_handler(
+                    servicer.ChainAuditEvents,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_auth__pb2.ChainAuditEventsRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.ChainAuditEventsResponse.SerializeToString,
             ),
             'PurgeTenant': grpc.unary_unary_rpc_method_handler(
                     servicer.PurgeTenant,
@@ -2814,6 +2834,33 @@ class AuthInternalService:
             '/skein.auth.v1.AuthInternalService/DeleteExpired',
             skein_dot_auth_dot_v1_dot_auth__pb2.DeleteExpiredRequest.SerializeToString,
             skein_dot_auth_dot_v1_dot_auth__pb2.DeleteExpiredResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ChainAuditEvents(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthInternalService/ChainAuditEvents',
+            skein_dot_auth_dot_v1_dot_auth__pb2.ChainAuditEventsRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_auth__pb2.ChainAuditEventsResponse.FromString,
             options,
             channel_credentials,
             insecure,

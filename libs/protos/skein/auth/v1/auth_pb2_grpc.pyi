@@ -1690,8 +1690,8 @@ class AuthInternalServiceStub:
       that does not exist.
     """
     ListDueTenants: _grpc.UnaryUnaryMultiCallable[_auth_pb2.ListDueTenantsRequest, _auth_pb2.ListDueTenantsResponse]
-    """ListDueTenants lists tenants in which DeleteExpired has something to do.
-    Safe to retry. System only.
+    """ListDueTenants lists tenants in which DeleteExpired or ChainAuditEvents has
+    something to do. Safe to retry. System only.
     """
     DeleteExpired: _grpc.UnaryUnaryMultiCallable[_auth_pb2.DeleteExpiredRequest, _auth_pb2.DeleteExpiredResponse]
     """DeleteExpired removes expired auth sessions, codes, audit events and stored
@@ -1699,6 +1699,12 @@ class AuthInternalServiceStub:
     ended grants. A token without a tenant removes the rows of no tenant: also
     expired signing keys, one-time tokens, limits and unused clients.
     Idempotent. System only.
+    """
+    ChainAuditEvents: _grpc.UnaryUnaryMultiCallable[_auth_pb2.ChainAuditEventsRequest, _auth_pb2.ChainAuditEventsResponse]
+    """ChainAuditEvents signs one checkpoint over audit events of the token's
+    tenant, of a day that is over. A token without a tenant signs those of the
+    events of no tenant, one for each day in which all tenants have theirs.
+    Idempotent: call it again while `more` is set. System only.
     """
     PurgeTenant: _grpc.UnaryUnaryMultiCallable[_auth_pb2.PurgeTenantRequest, _auth_pb2.PurgeTenantResponse]
     """PurgeTenant removes one batch of auth's rows of the token's tenant, which
@@ -1754,8 +1760,8 @@ class AuthInternalServiceAsyncStub(AuthInternalServiceStub):
       that does not exist.
     """
     ListDueTenants: _aio.UnaryUnaryMultiCallable[_auth_pb2.ListDueTenantsRequest, _auth_pb2.ListDueTenantsResponse]  # type: ignore[assignment]
-    """ListDueTenants lists tenants in which DeleteExpired has something to do.
-    Safe to retry. System only.
+    """ListDueTenants lists tenants in which DeleteExpired or ChainAuditEvents has
+    something to do. Safe to retry. System only.
     """
     DeleteExpired: _aio.UnaryUnaryMultiCallable[_auth_pb2.DeleteExpiredRequest, _auth_pb2.DeleteExpiredResponse]  # type: ignore[assignment]
     """DeleteExpired removes expired auth sessions, codes, audit events and stored
@@ -1763,6 +1769,12 @@ class AuthInternalServiceAsyncStub(AuthInternalServiceStub):
     ended grants. A token without a tenant removes the rows of no tenant: also
     expired signing keys, one-time tokens, limits and unused clients.
     Idempotent. System only.
+    """
+    ChainAuditEvents: _aio.UnaryUnaryMultiCallable[_auth_pb2.ChainAuditEventsRequest, _auth_pb2.ChainAuditEventsResponse]  # type: ignore[assignment]
+    """ChainAuditEvents signs one checkpoint over audit events of the token's
+    tenant, of a day that is over. A token without a tenant signs those of the
+    events of no tenant, one for each day in which all tenants have theirs.
+    Idempotent: call it again while `more` is set. System only.
     """
     PurgeTenant: _aio.UnaryUnaryMultiCallable[_auth_pb2.PurgeTenantRequest, _auth_pb2.PurgeTenantResponse]  # type: ignore[assignment]
     """PurgeTenant removes one batch of auth's rows of the token's tenant, which
@@ -1827,8 +1839,8 @@ class AuthInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _auth_pb2.ListDueTenantsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_auth_pb2.ListDueTenantsResponse, _abc.Awaitable[_auth_pb2.ListDueTenantsResponse]]:
-        """ListDueTenants lists tenants in which DeleteExpired has something to do.
-        Safe to retry. System only.
+        """ListDueTenants lists tenants in which DeleteExpired or ChainAuditEvents has
+        something to do. Safe to retry. System only.
         """
 
     @_abc_1.abstractmethod
@@ -1842,6 +1854,18 @@ class AuthInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         ended grants. A token without a tenant removes the rows of no tenant: also
         expired signing keys, one-time tokens, limits and unused clients.
         Idempotent. System only.
+        """
+
+    @_abc_1.abstractmethod
+    def ChainAuditEvents(
+        self,
+        request: _auth_pb2.ChainAuditEventsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_auth_pb2.ChainAuditEventsResponse, _abc.Awaitable[_auth_pb2.ChainAuditEventsResponse]]:
+        """ChainAuditEvents signs one checkpoint over audit events of the token's
+        tenant, of a day that is over. A token without a tenant signs those of the
+        events of no tenant, one for each day in which all tenants have theirs.
+        Idempotent: call it again while `more` is set. System only.
         """
 
     @_abc_1.abstractmethod
