@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from skein_kit.dates.dates import date_order
+from skein_kit.dates.dates import date_order, find_date_mentions
 from skein_worker.extraction.days_ahead import find_days, find_event_times
 from skein_worker.extraction.model import Reason
 from skein_worker.extraction.number_words import find_number_words
@@ -83,7 +83,8 @@ class Checker:
         resolved = {str(mention.day) for mention in days} | event_times
         resolved |= {f"--{mention.day:%m-%d}" for mention in days if mention.is_yearly}
         resolved |= {str(mention.day.year) for mention in days if mention.is_year}
-        if fact.valid_from is not None and str(fact.valid_from) not in resolved:
+        begins = {str(mention.dates.first) for mention in find_date_mentions(quote, today, self._order)}
+        if fact.valid_from is not None and str(fact.valid_from) not in begins:
             return Reason.DATE_NOT_SAID
         if fact.predicate == "birthday" and fact.value not in resolved:
             return Reason.DATE_NOT_SAID
@@ -106,7 +107,9 @@ class Checker:
         return self._check_value(fact, value, quote, numbers)
 
     def _check_content(self, fact: Fact, quote: str) -> Reason | None:
-        if _scripts(fact.content) - _scripts(fact.quote) - _scripts(self._message.speaker):
+        # The name of the speaker may be in another script.
+        unnamed = fact.content.replace(self._message.speaker, " ") if self._message.speaker else fact.content
+        if _scripts(unnamed) - _scripts(fact.quote):
             return Reason.OTHER_LANGUAGE
         if _differ(fact.content, fact.quote):
             return Reason.OTHER_LANGUAGE
@@ -153,15 +156,7 @@ class Checker:
             return None
         if fact.is_negated or fact.predicate in _NEGATIVE:
             return None if is_negative else Reason.NEGATION_DIFFERS
-        if not is_negative:
-            return None
-        if fact.predicate == "diet" and any(item.avoids.search(fact.quote) for item in markers):
-            return None
-        if fact.predicate == "allergy" and any(item.lacks.search(fact.quote) for item in markers):
-            return None
-        if fact.predicate == "likes" and any(f" {but} " in _folded(fact.quote) for but in ("but no", "aber keine")):
-            return None
-        return Reason.NEGATION_DIFFERS
+        return Reason.NEGATION_DIFFERS if is_negative and not _says_by_negation(fact, markers) else None
 
 
 def _sentence_reason(sentence: Sentence, fact: Fact, markers: Markers) -> Reason | None:
@@ -169,26 +164,33 @@ def _sentence_reason(sentence: Sentence, fact: Fact, markers: Markers) -> Reason
     text = sentence.text
     start, end = max(0, fact.span.start - sentence.start), min(len(text), fact.span.end - sentence.start)
     before, said = text[:start], text[:end]
-    if markers.agent_order.search(text):
-        return Reason.AGENT_ORDER
-    if text.rstrip().endswith(("?", "？")) or markers.question.search(text):
-        return Reason.QUESTION
     # The value of a note may say anything; the words before it may not.
-    scope = before if fact.predicate in _FREE else said
-    if fact.predicate not in _FREE and markers.order.search(text):
-        return Reason.ORDER
-    if markers.condition.search(scope) or markers.condition_after.search(text[end:]):
-        return Reason.CONDITION
-    if markers.hearsay.search(scope):
-        return Reason.HEARSAY
-    if markers.joke.search(text):
-        return Reason.JOKE
-    if markers.past.search(scope):
-        return Reason.PAST
-    # A span that begins behind its negation: "not | allergic to cats".
-    if markers.negation.search(_CLAUSE_BREAK.split(before)[-1]):
-        return Reason.NEGATION_DIFFERS
-    return None
+    is_free = fact.predicate in _FREE
+    scope = before if is_free else said
+    tests = (
+        (Reason.AGENT_ORDER, markers.agent_order, text),
+        (Reason.QUESTION, _QUESTION_MARK, text),
+        (Reason.QUESTION, markers.question, text),
+        (Reason.ORDER, markers.order, "" if is_free else text),
+        (Reason.CONDITION, markers.condition, scope),
+        (Reason.CONDITION, markers.condition_after, text[end:]),
+        (Reason.HEARSAY, markers.hearsay, scope),
+        (Reason.JOKE, markers.joke, text),
+        (Reason.PAST, markers.past, scope),
+        # A span that begins behind its negation: "not | allergic to cats".
+        (Reason.NEGATION_DIFFERS, markers.negation, _CLAUSE_BREAK.split(before)[-1]),
+    )
+    return next((reason for reason, pattern, part in tests if pattern.search(part)), None)
+
+
+def _says_by_negation(fact: Fact, markers: list[Markers]) -> bool:
+    """Return whether the negation of the quote is how the fact is said: "I don't eat pork"."""
+    if fact.predicate == "diet":
+        return any(item.avoids.search(fact.quote) for item in markers)
+    if fact.predicate == "allergy":
+        return any(item.lacks.search(fact.quote) for item in markers)
+    # "I like roses, but no carnations"
+    return fact.predicate == "likes" and _BUT_NOT.search(fact.quote) is not None
 
 
 def _languages(text: str) -> Iterator[LanguageRules]:
@@ -228,6 +230,8 @@ def _folded(text: str) -> str:
 
 
 _CLAUSE_BREAK: Final = re.compile(r"[,;:–—，；：]|\b(?:and|und|y|but|aber|pero)\b")
+_BUT_NOT: Final = re.compile(r"\b(?:aber keine|but no|but not|pero no)\b", re.IGNORECASE)
+_QUESTION_MARK: Final = re.compile(r"[?？]\s*$")
 _SHORT_MESSAGE: Final = 240
 _STEM, _SUFFIX = 4, 3
 _WORD: Final = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")

@@ -43,22 +43,37 @@ class ClockMention:
 
 def find_days(text: str, today: date, order: DateOrder = None) -> Iterator[DayMention]:
     """Find the days that a text names, those ahead of today first."""
+    for find in (_find_near_days, _find_weekdays, _find_chinese_days):
+        mentions = list(find(text, today))
+        yield from mentions
+        for mention in mentions:
+            text = text[: mention.start] + " " * (mention.end - mention.start) + text[mention.end :]
+    yield from _find_dates(text, today, order)
+
+
+def _find_near_days(text: str, today: date) -> Iterator[DayMention]:
     for pattern, days in _NEAR_DAYS:
         for match in pattern.finditer(text):
             yield DayMention(match.start(), match.end(), today + timedelta(days=days))
         text = _blank(pattern, text)
+
+
+def _find_weekdays(text: str, today: date) -> Iterator[DayMention]:
     for pattern, language in _WEEKDAYS:
         for match in pattern.finditer(text):
             day = _weekday_ahead(language.weekdays[match["weekday"].casefold()], today, match["next"])
             if day is not None:
                 yield DayMention(match.start(), match.end(), day)
-        text = _blank(pattern, text)
+
+
+def _find_chinese_days(text: str, today: date) -> Iterator[DayMention]:
     for match in _CHINESE_DAY.finditer(text):
-        month, day_number = read_number(match["month"]), read_number(match["day"])
-        found = _day_of_year(today, month or 0, day_number or 0)
+        found = _day_of_year(today, read_number(match["month"]) or 0, read_number(match["day"]) or 0)
         if found is not None:
             yield DayMention(match.start(), match.end(), found, is_yearly=True)
-    text = _blank(_CHINESE_DAY, text)
+
+
+def _find_dates(text: str, today: date, order: DateOrder) -> Iterator[DayMention]:
     for mention in find_date_mentions(text, today, order):
         dates = mention.dates
         if dates.first == dates.last:
@@ -136,7 +151,9 @@ def _blank(pattern: re.Pattern[str], text: str) -> str:
 
 # --- Words and forms ------------------------------------------------------------------------------------------------
 
-_AFTERNOON: Final = frozenset({"pm", "下午", "晚上", "傍晚", "中午", "de la tarde", "de la noche", "abends", "nachmittags"})
+_AFTERNOON: Final = frozenset(
+    {"pm", "下午", "晚上", "傍晚", "中午", "de la tarde", "de la noche", "abends", "nachmittags"}
+)
 _MORNING: Final = frozenset({"am", "上午", "早上", "凌晨", "de la mañana", "morgens"})
 _NEAR_DAYS: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), days)
@@ -162,7 +179,9 @@ _WEEKDAYS: Final = (
     _weekday_pattern(GERMAN, r"\b(?:am |diesen |kommenden )?", r"nächste[nrs]? "),
     _weekday_pattern(SPANISH, r"\b(?:el |este )?", r"próximo "),
     (
-        re.compile(rf"(?<!上)(?<!上个)(?:这|本)?(?P<next>下个?)?(?:周|星期|礼拜)(?P<weekday>{'|'.join('一二三四五六日天')})"),
+        re.compile(
+            rf"(?<!上)(?<!上个)(?:这|本)?(?P<next>下个?)?(?:周|星期|礼拜)(?P<weekday>{'|'.join('一二三四五六日天')})"
+        ),
         CHINESE,
     ),
 )
@@ -170,8 +189,10 @@ _CHINESE_DAY: Final = re.compile("(?P<month>[一二三四五六七八九十]{1,2
 _CLOCKS: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
-        r"(?P<part>上午|早上|凌晨|下午|晚上|傍晚|中午)?\s*(?P<hour>\d{1,2}|[一二两三四五六七八九十]{1,3})[点點]"
-        r"(?:(?P<half>半)|(?P<minute>\d{1,2}|[一二三四五六七八九十]{1,3})分?)?",
+        (
+            r"(?P<part>上午|早上|凌晨|下午|晚上|傍晚|中午)?\s*(?P<hour>\d{1,2}|[一二两三四五六七八九十]{1,3})[点點]"
+            r"(?:(?P<half>半)|(?P<minute>\d{1,2}|[一二三四五六七八九十]{1,3})分?)?"
+        ),
         r"\b(?:at )?(?P<hour>\d{1,2})(?:[:.](?P<minute>\d{2}))? ?(?P<part>[ap]\.?m\b\.?)",
         r"\bum (?P<hour>\d{1,2})(?:[:.](?P<minute>\d{2}))?(?: uhr)?\b|\b(?P<noon>at noon|mediodía|mittags)\b",
         r"\b(?P<hour>\d{1,2})(?:[:.](?P<minute>\d{2}))? uhr\b",

@@ -9,12 +9,16 @@ _TENS: Final = range(20, 100, 10)
 _UNITS: Final = range(1, 10)
 
 
+def _split(words: str) -> list[str]:
+    return words.split()
+
+
 def _english() -> dict[str, int]:
-    small = (
+    small = _split(
         "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
         "eighteen nineteen"
-    ).split()
-    tens = dict(zip(_TENS, "twenty thirty forty fifty sixty seventy eighty ninety".split(), strict=True))
+    )
+    tens = dict(zip(_TENS, _split("twenty thirty forty fifty sixty seventy eighty ninety"), strict=True))
     words = dict(zip(small, range(1, 20), strict=True)) | {word: ten for ten, word in tens.items()}
     for ten, word in tens.items():
         words |= {f"{word}{mark}{small[unit - 1]}": ten + unit for unit in _UNITS for mark in "- "}
@@ -22,11 +26,11 @@ def _english() -> dict[str, int]:
 
 
 def _german() -> dict[str, int]:
-    small = (
+    small = _split(
         "eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn siebzehn "
         "achtzehn neunzehn"
-    ).split()
-    tens = dict(zip(_TENS, "zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig".split(), strict=True))
+    )
+    tens = dict(zip(_TENS, _split("zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig"), strict=True))
     words = dict(zip(small, range(1, 20), strict=True)) | {"ein": 1} | {word: ten for ten, word in tens.items()}
     for ten, word in tens.items():
         for unit in _UNITS:
@@ -35,14 +39,14 @@ def _german() -> dict[str, int]:
 
 
 def _spanish() -> dict[str, int]:
-    small = (
+    small = _split(
         "uno dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince dieciséis diecisiete "
         "dieciocho diecinueve"
-    ).split()
-    twenties = (
+    )
+    twenties = _split(
         "veintiuno veintidós veintitrés veinticuatro veinticinco veintiséis veintisiete veintiocho veintinueve"
-    ).split()
-    tens = dict(zip(_TENS, "veinte treinta cuarenta cincuenta sesenta setenta ochenta noventa".split(), strict=True))
+    )
+    tens = dict(zip(_TENS, _split("veinte treinta cuarenta cincuenta sesenta setenta ochenta noventa"), strict=True))
     words = dict(zip(small, range(1, 20), strict=True)) | dict(zip(twenties, range(21, 30), strict=True))
     words |= {"un": 1, "una": 1, "veintiún": 21} | {word: ten for ten, word in tens.items()}
     for ten, word in tens.items():

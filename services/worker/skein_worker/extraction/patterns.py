@@ -16,7 +16,9 @@ LANGUAGES: Final = ("en", "de", "es", "zh")
 _PLACE: Final = re.compile(r"\{([a-z_]+)\}")
 _MAX_DEPTH: Final = 6
 # What ends a decision or a note: the end of its sentence.
-_SENTENCE_END: Final = r"(?=\s*(?:[.!。！…]|$))"
+_SENTENCE_END: Final = (
+    r"(?=\s*(?:[.!。！…]|$|,? (?:which|because|even though|so that|was|weil|obwohl|damit|porque|aunque)\b| [–—-] ))"
+)
 # The last sign of a form behind which its clause may go on.
 _GOES_ON: Final = "…"
 _NEVER: Final = re.compile("(?!)")
@@ -61,6 +63,8 @@ class LanguageRules:
     boundary: re.Pattern[str]
     articles: re.Pattern[str]
     joiner: re.Pattern[str]
+    # Lists of one value: "baking bread and cakes".
+    unsplit: re.Pattern[str]
     stop_values: re.Pattern[str]
     markers: Markers
     function_words: frozenset[str]
@@ -77,7 +81,7 @@ class LanguageRules:
 
     def animal_of(self, text: str) -> str:
         """Return the English word of the animal that a text names last. Raises KeyError."""
-        last = text.split()[-1] if " " in text else text
+        last = text.rsplit(maxsplit=1)[-1] if " " in text else text
         try:
             return _code_of(self.animals, last)
         except KeyError:
@@ -114,6 +118,7 @@ def _compile(data: Mapping[str, Any]) -> LanguageRules:
         boundary=_regex(data["boundary"]),
         articles=_regex(data["articles"]),
         joiner=_regex(data["joiner"]),
+        unsplit=_regex(data["unsplit"]),
         stop_values=_regex(data["stop_value"]),
         markers=Markers(**{name: _regex(data[name]) for name in Markers.__dataclass_fields__}),
         function_words=frozenset(data["function_words"].split()),

@@ -1,18 +1,18 @@
-"""Facts that the patterns find in a message. Precision comes first: what a form does not read whole is no fact. Pure."""
+"""Facts that the patterns find in a message. Precision comes first. Pure."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from skein_kit.dates.dates import date_order
+from skein_kit.dates.dates import date_order, find_date_mentions
 from skein_worker.extraction.checker import Checker
-from skein_worker.extraction.days_ahead import find_clock_times, find_days
+from skein_worker.extraction.days_ahead import DayMention, find_clock_times, find_days
 from skein_worker.extraction.model import Extraction, Fact, Refusal, Span
 from skein_worker.extraction.number_words import read_number
 from skein_worker.extraction.patterns import all_rules
-from skein_worker.extraction.sentences import MASK, MAX_SENTENCE_CHARACTERS, own_words, split_sentences
+from skein_worker.extraction.sentences import MASK, MAX_SENTENCE_CHARACTERS, is_pasted, own_words, split_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,10 +46,11 @@ _OUTER: Final = " \t.,;:!?\"'()…。，！？、"
 
 def extract(message: Message) -> Extraction:
     """Return the facts of a message that the rules propose and the checker accepts."""
-    checker = Checker(message)
+    checker: Checker | None = None
     facts: list[Fact] = []
     refusals: list[Refusal] = []
     for fact in _propose(message):
+        checker = checker or Checker(message)
         reason = checker.check(fact)
         if reason is None:
             facts.append(fact)
@@ -59,6 +60,8 @@ def extract(message: Message) -> Extraction:
 
 
 def _propose(message: Message) -> Iterator[Fact]:
+    if is_pasted(message.text):
+        return
     text = own_words(message.text, message.speaker)
     for sentence in split_sentences(text):
         if len(sentence.text) > MAX_SENTENCE_CHARACTERS:
@@ -107,7 +110,9 @@ class _SentenceReader:
         readings = list(self._readings(pattern, match.groupdict()))
         names = {item.about: item.value for item in readings if item.predicate == "name" and item.about != "self"}
         names |= self._known_names(match)
-        span = Span(self._sentence.start + match.start("clause"), self._sentence.start + match.end("clause"))
+        begin = self._begin(match) if pattern.predicate in _LASTING else None
+        end = begin.end if begin else match.end("clause")
+        span = Span(self._sentence.start + match.start("clause"), self._sentence.start + end)
         quote = self._message.text[span.start : span.end]
         return [
             Fact(
@@ -121,9 +126,22 @@ class _SentenceReader:
                 content=quote,
                 is_negated=reading.is_negated,
                 event_time=reading.event_time,
+                valid_from=begin.day if begin else None,
             )
             for reading in readings
         ]
+
+    def _begin(self, match: re.Match[str]) -> DayMention | None:
+        """Return since when the fact is true, where the clause or the words behind it say that."""
+        text, end = self._sentence.text, match.end("clause")
+        behind = _SINCE.match(text, end)
+        since = behind or _SINCE.search(text, match.start("clause"), end)
+        if since is None:
+            return None
+        order = date_order(self._message.zone)
+        for mention in find_date_mentions(since[0], self._message.today, order):
+            return DayMention(since.start() + mention.start, max(end, since.start() + mention.end), mention.dates.first)
+        return None
 
     def _known_names(self, match: re.Match[str]) -> dict[str, str]:
         """Return the name that stands beside a relation: "my sister Eva lives in Graz"."""
@@ -160,8 +178,13 @@ class _SentenceReader:
             if number is not None and 0 < number <= _MAX_AGE:
                 yield str(number)
         elif values := groups.get("values"):
-            for value in self._rules.joiner.split(values):
-                yield from self._value(pattern, value)
+            is_one = self._rules.unsplit.search(values)
+            for text in [values] if is_one else self._rules.joiner.split(values):
+                read = list(self._value(pattern, text))
+                yield from read
+                if not read:
+                    # What stands behind is the rest of another clause.
+                    return
         elif topic := groups.get("topic"):
             for value in self._value(pattern, groups["value"] or ""):
                 yield f"{topic}: {value}"
@@ -170,10 +193,15 @@ class _SentenceReader:
 
     def _value(self, pattern: Pattern, text: str) -> Iterator[str]:
         value = text.strip(_OUTER)
-        if not value or MASK in value or self._rules.stop_values.search(value) and pattern.predicate not in _FREE:
+        if not value or MASK in value:
             return
-        value = self._rules.articles.sub("", value) if pattern.predicate not in _VERBATIM else value
-        if value and not pattern.refused_values.search(value):
+        if pattern.predicate not in _FREE and self._rules.stop_values.search(value):
+            return
+        if pattern.refused_values.search(value):
+            return
+        if pattern.predicate not in _VERBATIM:
+            value = self._rules.articles.sub("", value)
+        if value:
             yield self._rules.normal_values.get(value.casefold(), value)
 
     def _birthday(self, text: str) -> Iterator[str]:
@@ -201,9 +229,12 @@ class _SentenceReader:
 
 
 _NAME_BESIDE: Final = re.compile(r",? (?P<name>[A-ZÀ-Þ][\w'-]+),?(?= [a-zà-ÿ])")
+_SINCE: Final = re.compile(r" *(?:\b(?:since|seit|desde)|从|自) ?[^,.;，。；]{2,30}", re.IGNORECASE)
+# Predicates that are true from a day on.
+_LASTING: Final = frozenset({"lives_in", "works_at", "occupation", "diet", "studies"})
 # Predicates whose values are sentences.
 _FREE: Final = frozenset({"decision", "note", "appointment", "name", "lives_in", "works_at", "email", "phone"})
-_VERBATIM: Final = frozenset({"note", "name", "email", "phone"})
+_VERBATIM: Final = frozenset({"note", "decision", "name", "email", "phone"})
 
 
 def _identity(fact: Fact) -> tuple[str, str, str]:
@@ -246,8 +277,3 @@ def _slot(reading: _Reading) -> str | None:
 
 def _folded(text: str) -> str:
     return " ".join(text.casefold().split())
-
-
-def with_content(fact: Fact, content: str) -> Fact:
-    """Return the fact with another text, as a language model proposes one."""
-    return replace(fact, content=content)

@@ -34,12 +34,17 @@ class Sentence:
 
 def own_words(text: str, speaker: str) -> str:
     """Return the message with everything masked that is not the speaker's own prose."""
-    text = _plain(text)
-    if len(text) > MAX_CHARACTERS or text.count("\n") > MAX_LINES or _LETTER.match(text):
+    if is_pasted(text):
         return MASK * len(text)
+    text = _plain(text)
     for pattern in _QUOTES:
         text = pattern.sub(_mask, text)
     return _LINE.sub(lambda match: _mask_line(match, speaker), text)
+
+
+def is_pasted(text: str) -> bool:
+    """Return whether a text is too long for a person's own words, or a letter."""
+    return len(text) > MAX_CHARACTERS or text.count("\n") > MAX_LINES or _LETTER.match(text) is not None
 
 
 def split_sentences(text: str) -> Iterator[Sentence]:
@@ -99,13 +104,12 @@ _SPEAKER_LABEL: Final = re.compile(
     r"\s*(?P<name>[^\W\d_][\w.'-]*(?: [^\W\d_a-z][\w.'-]*){0,2}|[一-鿿·]{1,6}) ?[:：](?!//)(?=\s|[一-鿿「“\ufffc]|$)"
 )
 # Words before a colon that name no speaker.
-_LABELS: Final = frozenset(
+_LABEL_WORDS: Final = (
     "decision correction note ps remember no yes sorry fyi reminder entscheidung korrektur notiz nein ja nota decisión "
-    "corrección recuerda no sí 决定 更正 记住 请记住 注意 记一下 请记一下 不对 merk".split()
+    "corrección recuerda no sí 决定 更正 记住 请记住 注意 记一下 请记一下 不对 merk"
 )
-_MONTHS: Final = (
-    r"(?:Januar|Jänner|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember|\d)"
-)
+_LABELS: Final = frozenset(_LABEL_WORDS.split())
+_MONTHS: Final = r"(?:Januar|Jänner|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember|\d)"
 _SENTENCE_END: Final = re.compile(
     r"\n+|[。！？]+[”」』]?|(?:(?<!\bMr)(?<!\bMs)(?<!\bMrs)(?<!\bDr)(?<!\bSt)(?<!\bHr)(?<!\bFr)(?<!\bSr)(?<!\bSra)(?<!\bDra)"
     rf"(?<!\bNr)(?<!\bbzw)(?<!\bProf)\.(?!\s*{_MONTHS})|[!?…])+(?=\s|$|\ufffc)|(?<=\D)\.(?=\s|$)"
