@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skein_kit.dates.dates import DateRange
 from skein_kit.policies.store import Policy
 from skein_recall.search.cues import QueryCues
-from skein_recall.search.dates import DateRange
 
 # A Wednesday.
 NOW = datetime(2024, 5, 15, 10, tzinfo=UTC)

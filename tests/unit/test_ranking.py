@@ -9,10 +9,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from skein_kit.dates.dates import DateRange
 from skein_recall.models.similarity_scale import SimilarityScale
 from skein_recall.search import ranking
 from skein_recall.search.cues import QueryCues
-from skein_recall.search.dates import DateRange
 from skein_recall.search.query_terms import TermStatistics
 from skein_recall.search.ranking import Candidate, Candidates, RankedItem
 from skein_recall.search.weights import Fusion, Weights

@@ -8,8 +8,8 @@ from datetime import UTC
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from skein_recall.search.date_words import LANGUAGES
-from skein_recall.search.dates import DateRange, date_order, find_dates
+from skein_kit.dates.date_words import LANGUAGES
+from skein_kit.dates.dates import DateRange, date_order, find_dates
 
 if TYPE_CHECKING:
     from datetime import date, datetime, tzinfo

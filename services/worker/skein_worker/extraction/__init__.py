@@ -1,0 +1,1 @@
+"""Facts out of messages: proposed by rules, judged by a checker that lets nothing pass that was not said."""

@@ -1,0 +1,1 @@
+"""Patterns and words of the rules: a file for each language, data alone."""

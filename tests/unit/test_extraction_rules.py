@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+from datetime import date, datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+from bench import facts
+
+from skein_worker.extraction.days_ahead import find_days, find_event_times
+from skein_worker.extraction.model import Message
+from skein_worker.extraction.number_words import read_number
+from skein_worker.extraction.rules import extract
+
+ZONE = ZoneInfo("Europe/Berlin")
+# A Wednesday.
+NOW = datetime(2026, 3, 11, 10, tzinfo=ZONE)
+
+
+def found(text: str) -> list[tuple[str, str, str]]:
+    message = Message(text=text, speaker="Mira", time=NOW, zone=ZONE)
+    return [(fact.about, fact.predicate, fact.value) for fact in extract(message).facts]
+
+
+@pytest.mark.parametrize("name", facts.FILES)
+def test_precision_is_at_least_95_percent_in_each_half(name: str) -> None:
+    result = facts.score(name)
+
+    assert result.precision >= 0.95
+    assert result.recall >= 0.6
+
+
+@pytest.mark.parametrize("name", ["month.fit", "month.kept"])
+def test_a_month_leaves_at_most_one_percent_of_junk_and_of_duplicates(name: str) -> None:
+    result = facts.score(name)
+
+    assert result.extracted - result.right <= result.extracted / 100
+    assert result.repeated <= result.extracted / 100
+
+
+def test_halves_have_the_size_that_their_rules_say() -> None:
+    counts = {name: sum(1 for _ in facts.read_lines(name)) for name in facts.FILES}
+
+    assert min(counts.values()) >= 150
+    assert counts["month.fit"] + counts["month.kept"] == 1200
+
+
+def test_a_relation_with_a_name_has_a_key_of_its_own() -> None:
+    message = Message(text="My sister Eva lives in Graz.", speaker="Mira", time=NOW, zone=ZONE)
+
+    keys = {fact.predicate: fact.key for fact in extract(message).facts}
+
+    assert keys == {"name": "sister:eva.name", "lives_in": "sister:eva.lives_in"}
+
+
+def test_a_relation_that_may_be_several_people_has_no_key() -> None:
+    message = Message(text="My sister lives in Graz.", speaker="Mira", time=NOW, zone=ZONE)
+
+    assert [fact.key for fact in extract(message).facts] == [None]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I've been living in Taipei since 2019.",
+        "Ich wohne seit 2019 in Taipeh.",
+        "Vivo en Taipéi desde 2019.",
+        "我从2019年起住在台北。",
+    ],
+)
+def test_a_fact_is_true_since_the_day_that_is_said(text: str) -> None:
+    (fact,) = extract(Message(text=text, speaker="Mira", time=NOW, zone=ZONE)).facts
+
+    assert fact.valid_from == date(2019, 1, 1)
+    assert "2019" in fact.quote
+
+
+@pytest.mark.parametrize(
+    ("text", "days"),
+    [
+        ("on Friday", ["2026-03-13"]),
+        ("next Friday", []),
+        ("next Tuesday", ["2026-03-17"]),
+        ("on Wednesday", []),
+        ("nächsten Dienstag", ["2026-03-17"]),
+        ("el lunes", ["2026-03-16"]),
+        ("下周五", ["2026-03-20"]),
+        ("上周五", []),
+        ("the day after tomorrow", ["2026-03-13"]),
+        ("pasado mañana", ["2026-03-13"]),
+        ("on 4 March", ["2027-03-04"]),
+        ("am 31. April", []),
+        ("二月三十号", []),
+    ],
+)
+def test_a_day_ahead_has_one_reading_or_none(text: str, days: list[str]) -> None:
+    ahead = [mention for mention in find_days(text, NOW.date()) if mention.day >= NOW.date()]
+
+    assert [str(mention.day) for mention in ahead] == days
+
+
+@pytest.mark.parametrize(
+    ("text", "event_time"),
+    [
+        ("tomorrow at 7:45", "2026-03-12T07:45"),
+        ("tomorrow at 3 pm", "2026-03-12T15:00"),
+        ("morgen um 15 Uhr", "2026-03-12T15:00"),
+        ("mañana a las 9 de la noche", "2026-03-12T21:00"),
+        ("明天下午三点半", "2026-03-12T15:30"),
+        ("tomorrow at 12 am", "2026-03-12T00:00"),
+    ],
+)
+def test_hours_are_read_with_their_half_of_the_day(text: str, event_time: str) -> None:
+    assert event_time in find_event_times(text, NOW.date())
+
+
+def test_tomorrow_is_a_day_of_the_time_zone_of_the_speaker() -> None:
+    late = datetime(2026, 3, 11, 23, 30, tzinfo=ZoneInfo("UTC"))
+    message = Message(text="My exam is tomorrow at 9 am.", speaker="Mira", time=late, zone=ZONE)
+
+    (fact,) = extract(message).facts
+
+    assert fact.event_time == "2026-03-13T09:00"
+
+
+@pytest.mark.parametrize(
+    ("word", "number"),
+    [("forty-one", 41), ("einundvierzig", 41), ("cuarenta y un", 41), ("四十一", 41), ("many", None)],
+)
+def test_number_words_are_read(word: str, number: int | None) -> None:
+    assert read_number(word) == number
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x" * 1_000_000,
+        "I live in Porto. " * 200,
+        "Dear tenants,\nI live in Porto.\n",
+        "I live in [CITY].",
+        "def greet():\n    return 'I live in Porto'",
+        "",
+    ],
+)
+def test_pasted_texts_and_code_have_no_facts(text: str) -> None:
+    assert found(text) == []
+
+
+def test_a_list_that_goes_on_with_another_clause_gives_its_first_part() -> None:
+    assert found("I like jazz and my brother hates it.") == [("self", "likes", "jazz")]
