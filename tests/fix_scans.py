@@ -38,8 +38,8 @@ _FILL = """
     INSERT INTO memory.fact_keys (tenant_id, key, memory_id)
     SELECT tenant_id, external_id, memory_id FROM memory.memories WHERE type = 'fact';
     INSERT INTO memory.links
-        (tenant_id, link_id, from_memory_id, to_memory_id, relation, weight, create_time, created_by)
-    SELECT tenant_id, memory_id, memory_id, next_id, 'related', 1, now(), 'test'
+        (tenant_id, link_id, from_memory_id, to_memory_id, relation, weight, create_time, created_by, author_keys)
+    SELECT tenant_id, memory_id, memory_id, next_id, 'related', 1, now(), 'test', ARRAY['test']
     FROM (SELECT tenant_id, memory_id, lead(memory_id) OVER (PARTITION BY tenant_id ORDER BY memory_id) AS next_id
           FROM memory.memories) AS neighbours
     WHERE next_id IS NOT NULL;

@@ -7,6 +7,7 @@ May be spent: the trust of what it changed, which an undone change gives back.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -198,6 +199,27 @@ async def test_links_of_a_distrusted_principal_change_no_score(mallory: Stubs, t
     await mallory.links.CreateLink(memory_pb2.CreateLinkRequest(link=link))
 
     assert await explained() == before
+
+
+@pytest.mark.parametrize("spelling", ["bob", "Bob", " BOB  the  builder", "Bo\u0308b"])
+async def test_the_rating_of_an_imported_author_counts_for_its_links(spelling: str, tenant: Tenant) -> None:
+    await vouch(tenant)
+    truth, other = await create(tenant, TRUTH), await create(tenant, "Anna drinks gin in the morning.")
+    await rate(tenant, spelling, 0.0)
+    read = scores_pb2.ExplainScoreRequest(memory_id=truth.memory_id, read_time=truth.create_time)
+    before = await tenant.memory.ExplainScore(read)
+    links = [
+        {"from_memory_id": other.memory_id, "to_memory_id": truth.memory_id, "relation": relation, "weight": 1,
+         "created_by": spelling}
+        for relation in ("contradicts", "supersedes")
+    ]  # fmt: skip
+
+    lines = "\n".join(json.dumps({"link": link}) for link in links)
+    imported = await tenant.snapshots.ImportData(snapshots_pb2.ImportDataRequest(lines=lines))
+
+    assert not imported.errors
+    assert await tenant.memory.ExplainScore(read) == before
+    assert truth.memory_id in await found(tenant)
 
 
 CORE = "Anna orders green tea in the kitchen."

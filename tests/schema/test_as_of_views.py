@@ -61,8 +61,8 @@ async def viewed_tables(catalog: Catalog) -> set[str]:
             """
             SELECT n.nspname || '.' || t.relname AS name
             FROM pg_class AS v
-            JOIN pg_class AS t ON t.relname = v.relname AND t.relkind IN ('r', 'p')
-            JOIN pg_namespace AS n ON n.oid = t.relnamespace
+            JOIN pg_class AS t ON t.relname = v.relname AND t.relkind IN ('r', 'p', 'v')
+            JOIN pg_namespace AS n ON n.oid = t.relnamespace AND n.nspname <> 'as_of'
             WHERE v.relnamespace = 'as_of'::regnamespace AND v.relkind = 'v'
             """
         )

@@ -192,6 +192,7 @@ CROSSINGS = {
     ("skein_recall", "memory.tags", "SELECT"),
     ("skein_recall", "memory.properties", "SELECT"),
     ("skein_recall", "memory.links", "SELECT"),
+    *(("skein_recall", f"{schema}.trusted_links", "SELECT") for schema in ("memory", "as_of")),
     ("skein_recall", "memory.aliases", "SELECT"),
     ("skein_recall", "memory.trust", "SELECT"),
     ("skein_recall", "memory.source_trust", "SELECT"),

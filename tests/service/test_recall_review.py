@@ -133,7 +133,8 @@ async def test_an_expired_memory_supersedes_nothing(recall_tenant: RecallTenant)
     async with recall_tenant.service.superuser() as connection:
         await connection.execute(
             "INSERT INTO memory.links (tenant_id, link_id, from_memory_id, to_memory_id, relation, weight, "
-            "create_time, created_by) VALUES ($1, $2, $3, $4, 'supersedes', 1, now(), 'test')",
+            "create_time, created_by, author_keys) "
+            "VALUES ($1, $2, $3, $4, 'supersedes', 1, now(), 'test', ARRAY['test'])",
             recall_tenant.tenant_id,
             new_id(now()),
             UUID(newer),

@@ -36,9 +36,9 @@ FILL = """
     INSERT INTO memory.access_counts (tenant_id, memory_id, access_count, last_access_time)
     SELECT tenant_id, memory_id, 1, now() FROM memory.memories;
     INSERT INTO memory.links
-        (tenant_id, link_id, from_memory_id, to_memory_id, relation, weight, create_time, created_by)
+        (tenant_id, link_id, from_memory_id, to_memory_id, relation, weight, create_time, created_by, author_keys)
     SELECT tenant_id, memory_id, memory_id, next_id, CASE WHEN n % 50 = 0 THEN 'contradicts' ELSE 'related' END, 1,
-           now(), 'test'
+           now(), 'test', ARRAY['test']
     FROM (SELECT tenant_id, memory_id, row_number() OVER () AS n,
                  lead(memory_id) OVER (PARTITION BY tenant_id ORDER BY memory_id) AS next_id
           FROM memory.memories) AS neighbours

@@ -43,8 +43,8 @@ FILL = """
     INSERT INTO memory.tags (tenant_id, memory_id, tag)
     SELECT tenant_id, memory_id, unnest(ARRAY['common', source]) FROM memory.memories;
     INSERT INTO memory.links
-        (tenant_id, link_id, from_memory_id, to_memory_id, relation, weight, create_time, created_by)
-    SELECT tenant_id, memory_id, memory_id, next_id, 'related', 1, now(), 'test'
+        (tenant_id, link_id, from_memory_id, to_memory_id, relation, weight, create_time, created_by, author_keys)
+    SELECT tenant_id, memory_id, memory_id, next_id, 'related', 1, now(), 'test', ARRAY['test']
     FROM (SELECT tenant_id, memory_id, lead(memory_id) OVER (PARTITION BY tenant_id ORDER BY memory_id) AS next_id
           FROM memory.memories) AS neighbours
     WHERE next_id IS NOT NULL;

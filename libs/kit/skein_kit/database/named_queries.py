@@ -223,7 +223,7 @@ def with_condition(query: Query, condition: str) -> Query:
 AS_OF_VIEWS = {
     "memory": (
         "aliases", "block_agents", "blocks", "conflict_resolutions", "links", "memories", "source_trust", "sources",
-        "tags", "trust",
+        "tags", "trust", "trusted_links",
     ),
     "recall": ("corpora", "documents", "frequencies", "postings", "removals"),
     "session": ("messages", "sessions", "title_terms"),

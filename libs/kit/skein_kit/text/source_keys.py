@@ -22,6 +22,11 @@ def source_key(source: str | None) -> str:
     return " ".join(plain_form(source or "").lower().split())[:_MAX_CHARACTERS].rstrip()
 
 
+def source_keys(*names: str | None) -> list[str]:
+    """Return the different keys of names, in their order."""
+    return list(dict.fromkeys(key for name in names if (key := source_key(name))))
+
+
 @dataclass(frozen=True, slots=True)
 class MessageAuthors:
     """The source keys of those that a message is a statement of, which may be rated.
@@ -36,9 +41,9 @@ class MessageAuthors:
     @classmethod
     def of_row(cls, row: _Row) -> Self:
         """Read the authors of a row: created_by, updated_by, sender_id, name, role, agent_id."""
-        principals = _keys(row["created_by"], row["updated_by"])
+        principals = tuple(source_keys(row["created_by"], row["updated_by"]))
         agent = row["agent_id"] if row["role"] == "assistant" else None
-        return cls(principals, tuple(dict.fromkeys((*principals, *_keys(row["sender_id"], row["name"], agent)))))
+        return cls(principals, tuple(dict.fromkeys((*principals, *source_keys(row["sender_id"], row["name"], agent)))))
 
     def trust(self, ratings: Mapping[str, float]) -> float:
         """Return the lowest rating of an author, at most the neutral one: one statement confirms nothing."""
@@ -46,7 +51,3 @@ class MessageAuthors:
             (ratings[key] for key in self.keys if key in ratings and ratings[key] < NEUTRAL_TRUST),
             default=NEUTRAL_TRUST,
         )
-
-
-def _keys(*names: str | None) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(key for name in names if (key := source_key(name))))

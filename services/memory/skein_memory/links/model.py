@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from skein_kit.errors import FieldInvalid
 from skein_kit.ids import new_id
 from skein_kit.json_values import exact
+from skein_kit.text.source_keys import source_keys
 from skein_memory.errors import LinkToItself
 from skein_memory.events.model import Event
 from skein_memory.validation import check_revision, check_storable
@@ -125,6 +126,11 @@ class Link:
         return self.from_memory_id, self.to_memory_id, self.relation
 
     @property
+    def author_keys(self) -> list[str]:
+        """Return the source keys of those that created and changed it last, by which they are rated."""
+        return source_keys(self.created_by, self.updated_by)
+
+    @property
     def state(self) -> str:
         """Return, as JSON, the state that is stored when a link changes or is deleted."""
         return exact.dumps(
@@ -137,6 +143,7 @@ class Link:
                 "update_time": self.update_time.isoformat(),
                 "created_by": self.created_by,
                 "updated_by": self.updated_by,
+                "author_keys": self.author_keys,
             }
         )
 

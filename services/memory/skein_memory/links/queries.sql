@@ -2,17 +2,17 @@
 -- Insert links; skip those whose pair and relation exist.
 INSERT INTO memory.links
     (tenant_id, link_id, from_memory_id, to_memory_id, relation, label, weight, metadata, create_time, created_by,
-     update_time, updated_by, record_time)
+     update_time, updated_by, author_keys, record_time)
 VALUES
     (:tenant_id, :link_id, :from_memory_id, :to_memory_id, :relation, :label, :weight, :metadata, :create_time,
-     :created_by, :update_time, :updated_by, :record_time)
+     :created_by, :update_time, :updated_by, :author_keys, :record_time)
 ON CONFLICT ON CONSTRAINT links_pair_key DO NOTHING;
 
 -- update_link --
 -- Store a link's next revision.
 UPDATE memory.links
 SET relation = :relation, label = :label, weight = :weight, metadata = :metadata, revision = :revision,
-    update_time = :update_time, record_time = :record_time, updated_by = :updated_by
+    update_time = :update_time, record_time = :record_time, updated_by = :updated_by, author_keys = :author_keys
 WHERE tenant_id = :tenant_id AND link_id = :link_id;
 
 -- delete_links --

@@ -270,7 +270,7 @@ async def replace(tx: Transaction, tenant_id: UUID, before: Link, after: Link) -
     )
     columns = {
         name: getattr(after, name)
-        for name in (*_CONTENT_COLUMNS, "revision", "updated_by", "update_time", "record_time")
+        for name in (*_CONTENT_COLUMNS, "revision", "updated_by", "update_time", "author_keys", "record_time")
     }
     with translate_constraint_errors({"links_pair_key": LinkExists}):
         await tx.execute(QUERIES["update_link"], tenant_id=tenant_id, link_id=after.link_id, **columns)
@@ -291,7 +291,8 @@ async def remove(tx: Transaction, tenant_id: UUID, link_ids: Sequence[UUID], *, 
 def _columns(link: Link) -> dict[str, object]:
     """Return the columns of a new link; it was changed by another principal if an import or a merge brings it."""
     columns = {name: value for name, value in asdict(link).items() if name != "revision"}
-    return columns | {"updated_by": None if link.updated_by == link.created_by else link.updated_by}
+    updated_by = None if link.updated_by == link.created_by else link.updated_by
+    return columns | {"updated_by": updated_by, "author_keys": link.author_keys}
 
 
 def _earlier_revision(link: Link, *, until: datetime, by: str) -> Revision:

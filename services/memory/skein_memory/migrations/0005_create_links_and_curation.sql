@@ -15,6 +15,8 @@ CREATE TABLE memory.links (
     revision bigint NOT NULL DEFAULT 1,
     update_time timestamptz,
     updated_by text,
+    -- The source keys of both principals, by which they are rated.
+    author_keys text[] NOT NULL,
     record_time timestamptz,
     CONSTRAINT links_pkey PRIMARY KEY (tenant_id, link_id),
     CONSTRAINT links_pair_key UNIQUE (tenant_id, from_memory_id, to_memory_id, relation),
@@ -277,6 +279,15 @@ WHERE known.record_time <= (SELECT skein.as_of_time()) AND known.record_time <> 
     AND (known.until_time > (SELECT skein.as_of_time()) OR known.until_time = ANY ((SELECT skein.unseen_times())::timestamptz[]));
 GRANT SELECT, INSERT, DELETE ON memory.source_trust_history TO skein_memory;
 GRANT SELECT ON as_of.source_trust TO skein_memory, skein_recall, skein_tenancy;
+
+-- The links that count: those without a distrusted author.
+CREATE VIEW memory.trusted_links WITH (security_invoker = true) AS
+SELECT links.tenant_id, links.link_id, links.from_memory_id, links.to_memory_id, links.relation, links.weight
+FROM memory.links
+WHERE NOT EXISTS (
+    SELECT FROM memory.source_trust AS rating
+    WHERE rating.tenant_id = links.tenant_id AND rating.source_key = ANY (links.author_keys) AND rating.trust < 0.5);
+GRANT SELECT ON memory.trusted_links TO skein_memory, skein_recall;
 -- The trust in profiles is that in their writers.
 GRANT SELECT ON memory.source_trust, memory.source_trust_history TO skein_recall, skein_tenancy;
 GRANT SELECT, INSERT, UPDATE, DELETE ON memory.source_trust, memory.conflict_resolutions, memory.aliases

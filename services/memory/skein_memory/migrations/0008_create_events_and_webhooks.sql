@@ -74,18 +74,18 @@ GRANT INSERT ON memory.changes TO skein_session;
 CREATE VIEW as_of.links WITH (security_invoker = true) AS
 SELECT known.tenant_id, known.link_id, known.from_memory_id, known.to_memory_id, known.relation, known.label,
        known.weight, known.metadata, known.create_time, known.created_by, known.revision, known.update_time,
-       known.updated_by, known.record_time
+       known.updated_by, known.author_keys, known.record_time
 FROM (
     SELECT tenant_id, link_id, from_memory_id, to_memory_id, relation, label, weight, metadata, create_time, created_by,
-           revision, update_time, updated_by, greatest(record_time, update_time, create_time) AS record_time,
+           revision, update_time, updated_by, author_keys, greatest(record_time, update_time, create_time) AS record_time,
            'infinity'::timestamptz AS until_time, 'link' AS kind
     FROM memory.links
     UNION ALL
     SELECT tenant_id, CASE WHEN kind = 'link' THEN item_id::uuid END, memory_id, other_memory_id, state ->> 'relation',
            state ->> 'label', (state ->> 'weight')::double precision, nullif(state -> 'metadata', 'null'::jsonb),
            (state ->> 'create_time')::timestamptz, state ->> 'created_by', revision,
-           coalesce((state ->> 'update_time')::timestamptz, from_time), state ->> 'updated_by', from_time, until_time,
-           kind
+           coalesce((state ->> 'update_time')::timestamptz, from_time), state ->> 'updated_by',
+           ARRAY(SELECT jsonb_array_elements_text(state -> 'author_keys')), from_time, until_time, kind
     FROM memory.revisions
 ) AS known
 WHERE known.kind = 'link'
@@ -119,7 +119,14 @@ WHERE known.kind = 'block'
     AND (known.until_time > (SELECT skein.as_of_time()) OR known.until_time = ANY ((SELECT skein.unseen_times())::timestamptz[]));
 GRANT SELECT ON as_of.blocks TO skein_memory;
 GRANT SELECT ON memory.revisions TO skein_recall;
+CREATE VIEW as_of.trusted_links WITH (security_invoker = true) AS
+SELECT links.tenant_id, links.link_id, links.from_memory_id, links.to_memory_id, links.relation, links.weight
+FROM as_of.links
+WHERE NOT EXISTS (
+    SELECT FROM as_of.source_trust AS rating
+    WHERE rating.tenant_id = links.tenant_id AND rating.source_key = ANY (links.author_keys) AND rating.trust < 0.5);
 GRANT SELECT ON as_of.links TO skein_memory, skein_recall;
+GRANT SELECT ON as_of.trusted_links TO skein_recall;
 
 CREATE TABLE memory.webhooks (
     tenant_id uuid NOT NULL

@@ -2,17 +2,11 @@
 -- Read the inputs of scores: trust in sources (a key for each memory), use, and relations. Up to `most` links from
 -- and to each memory are read. Each part is read from its own index. Links of distrusted principals do not count.
 SELECT requested.memory_id, source.trust, used.access_count, used.last_access_time,
-       ARRAY(SELECT relation FROM memory.links
-             WHERE links.tenant_id = :tenant_id AND links.from_memory_id = requested.memory_id
-                 AND NOT EXISTS (
-                     SELECT FROM memory.source_trust AS r
-                     WHERE r.tenant_id = :tenant_id AND r.source_key IN (links.created_by, links.updated_by) AND r.trust < 0.5)
+       ARRAY(SELECT relation FROM memory.trusted_links
+             WHERE trusted_links.tenant_id = :tenant_id AND trusted_links.from_memory_id = requested.memory_id
              LIMIT :most) AS outgoing,
-       ARRAY(SELECT relation FROM memory.links
-             WHERE links.tenant_id = :tenant_id AND links.to_memory_id = requested.memory_id
-                 AND NOT EXISTS (
-                     SELECT FROM memory.source_trust AS r
-                     WHERE r.tenant_id = :tenant_id AND r.source_key IN (links.created_by, links.updated_by) AND r.trust < 0.5)
+       ARRAY(SELECT relation FROM memory.trusted_links
+             WHERE trusted_links.tenant_id = :tenant_id AND trusted_links.to_memory_id = requested.memory_id
              LIMIT :most) AS incoming
 FROM unnest(:memory_ids::uuid[], :source_keys::text[]) AS requested (memory_id, source_key)
 LEFT JOIN LATERAL (
@@ -27,18 +21,14 @@ LEFT JOIN LATERAL (
 -- those of distrusted principals.
 SELECT requested.memory_id, named.relation,
        (SELECT count(*) FROM (
-           SELECT FROM memory.links
-           WHERE links.tenant_id = :tenant_id AND links.from_memory_id = requested.memory_id
-               AND links.relation = named.relation AND NOT EXISTS (
-                   SELECT FROM memory.source_trust AS r
-                   WHERE r.tenant_id = :tenant_id AND r.source_key IN (links.created_by, links.updated_by) AND r.trust < 0.5)
+           SELECT FROM memory.trusted_links
+           WHERE trusted_links.tenant_id = :tenant_id AND trusted_links.from_memory_id = requested.memory_id
+               AND trusted_links.relation = named.relation
            LIMIT :most) AS these) AS outgoing,
        (SELECT count(*) FROM (
-           SELECT FROM memory.links
-           WHERE links.tenant_id = :tenant_id AND links.to_memory_id = requested.memory_id
-               AND links.relation = named.relation AND NOT EXISTS (
-                   SELECT FROM memory.source_trust AS r
-                   WHERE r.tenant_id = :tenant_id AND r.source_key IN (links.created_by, links.updated_by) AND r.trust < 0.5)
+           SELECT FROM memory.trusted_links
+           WHERE trusted_links.tenant_id = :tenant_id AND trusted_links.to_memory_id = requested.memory_id
+               AND trusted_links.relation = named.relation
            LIMIT :most) AS these) AS incoming
 FROM unnest(:memory_ids::uuid[]) AS requested (memory_id)
 CROSS JOIN (VALUES ('supports'), ('contradicts'), ('causes'), ('example_of'), ('supersedes')) AS named (relation);
@@ -48,32 +38,24 @@ CROSS JOIN (VALUES ('supports'), ('contradicts'), ('causes'), ('example_of'), ('
 -- without those of distrusted principals.
 SELECT requested.memory_id,
        (SELECT count(*) FROM (
-           (SELECT 1 FROM memory.links
-            WHERE links.tenant_id = :tenant_id AND links.from_memory_id = requested.memory_id
-                AND links.relation < 'contradicts' AND NOT EXISTS (
-                    SELECT FROM memory.source_trust AS r
-                    WHERE r.tenant_id = :tenant_id AND r.source_key IN (links.created_by, links.updated_by) AND r.trust < 0.5)
+           (SELECT 1 FROM memory.trusted_links
+            WHERE trusted_links.tenant_id = :tenant_id AND trusted_links.from_memory_id = requested.memory_id
+                AND trusted_links.relation < 'contradicts'
             LIMIT :most)
            UNION ALL
-           (SELECT 1 FROM memory.links
-            WHERE links.tenant_id = :tenant_id AND links.from_memory_id = requested.memory_id
-                AND links.relation > 'contradicts' AND NOT EXISTS (
-                    SELECT FROM memory.source_trust AS r
-                    WHERE r.tenant_id = :tenant_id AND r.source_key IN (links.created_by, links.updated_by) AND r.trust < 0.5)
+           (SELECT 1 FROM memory.trusted_links
+            WHERE trusted_links.tenant_id = :tenant_id AND trusted_links.from_memory_id = requested.memory_id
+                AND trusted_links.relation > 'contradicts'
             LIMIT :most)) AS these) AS outgoing,
        (SELECT count(*) FROM (
-           (SELECT 1 FROM memory.links
-            WHERE links.tenant_id = :tenant_id AND links.to_memory_id = requested.memory_id
-                AND links.relation < 'contradicts' AND NOT EXISTS (
-                    SELECT FROM memory.source_trust AS r
-                    WHERE r.tenant_id = :tenant_id AND r.source_key IN (links.created_by, links.updated_by) AND r.trust < 0.5)
+           (SELECT 1 FROM memory.trusted_links
+            WHERE trusted_links.tenant_id = :tenant_id AND trusted_links.to_memory_id = requested.memory_id
+                AND trusted_links.relation < 'contradicts'
             LIMIT :most)
            UNION ALL
-           (SELECT 1 FROM memory.links
-            WHERE links.tenant_id = :tenant_id AND links.to_memory_id = requested.memory_id
-                AND links.relation > 'contradicts' AND NOT EXISTS (
-                    SELECT FROM memory.source_trust AS r
-                    WHERE r.tenant_id = :tenant_id AND r.source_key IN (links.created_by, links.updated_by) AND r.trust < 0.5)
+           (SELECT 1 FROM memory.trusted_links
+            WHERE trusted_links.tenant_id = :tenant_id AND trusted_links.to_memory_id = requested.memory_id
+                AND trusted_links.relation > 'contradicts'
             LIMIT :most)) AS these) AS incoming
 FROM unnest(:memory_ids::uuid[]) AS requested (memory_id);
 

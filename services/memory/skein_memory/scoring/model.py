@@ -146,11 +146,14 @@ class TextWords:
 
     def count(self, terms: tuple[str, ...]) -> int:
         """Count the terms that the text holds as whole words, each once."""
-        return sum(self._holds(words, pattern) for words, pattern in _patterns(terms))
+        text, count = self._text, 0
+        for longest, words, pattern in _patterns(terms):
+            # Most terms end here, so nothing else is done for them.
+            if longest in text and self._holds(words, pattern):
+                count += 1
+        return count
 
     def _holds(self, words: tuple[str, ...], pattern: re.Pattern[str]) -> bool:
-        if not all(word in self._text for word in words):
-            return False
         if self._words is None:
             self._words = frozenset(_WORD.findall(self._text))
         return self._words.issuperset(words) and (len(words) == 1 or pattern.search(self._text) is not None)
@@ -160,11 +163,14 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 @cache
-def _patterns(terms: tuple[str, ...]) -> list[tuple[tuple[str, ...], re.Pattern[str]]]:
-    """Return for each term its words, and an expression that finds them one after another as whole words."""
+def _patterns(terms: tuple[str, ...]) -> list[tuple[str, tuple[str, ...], re.Pattern[str]]]:
+    """Return for each term its longest word, its words, and what finds them one after another as whole words."""
     words = [tuple(term.split()) for term in terms]
     patterns = [r"[\W_]+".join(map(re.escape, one)) for one in words]
-    return [(one, re.compile(rf"(?<![^\W_]){pattern}(?![^\W_])")) for one, pattern in zip(words, patterns, strict=True)]
+    return [
+        (max(one, key=len), one, re.compile(rf"(?<![^\W_]){pattern}(?![^\W_])"))
+        for one, pattern in zip(words, patterns, strict=True)
+    ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

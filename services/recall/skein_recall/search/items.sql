@@ -24,16 +24,13 @@ WHERE e.is_active
         (e.valid_to_time IS NULL OR e.valid_to_time > :at)
         AND (
             SELECT l.link_id
-            FROM memory.links AS l
+            FROM memory.trusted_links AS l
             JOIN recall.documents AS d ON d.tenant_id = :tenant_id AND d.item_id = l.from_memory_id
             WHERE l.tenant_id = :tenant_id AND l.to_memory_id = e.memory_id AND l.relation = 'supersedes'
                 AND (d.expire_time IS NULL OR d.expire_time > :at)
                 AND NOT EXISTS (
                     SELECT FROM memory.trust AS s
                     WHERE s.tenant_id = :tenant_id AND s.memory_id = l.from_memory_id AND s.trust < 0.5)
-                AND NOT EXISTS (
-                    SELECT FROM memory.source_trust AS r
-                    WHERE r.tenant_id = :tenant_id AND r.source_key IN (l.created_by, l.updated_by) AND r.trust < 0.5)
             ORDER BY l.weight DESC, l.link_id DESC
             LIMIT 1
         ) IS NULL
