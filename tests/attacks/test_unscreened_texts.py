@@ -17,7 +17,7 @@ from grpc import aio
 from skein.memory.v1 import blocks_pb2, snapshots_pb2
 from skein.options.v1 import options_pb2 as options
 from skein.tenancy.v1 import subjects_pb2
-from skein_kit.rpc.declarations import paths, response_class, screening, text_kind
+from skein_kit.rpc.declarations import method_rule, paths, response_class, screening, text_kind
 from skein_memory.transfer.model import KINDS, MESSAGES
 
 if TYPE_CHECKING:
@@ -39,6 +39,14 @@ _JSON_TEXT = "_json"
 _FREE_FORM = frozenset({"google.protobuf.Struct", "google.protobuf.Value"})
 # The second one refuses the field, whatever it holds.
 _REFUSED = {"CONTENT_REFUSED", "UPDATE_MASK_INVALID"}
+
+
+def test_only_what_operators_and_administrators_name_is_unscreened() -> None:
+    unscreened = {path for path in paths() if method_rule(path).screening == options.SCREENING_RULE_NONE}
+
+    assert {path.rpartition("/")[2] for path in unscreened} == {
+        "CreateOrganization", "UpdateOrganization", "CreateTenant", "UpdateTenant",
+    }  # fmt: skip
 
 
 def with_secrets(request: Message) -> Iterator[tuple[str, Message]]:
