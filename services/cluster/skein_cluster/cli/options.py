@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import os
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 import click
 
 from skein_kit.settings import default_data_dir
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
+P = ParamSpec("P")
 Decorated = TypeVar("Decorated", bound="Callable[..., Any]")
 
 
@@ -37,6 +39,16 @@ class Time(click.ParamType):  # type: ignore[type-arg]  # Before click 8.5 it ta
 def _environment(_context: click.Context, _parameter: click.Parameter, value: Path | None) -> dict[str, str]:
     """Apply the option to the environment of settings and credentials."""
     return {**os.environ, "SKEIN_DATA_DIR": str(value if value is not None else default_data_dir())}
+
+
+def asynchronous(command: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Run a command in an event loop of its own. It stands below the options."""
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        asyncio.run(command(*args, **kwargs))
+
+    return run
 
 
 def data_dir_option(command: Decorated) -> Decorated:

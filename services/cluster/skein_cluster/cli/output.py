@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
+from google.protobuf.message import Message
 from rich import box
 from rich.console import Console, ConsoleRenderable, RenderHook
 from rich.segment import Segment, Segments
@@ -16,9 +18,8 @@ from rich.text import Text
 from skein_kit.json_values import exact, fields
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
-    from google.protobuf.message import Message
     from google.protobuf.timestamp_pb2 import Timestamp
     from rich.console import JustifyMethod
 
@@ -43,6 +44,24 @@ def print_json(value: object) -> None:
     is_unicode = sys.stdout.encoding.lower().startswith("utf")
     text = exact.dumps(value, indent=2, ensure_ascii=not is_unicode)
     click.echo(exact.escape_active(text))
+
+
+def print_if_json(value: object, *, as_json: bool) -> bool:
+    """Print a value, and the messages in it, as one JSON document if `as_json`; return whether that is all to print."""
+    if as_json:
+        print_json(_with_values(value))
+    return as_json
+
+
+def _with_values(value: object) -> object:
+    match value:
+        case Message():
+            return message_to_dict(value)
+        case Mapping():
+            return {name: _with_values(part) for name, part in value.items()}
+        case Sequence() if not isinstance(value, (str, bytes)):
+            return [_with_values(part) for part in value]
+    return value
 
 
 def escape_controls(text: str) -> str:

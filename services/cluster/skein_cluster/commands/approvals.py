@@ -32,16 +32,22 @@ def approvals_command() -> None:
 @options.limit_option
 @options.cluster_options
 @options.json_option
-def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
+@options.asynchronous
+async def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
     """List what waits for approval, oldest first."""
-    pending, messages = asyncio.run(_list(environment, limit))
-    if as_json:
-        output.print_json(
-            {
-                "pending_memories": [output.message_to_dict(write) for write in pending],
-                "pending_messages": [output.message_to_dict(message) for message in messages],
-            }
-        )
+    async with as_tenant(environment) as api:
+        request = approvals_pb2.ListPendingMemoriesRequest(page_size=limit)
+        pending = await list_first(limit, api.curation.ListPendingMemories, request, "pending_memories")
+        of_messages = session_pb2.ListAgentMessagesRequest(pending_approval=True, page_size=limit)
+        newest = await list_first(limit, api.sessions.ListAgentMessages, of_messages, "messages")
+    messages = newest[::-1]
+    if output.print_if_json(
+        {
+            "pending_memories": pending,
+            "pending_messages": messages,
+        },
+        as_json=as_json,
+    ):
         return
     lines = [
         (
@@ -80,8 +86,7 @@ def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
 def approve(pending_id: str, content: str | None, environment: dict[str, str], *, as_json: bool) -> None:
     """Approve what waits under PENDING_ID: it becomes a memory, or changes one; or a message that all find."""
     approved = asyncio.run(_approve(environment, pending_id, content))
-    if as_json:
-        output.print_json(output.message_to_dict(approved))
+    if output.print_if_json(approved, as_json=as_json):
         return
     output.echo(f"Approved {approved.memory_id if isinstance(approved, memory_pb2.Memory) else approved.message_id}.")
 
@@ -90,24 +95,18 @@ def approve(pending_id: str, content: str | None, environment: dict[str, str], *
 @click.argument("pending_id")
 @options.cluster_options
 @options.json_option
-def refuse(pending_id: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.asynchronous
+async def refuse(pending_id: str, environment: dict[str, str], *, as_json: bool) -> None:
     """Refuse what waits under PENDING_ID: a memory is removed for good, a message is deleted."""
-    asyncio.run(_refuse(environment, pending_id))
-    if as_json:
-        output.print_json({"refused": pending_id})
+    async with as_tenant(environment) as api:
+        try:
+            await api.curation.RefuseMemory(approvals_pb2.RefuseMemoryRequest(pending_id=pending_id))
+        except NotFound:
+            message = await _waiting_message(api, pending_id)
+            await api.sessions.DeleteMessage(session_pb2.DeleteMessageRequest(message_id=message.message_id))
+    if output.print_if_json({"refused": pending_id}, as_json=as_json):
         return
     output.echo(f"Refused {pending_id}.")
-
-
-async def _list(
-    environment: Mapping[str, str], limit: int
-) -> tuple[list[approvals_pb2.PendingMemory], list[session_pb2.Message]]:
-    async with as_tenant(environment) as api:
-        request = approvals_pb2.ListPendingMemoriesRequest(page_size=limit)
-        pending = await list_first(limit, api.curation.ListPendingMemories, request, "pending_memories")
-        of_messages = session_pb2.ListAgentMessagesRequest(pending_approval=True, page_size=limit)
-        messages = await list_first(limit, api.sessions.ListAgentMessages, of_messages, "messages")
-    return pending, messages[::-1]
 
 
 async def _approve(
@@ -129,15 +128,6 @@ async def _approve(
             update_mask=FieldMask(paths=["pending_approval", *(["content"] if content is not None else [])]),
         )
         return (await api.sessions.UpdateMessage(approval)).message
-
-
-async def _refuse(environment: Mapping[str, str], pending_id: str) -> None:
-    async with as_tenant(environment) as api:
-        try:
-            await api.curation.RefuseMemory(approvals_pb2.RefuseMemoryRequest(pending_id=pending_id))
-        except NotFound:
-            message = await _waiting_message(api, pending_id)
-            await api.sessions.DeleteMessage(session_pb2.DeleteMessageRequest(message_id=message.message_id))
 
 
 async def _waiting_message(api: Client, pending_id: str) -> session_pb2.Message:

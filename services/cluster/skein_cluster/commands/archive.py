@@ -35,8 +35,7 @@ def list_(limit: int, environment: dict[str, str], *, of_sessions: bool, as_json
         _show_sessions(asyncio.run(_list_sessions(environment, limit)), as_json=as_json)
         return
     archives = asyncio.run(_list(environment, limit))
-    if as_json:
-        output.print_json({"archives": [output.message_to_dict(archive) for archive in archives]})
+    if output.print_if_json({"archives": archives}, as_json=as_json):
         return
     lines = [
         (
@@ -65,8 +64,7 @@ def list_(limit: int, environment: dict[str, str], *, of_sessions: bool, as_json
 def create(idle_days: int, session_id: str, label: str, environment: dict[str, str], *, as_json: bool) -> None:
     """Archive memories that were not changed for some days."""
     archives = asyncio.run(_create(environment, idle_days, session_id, label))
-    if as_json:
-        output.print_json({"archives": [output.message_to_dict(archive) for archive in archives]})
+    if output.print_if_json({"archives": archives}, as_json=as_json):
         return
     memories = sum(archive.memory_count for archive in archives)
     output.stdout_console().print(Text(f"Archived {memories} memories in {len(archives)} archives."))
@@ -76,19 +74,19 @@ def create(idle_days: int, session_id: str, label: str, environment: dict[str, s
 @click.argument("archive_id")
 @options.cluster_options
 @options.json_option
-def unarchive(archive_id: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.asynchronous
+async def unarchive(archive_id: str, environment: dict[str, str], *, as_json: bool) -> None:
     """Move the memories of ARCHIVE_ID back from cold storage."""
-    response = asyncio.run(_unarchive(environment, archive_id))
-    if as_json:
-        output.print_json(output.message_to_dict(response))
+    async with as_tenant(environment) as api:
+        response = await api.history.UnarchiveMemories(archives_pb2.UnarchiveMemoriesRequest(archive_id=archive_id))
+    if output.print_if_json(response, as_json=as_json):
         return
     skipped = f", skipped {response.skipped_count}" if response.skipped_count else ""
     output.stdout_console().print(Text(f"Unarchived {response.unarchived_count} memories{skipped}."))
 
 
 def _show_sessions(sessions: list[sessions_pb2.ArchivedSession], *, as_json: bool) -> None:
-    if as_json:
-        output.print_json({"sessions": [output.message_to_dict(session) for session in sessions]})
+    if output.print_if_json({"sessions": sessions}, as_json=as_json):
         return
     lines = [
         (
@@ -131,8 +129,3 @@ async def _create(
             if not response.next_memory_id:
                 return archives
             request.after_memory_id = response.next_memory_id
-
-
-async def _unarchive(environment: Mapping[str, str], archive_id: str) -> archives_pb2.UnarchiveMemoriesResponse:
-    async with as_tenant(environment) as api:
-        return await api.history.UnarchiveMemories(archives_pb2.UnarchiveMemoriesRequest(archive_id=archive_id))

@@ -279,8 +279,7 @@ def restore(  # noqa: PLR0913 - the options of the command.
         has_key = (data_dir / KEY_FILE).exists()
         with log_file.log_to_file(data_dir / _LOG_FILE, "warning"):
             result = _run(_restore(context, backups, to, timeline))
-    if as_json:
-        output.print_json(_restore_as_json(result))
+    if output.print_if_json(_restore_as_json(result), as_json=as_json):
         return
     _show_restored(result, data_dir)
     if not has_key:
@@ -300,10 +299,10 @@ def prune(data_dir: Path, backup_dir: Path | None, keep: int, *, as_json: bool) 
     context = _BackupContext.of(data_dir, backup_dir)
     with _convert_errors(), context.folder.write_lock():
         pruned = retention.prune_backups(context.folder, keep)
-    if as_json:
-        output.print_json(
-            {"removed": list(pruned.backup_ids), "segments": pruned.segments, "cold_files": pruned.cold_files}
-        )
+    if output.print_if_json(
+        {"removed": list(pruned.backup_ids), "segments": pruned.segments, "cold_files": pruned.cold_files},
+        as_json=as_json,
+    ):
         return
     _show(pruned)
 

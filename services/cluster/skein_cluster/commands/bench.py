@@ -260,7 +260,8 @@ def corpus(
 @_answer_options
 @options.cluster_options
 @options.json_option
-def questions(
+@options.asynchronous
+async def questions(
     file: Path,
     limit: int,
     min_relevance: float | None,
@@ -279,7 +280,9 @@ def questions(
     with _readable(file):
         group = CorpusGroup(name=DEFAULT_GROUP, questions=read_questions(file))
     run = _CorpusRun(limit, min_relevance, plot is not None)
-    asyncio.run(_run_questions(environment, group, run))
+    with progress(f"asking {len(group.questions)} questions", None):
+        async with as_tenant(environment) as api:
+            await run.ask(api, group)
     document = _answers_document(file, run)
     _draw(plot, run, file)
     if as_json:
@@ -351,12 +354,6 @@ async def _run_corpus(
             async with temporary_tenant(connection, group.name, items, keep=keep) as api:
                 await run.ask(api, group)
     return run
-
-
-async def _run_questions(environment: Mapping[str, str], group: CorpusGroup, run: _CorpusRun) -> None:
-    with progress(f"asking {len(group.questions)} questions", None):
-        async with as_tenant(environment) as api:
-            await run.ask(api, group)
 
 
 def _document(file: Path, form: Form, run: _BenchRun) -> dict[str, Any]:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from skein_client.client import Client
-    from skein_cluster.certificates.proof import Proof
     from skein_kit.erasure_certificates.document import VerifiedCertificate
 
 _KINDS = ("subject", "memory", "block", "session", "message")
@@ -56,11 +55,13 @@ def certificates_command() -> None:
 @options.limit_option
 @options.cluster_options
 @options.json_option
-def list_(tenant_id: str, limit: int, environment: dict[str, str], *, as_json: bool) -> None:
+@options.asynchronous
+async def list_(tenant_id: str, limit: int, environment: dict[str, str], *, as_json: bool) -> None:
     """List certificates, newest first."""
-    certificates = asyncio.run(_list(environment, tenant_id, limit))
-    if as_json:
-        output.print_json({"certificates": [output.message_to_dict(certificate) for certificate in certificates]})
+    request = certificates_pb2.ListErasureCertificatesRequest(tenant_id=tenant_id)
+    async with _client(environment, tenant_id) as api:
+        certificates = await list_first(limit, api.auth.ListErasureCertificates, request, "certificates")
+    if output.print_if_json({"certificates": certificates}, as_json=as_json):
         return
     lines = [
         (
@@ -99,13 +100,17 @@ def list_(tenant_id: str, limit: int, environment: dict[str, str], *, as_json: b
 @_tenant_option
 @options.cluster_options
 @options.json_option
-def get(certificate_id: str, file: Path | None, tenant_id: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.asynchronous
+async def get(
+    certificate_id: str, file: Path | None, tenant_id: str, environment: dict[str, str], *, as_json: bool
+) -> None:
     """Save the file of a certificate."""
-    certificate = asyncio.run(_get(environment, tenant_id, certificate_id))
+    request = certificates_pb2.GetErasureCertificateRequest(certificate_id=certificate_id, tenant_id=tenant_id)
+    async with _client(environment, tenant_id) as api:
+        certificate = (await api.auth.GetErasureCertificate(request)).certificate
     path = file or Path(f"{certificate.certificate_id}.json")
     path.write_bytes(certificate.document.encode())
-    if as_json:
-        output.print_json({"file": str(path), "complete": certificate.complete})
+    if output.print_if_json({"file": str(path), "complete": certificate.complete}, as_json=as_json):
         return
     output.echo(f"{path}: {'complete' if certificate.complete else 'INCOMPLETE'}")
 
@@ -120,9 +125,13 @@ def get(certificate_id: str, file: Path | None, tenant_id: str, environment: dic
     help="File to write.",
 )
 @options.cluster_options
-def keys(file: Path, environment: dict[str, str]) -> None:
+@options.asynchronous
+async def keys(file: Path, environment: dict[str, str]) -> None:
     """Save the published keys of certificates, also of replaced ones, as a JWK Set."""
-    file.write_text(key_set.write(asyncio.run(_keys(environment))), "utf-8")
+    request = auth_pb2.ListSigningKeysRequest(purpose=auth_pb2.SIGNING_KEY_PURPOSE_CERTIFICATE)
+    async with as_tenant(environment) as api:
+        response = await api.auth.ListSigningKeys(request)
+    file.write_text(key_set.write([key.jwk for key in response.signing_keys]), "utf-8")  # noqa: ASYNC240 - nothing else runs.
     output.echo(str(file))
 
 
@@ -179,7 +188,10 @@ def verify(file: Path, keys_file: Path, environment: dict[str, str], *, with_log
 )
 @options.data_dir_option
 @options.json_option
-def prove(file: Path, keys_file: Path, names: tuple[tuple[str, str], ...], data_dir: Path, *, as_json: bool) -> None:
+@options.asynchronous
+async def prove(
+    file: Path, keys_file: Path, names: tuple[tuple[str, str], ...], data_dir: Path, *, as_json: bool
+) -> None:
     """Show that nothing of what FILE certifies exists in the database. Ends with 1 otherwise.
 
     The database is that of SKEIN_DATABASE_URL if set, else that of the data folder, running or not. It compares digests
@@ -190,7 +202,10 @@ def prove(file: Path, keys_file: Path, names: tuple[tuple[str, str], ...], data_
     if certificate.statement["kind"] == "tenant_deletion":
         message = "The tenant and its salts are gone; `skein tenants` and the tables show that no row names it."
         raise CommandError(message, ExitCode.REFUSED)
-    result = asyncio.run(_prove(data_dir, certificate, names))
+    environment = {**os.environ, "SKEIN_DATA_DIR": str(data_dir)}
+    async with open_source(data_dir, environment) as source, source.connection() as connection:
+        any_connection: Any = connection
+        result = await proof.prove(any_connection, certificate, names)
     missing = [inclusion.name for inclusion in result.inclusions if inclusion.leaf is None]
     if as_json:
         output.print_json({**dataclasses.asdict(result), "proved": result.is_gone and not missing})
@@ -231,36 +246,6 @@ async def _client(environment: Mapping[str, str], tenant_id: str) -> AsyncIterat
         yield api
 
 
-async def _list(
-    environment: Mapping[str, str], tenant_id: str, limit: int
-) -> list[certificates_pb2.ErasureCertificate]:
-    request = certificates_pb2.ListErasureCertificatesRequest(tenant_id=tenant_id)
-    async with _client(environment, tenant_id) as api:
-        return await list_first(limit, api.auth.ListErasureCertificates, request, "certificates")
-
-
-async def _get(
-    environment: Mapping[str, str], tenant_id: str, certificate_id: str
-) -> certificates_pb2.ErasureCertificate:
-    request = certificates_pb2.GetErasureCertificateRequest(certificate_id=certificate_id, tenant_id=tenant_id)
-    async with _client(environment, tenant_id) as api:
-        return (await api.auth.GetErasureCertificate(request)).certificate
-
-
-async def _keys(environment: Mapping[str, str]) -> list[str]:
-    request = auth_pb2.ListSigningKeysRequest(purpose=auth_pb2.SIGNING_KEY_PURPOSE_CERTIFICATE)
-    async with as_tenant(environment) as api:
-        response = await api.auth.ListSigningKeys(request)
-    return [key.jwk for key in response.signing_keys]
-
-
 async def _log_problem(environment: Mapping[str, str], statement: Mapping[str, Any]) -> str:
     async with as_tenant(environment) as api:
         return await event_log.log_problem(api.history, statement)
-
-
-async def _prove(data_dir: Path, certificate: VerifiedCertificate, names: tuple[tuple[str, str], ...]) -> Proof:
-    environment = {**os.environ, "SKEIN_DATA_DIR": str(data_dir)}
-    async with open_source(data_dir, environment) as source, source.connection() as connection:
-        any_connection: Any = connection
-        return await proof.prove(any_connection, certificate, names)

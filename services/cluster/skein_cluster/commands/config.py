@@ -84,8 +84,7 @@ def show(services: tuple[str, ...], *, as_json: bool) -> None:
     Secrets are shown as three dots. An unusable value is shown as its default: `skein config check` shows the reason.
     """
     rows = [_setting_row(reading) for reading in read_settings(_names(services), os.environ)]
-    if as_json:
-        output.print_json({"settings": rows})
+    if output.print_if_json({"settings": rows}, as_json=as_json):
         return
     table = output.table("setting", "value", "default", "from")
     lines = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import click
@@ -24,7 +23,6 @@ from skein_cluster.commands.recall import (
 from skein_kit.rpc.well_known_types import to_timestamp
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import datetime
 
     from skein.memory.v1 import memory_pb2
@@ -39,7 +37,8 @@ if TYPE_CHECKING:
 @filter_options
 @options.cluster_options
 @options.json_option
-def context_command(  # noqa: PLR0913 - one argument for each option.
+@options.asynchronous
+async def context_command(  # noqa: PLR0913 - one argument for each option.
     text: str,
     tokens: int,
     session: str,
@@ -60,9 +59,12 @@ def context_command(  # noqa: PLR0913 - one argument for each option.
         format=gateway_pb2.CONTEXT_FORMAT_TEXT if plain else gateway_pb2.CONTEXT_FORMAT_MARKDOWN,
         session_id=session,
     )
-    response, is_empty = asyncio.run(_build(environment, request))
-    if as_json:
-        output.print_json(output.message_to_dict(response))
+    # Return the response, and whether the tenant is empty.
+    async with as_tenant(environment) as api:
+        response = await api.gateway.BuildContext(request)
+        has_no_results = not response.text and not response.omitted_count and not response.incomplete
+        is_empty = has_no_results and await is_tenant_empty(api)
+    if output.print_if_json(response, as_json=as_json):
         return
     # Unwrapped: the printed text must be the prompt's text.
     if response.text:
@@ -77,13 +79,3 @@ def context_command(  # noqa: PLR0913 - one argument for each option.
     show_pending(response.pending_embedding_count)
     show_receipt(response.receipt_id)
     show_incomplete(response.incomplete)
-
-
-async def _build(
-    environment: Mapping[str, str], request: gateway_pb2.BuildContextRequest
-) -> tuple[gateway_pb2.BuildContextResponse, bool]:
-    """Return the response, and whether the tenant is empty."""
-    async with as_tenant(environment) as api:
-        response = await api.gateway.BuildContext(request)
-        has_no_results = not response.text and not response.omitted_count and not response.incomplete
-        return response, has_no_results and await is_tenant_empty(api)

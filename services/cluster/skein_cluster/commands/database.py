@@ -50,13 +50,13 @@ def migrate_command(lock_seconds: float, *, citus: bool, as_json: bool) -> None:
     refuse_unknown_settings(os.environ)
     migrations = registry.migrations()
     applied = asyncio.run(_migrate(database_url(), migrations, lock_seconds, citus=citus))
-    if as_json:
-        output.print_json(
-            {
-                "version": migrations[-1].number,
-                "applied": [{"number": migration.number, "name": migration.name} for migration in applied],
-            }
-        )
+    if output.print_if_json(
+        {
+            "version": migrations[-1].number,
+            "applied": [{"number": migration.number, "name": migration.name} for migration in applied],
+        },
+        as_json=as_json,
+    ):
         return
     for migration in applied:
         output.echo(f"applied {migration.number:04d} {migration.name}")
@@ -92,8 +92,7 @@ def bootstrap_command(name: str, legacy_tenant: str, legacy_token_file: Path | N
     document = {} if configured_key else {"operator_key": key}
     if token:
         document["legacy_tenant_id"] = asyncio.run(_ensure_legacy_tenant(key, legacy_tenant, token))
-    if as_json:
-        output.print_json(document)
+    if output.print_if_json(document, as_json=as_json):
         return
     if not configured_key:
         output.echo(key)

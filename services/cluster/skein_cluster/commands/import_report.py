@@ -24,8 +24,7 @@ _NAME = 60
 
 def show_report(report: Report, *, dry_run: bool, as_json: bool, tenants: Mapping[str, str]) -> None:
     """Print the mapping report."""
-    if as_json:
-        output.print_json({**_as_json(report), "dry_run": dry_run, "tenants": dict(tenants)})
+    if output.print_if_json({**_as_json(report), "dry_run": dry_run, "tenants": dict(tenants)}, as_json=as_json):
         return
     _show_records(report, dry_run=dry_run)
     _show_notes(report)
@@ -50,24 +49,24 @@ def show_report(report: Report, *, dry_run: bool, as_json: bool, tenants: Mappin
 def show_comparison(comparison: Comparison, threshold: float, *, as_json: bool) -> None:
     """Print the missing and the different records."""
     passes = comparison.share <= threshold
-    if as_json:
-        output.print_json(
-            {
-                "in_source": dict(comparison.in_source),
-                "in_skein": dict(comparison.in_skein),
-                "missing": {kind: asdict(tally) for kind, tally in comparison.missing.items()},
-                "different": [
-                    {"kind": kind, "fields": fields.split(", "), **asdict(tally)}
-                    for (kind, fields), tally in comparison.different.items()
-                ],
-                "unchecked": dict(comparison.unchecked),
-                "unreadable": comparison.unreadable,
-                "without_tenant": comparison.without_tenant,
-                "inconsistency": comparison.share,
-                "threshold": threshold,
-                "passes": passes,
-            }
-        )
+    if output.print_if_json(
+        {
+            "in_source": dict(comparison.in_source),
+            "in_skein": dict(comparison.in_skein),
+            "missing": {kind: asdict(tally) for kind, tally in comparison.missing.items()},
+            "different": [
+                {"kind": kind, "fields": fields.split(", "), **asdict(tally)}
+                for (kind, fields), tally in comparison.different.items()
+            ],
+            "unchecked": dict(comparison.unchecked),
+            "unreadable": comparison.unreadable,
+            "without_tenant": comparison.without_tenant,
+            "inconsistency": comparison.share,
+            "threshold": threshold,
+            "passes": passes,
+        },
+        as_json=as_json,
+    ):
         return
     numbers = ("in the source", "in Skein", "missing", "different")
     lines = []

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import click
 
 from skein.tenancy.v1 import jobs_pb2 as pb
 from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import options, output
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _KIND_PREFIX, _STATE_PREFIX, _COST_PREFIX = "JOB_KIND_", "JOB_STATE_", "JOB_COST_"
 KINDS = tuple(name.removeprefix(_KIND_PREFIX).lower() for name, number in pb.JobKind.items() if number)
@@ -28,11 +24,12 @@ def jobs_command() -> None:
 @jobs_command.command("list")
 @options.cluster_options
 @options.json_option
-def list_(environment: dict[str, str], *, as_json: bool) -> None:
+@options.asynchronous
+async def list_(environment: dict[str, str], *, as_json: bool) -> None:
     """List the kinds of background work, with progress and expected end."""
-    jobs = asyncio.run(_list(environment))
-    if as_json:
-        output.print_json({"jobs": [output.message_to_dict(job) for job in jobs]})
+    async with as_tenant(environment) as api:
+        jobs = list((await api.tenancy.GetJobs(pb.GetJobsRequest())).jobs)
+    if output.print_if_json({"jobs": jobs}, as_json=as_json):
         return
     table = output.table(
         "job", "state", "done", "left", "per second", "today", "limits", "end", numbers=("done", "left")
@@ -44,18 +41,24 @@ def list_(environment: dict[str, str], *, as_json: bool) -> None:
 @_kind_argument
 @options.cluster_options
 @options.json_option
-def pause(kind: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.asynchronous
+async def pause(kind: str, environment: dict[str, str], *, as_json: bool) -> None:
     """Pause a kind of work. The batch that runs ends; what is due stays due."""
-    _show(asyncio.run(_pause(environment, kind)), as_json=as_json)
+    async with as_tenant(environment) as api:
+        response = (await api.tenancy.PauseJob(pb.PauseJobRequest(kind=_number(kind)))).job
+    _show(response, as_json=as_json)
 
 
 @jobs_command.command("resume")
 @_kind_argument
 @options.cluster_options
 @options.json_option
-def resume(kind: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.asynchronous
+async def resume(kind: str, environment: dict[str, str], *, as_json: bool) -> None:
     """Resume a kind of work. It continues where it stopped, within about a minute."""
-    _show(asyncio.run(_resume(environment, kind)), as_json=as_json)
+    async with as_tenant(environment) as api:
+        response = (await api.tenancy.ResumeJob(pb.ResumeJobRequest(kind=_number(kind)))).job
+    _show(response, as_json=as_json)
 
 
 @jobs_command.command("limit")
@@ -64,15 +67,19 @@ def resume(kind: str, environment: dict[str, str], *, as_json: bool) -> None:
 @click.option("--per-day", type=click.IntRange(0), help="Most items, embeddings or tokens per day; default: no limit.")
 @options.cluster_options
 @options.json_option
-def limit(kind: str, rate: float | None, per_day: int | None, environment: dict[str, str], *, as_json: bool) -> None:
+@options.asynchronous
+async def limit(
+    kind: str, rate: float | None, per_day: int | None, environment: dict[str, str], *, as_json: bool
+) -> None:
     """Replace the limits of a kind of work. Without options, it has none."""
     limits = pb.JobLimits(items_per_second=rate, max_cost_per_day=per_day)
-    _show(asyncio.run(_limit(environment, kind, limits)), as_json=as_json)
+    async with as_tenant(environment) as api:
+        response = (await api.tenancy.LimitJob(pb.LimitJobRequest(kind=_number(kind), limits=limits))).job
+    _show(response, as_json=as_json)
 
 
 def _show(job: pb.Job, *, as_json: bool) -> None:
-    if as_json:
-        output.print_json(output.message_to_dict(job))
+    if output.print_if_json(job, as_json=as_json):
         return
     limits = _limits(job)
     output.echo(f"{_kind(job)} is {_state(job)}" + (f", limited to {limits}." if limits else "."))
@@ -114,23 +121,3 @@ def _cost(job: pb.Job) -> str:
 
 def _number(kind: str) -> pb.JobKind:
     return cast("pb.JobKind", pb.JobKind.Value(_KIND_PREFIX + kind.upper()))
-
-
-async def _list(environment: Mapping[str, str]) -> list[pb.Job]:
-    async with as_tenant(environment) as api:
-        return list((await api.tenancy.GetJobs(pb.GetJobsRequest())).jobs)
-
-
-async def _pause(environment: Mapping[str, str], kind: str) -> pb.Job:
-    async with as_tenant(environment) as api:
-        return (await api.tenancy.PauseJob(pb.PauseJobRequest(kind=_number(kind)))).job
-
-
-async def _resume(environment: Mapping[str, str], kind: str) -> pb.Job:
-    async with as_tenant(environment) as api:
-        return (await api.tenancy.ResumeJob(pb.ResumeJobRequest(kind=_number(kind)))).job
-
-
-async def _limit(environment: Mapping[str, str], kind: str, limits: pb.JobLimits) -> pb.Job:
-    async with as_tenant(environment) as api:
-        return (await api.tenancy.LimitJob(pb.LimitJobRequest(kind=_number(kind), limits=limits))).job

@@ -55,16 +55,17 @@ def keys_command() -> None:
 @click.option("--days", type=click.IntRange(1), help="Days until it expires; default: never.")
 @options.cluster_options
 @options.json_option
-def create(
+@options.asynchronous
+async def create(
     name: str, permissions: tuple[str, ...], agent: str, days: int | None, environment: dict[str, str], *, as_json: bool
 ) -> None:
     """Create a key called NAME; its secret is shown only once."""
     request = auth_pb2.CreateApiKeyRequest(display_name=name, permissions=permissions, agent_id=agent)
     if days is not None:
         request.expire_time.FromDatetime(datetime.now(UTC) + timedelta(days=days))
-    response = asyncio.run(_create(environment, request))
-    if as_json:
-        output.print_json({"api_key_id": response.api_key.api_key_id, "api_key": response.secret})
+    async with as_tenant(environment) as api:
+        response = await api.auth.CreateApiKey(request)
+    if output.print_if_json({"api_key_id": response.api_key.api_key_id, "api_key": response.secret}, as_json=as_json):
         return
     output.echo(response.secret)
     output.stderr_console().print(Text("The key is shown only once. Use it as SKEIN_API_KEY."))
@@ -108,12 +109,15 @@ def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
 )
 @options.cluster_options
 @options.json_option
-def rotate(key: str, overlap_hours: int | None, environment: dict[str, str], *, as_json: bool) -> None:
+@options.asynchronous
+async def rotate(key: str, overlap_hours: int | None, environment: dict[str, str], *, as_json: bool) -> None:
     """Replace KEY by a new key; its secret is shown only once. KEY is an id or the beginning of the secret."""
     request = accounts_pb2.RotateApiKeyRequest()
     if overlap_hours is not None:
         request.overlap.FromTimedelta(timedelta(hours=overlap_hours))
-    rotated = asyncio.run(_rotate(environment, key, request))
+    async with as_tenant(environment) as api:
+        request.api_key_id = await _find_key(api, key)
+        rotated = await api.auth.RotateApiKey(request)
     path = credentials.replace_key(environment, rotated.replaced.api_key_id, rotated.secret)
     expire_time = output.format_time(rotated.replaced.expire_time)
     if as_json:
@@ -132,11 +136,13 @@ def rotate(key: str, overlap_hours: int | None, environment: dict[str, str], *, 
 @click.argument("key")
 @options.cluster_options
 @options.json_option
-def revoke(key: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.asynchronous
+async def revoke(key: str, environment: dict[str, str], *, as_json: bool) -> None:
     """Revoke KEY, an id or the beginning of the secret; calls with it are refused within seconds."""
-    revoked = asyncio.run(_revoke(environment, key))
-    if as_json:
-        output.print_json(output.message_to_dict(revoked))
+    async with as_tenant(environment) as api:
+        request = auth_pb2.RevokeApiKeyRequest(api_key_id=await _find_key(api, key))
+        revoked = (await api.auth.RevokeApiKey(request)).api_key
+    if output.print_if_json(revoked, as_json=as_json):
         return
     output.echo(f"Revoked {revoked.api_key_id} ({revoked.display_name}).")
 
@@ -150,21 +156,6 @@ def _state(key: auth_pb2.ApiKey) -> str:
     return "valid"
 
 
-async def _create(
-    environment: Mapping[str, str], request: auth_pb2.CreateApiKeyRequest
-) -> auth_pb2.CreateApiKeyResponse:
-    async with as_tenant(environment) as api:
-        return await api.auth.CreateApiKey(request)
-
-
-async def _rotate(
-    environment: Mapping[str, str], key: str, request: accounts_pb2.RotateApiKeyRequest
-) -> auth_pb2.RotateApiKeyResponse:
-    async with as_tenant(environment) as api:
-        request.api_key_id = await _find_key(api, key)
-        return await api.auth.RotateApiKey(request)
-
-
 async def _list(environment: Mapping[str, str], limit: int) -> tuple[list[auth_pb2.ApiKey], dict[str, str]]:
     """Return keys, and the beginning of each secret by key id."""
     async with as_tenant(environment) as api:
@@ -172,12 +163,6 @@ async def _list(environment: Mapping[str, str], limit: int) -> tuple[list[auth_p
         keys = await list_first(limit, api.auth.ListApiKeys, request, "api_keys")
         tenant_id = await _own_tenant(api)
     return keys, {key.api_key_id: _prefix_of(key, tenant_id)[:_SHOWN_PREFIX] for key in keys}
-
-
-async def _revoke(environment: Mapping[str, str], key: str) -> auth_pb2.ApiKey:
-    async with as_tenant(environment) as api:
-        request = auth_pb2.RevokeApiKeyRequest(api_key_id=await _find_key(api, key))
-        return (await api.auth.RevokeApiKey(request)).api_key
 
 
 async def _find_key(api: Client, text: str) -> str:

@@ -37,8 +37,7 @@ def lineage_command(memory_id: str, limit: int, environment: dict[str, str], *, 
     """Show what a memory was made of, up to the origins, with the trust of each step."""
     if impacted:
         memories = asyncio.run(_impacted(environment, memory_id, limit))
-        if as_json:
-            output.print_json({"memories": [output.message_to_dict(one) for one in memories]})
+        if output.print_if_json({"memories": memories}, as_json=as_json):
             return
         output.print_table(
             output.table("memory", "trust", "erased source", ids=("memory",), numbers=("trust",)),
@@ -47,8 +46,7 @@ def lineage_command(memory_id: str, limit: int, environment: dict[str, str], *, 
         )
         return
     response = asyncio.run(_lineage(environment, memory_id))
-    if as_json:
-        output.print_json(output.message_to_dict(response))
+    if output.print_if_json(response, as_json=as_json):
         return
     output.stdout_console().print(lineage_tree(response))
     if response.truncated:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,7 +71,8 @@ class _SessionRun:
 )
 @options.cluster_options
 @options.json_option
-def longmemeval_command(
+@options.asynchronous
+async def longmemeval_command(
     file: Path, sample: int | None, limit: int, environment: dict[str, str], *, as_json: bool
 ) -> None:
     """Measure whether recall finds the sessions that answer the questions of FILE, in LongMemEval's format.
@@ -86,7 +86,17 @@ def longmemeval_command(
         numbers = _drawn(sum(1 for _ in read_haystacks(file)), sample)
     except RecordInvalid as error:
         raise CommandError(str(error), ExitCode.REFUSED) from error
-    run = asyncio.run(_run(environment, file, numbers, limit))
+    run = _SessionRun()
+    connection = operator_connection(environment)
+    with progress("asking", len(numbers)) as on_progress:
+        for number, haystack in enumerate(read_haystacks(file)):
+            if number not in numbers:
+                continue
+            question = haystack.question
+            items = BenchItems(messages=haystack.messages)
+            async with temporary_tenant(connection, question.question_id, items) as api:
+                run.add(haystack, await ask_questions(api, [question], "messages", limit=limit))
+            on_progress(1)
     document = _document(file, limit, run)
     if as_json:
         output.print_json(document)
@@ -100,21 +110,6 @@ def _drawn(count: int, sample: int | None) -> Collection[int]:
     if sample is None or sample >= count:
         return places
     return frozenset(random.Random(SEED).sample(places, sample))  # noqa: S311 - no secret.
-
-
-async def _run(environment: Mapping[str, str], file: Path, numbers: Collection[int], limit: int) -> _SessionRun:
-    run = _SessionRun()
-    connection = operator_connection(environment)
-    with progress("asking", len(numbers)) as on_progress:
-        for number, haystack in enumerate(read_haystacks(file)):
-            if number not in numbers:
-                continue
-            question = haystack.question
-            items = BenchItems(messages=haystack.messages)
-            async with temporary_tenant(connection, question.question_id, items) as api:
-                run.add(haystack, await ask_questions(api, [question], "messages", limit=limit))
-            on_progress(1)
-    return run
 
 
 def _document(file: Path, limit: int, run: _SessionRun) -> dict[str, Any]:

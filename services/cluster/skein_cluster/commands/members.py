@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -44,11 +43,14 @@ def members_command() -> None:
 @options.limit_option
 @options.cluster_options
 @options.json_option
-def list_(tenant_id: str, limit: int, environment: dict[str, str], *, as_json: bool) -> None:
+@options.asynchronous
+async def list_(tenant_id: str, limit: int, environment: dict[str, str], *, as_json: bool) -> None:
     """List the members of TENANT in order of joining."""
-    members = asyncio.run(_list(environment, tenant_id, limit))
-    if as_json:
-        output.print_json({"members": [output.message_to_dict(member) for member in members]})
+    async with _as_operator_in(environment, tenant_id) as api:
+        members = await list_first(
+            limit, api.tenancy.ListMembers, members_pb2.ListMembersRequest(page_size=limit), "members"
+        )
+    if output.print_if_json({"members": members}, as_json=as_json):
         return
     lines = [
         (member.account_id, member.email, _NAMES[member.role], output.format_time(member.create_time))
@@ -67,9 +69,13 @@ def list_(tenant_id: str, limit: int, environment: dict[str, str], *, as_json: b
 @_role
 @options.cluster_options
 @options.json_option
-def add(tenant_id: str, account: str, role: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.asynchronous
+async def add(tenant_id: str, account: str, role: str, environment: dict[str, str], *, as_json: bool) -> None:
     """Add ACCOUNT to TENANT as a member, without an invitation."""
-    _show(asyncio.run(_add(environment, tenant_id, account, role)), as_json=as_json)
+    async with _as_operator_in(environment, tenant_id) as api:
+        request = members_pb2.AddMemberRequest(account_id=await _id_of(api, account), role=_ROLES[role])
+        response = (await api.tenancy.AddMember(request)).member
+    _show(response, as_json=as_json)
 
 
 @members_command.command("role")
@@ -78,18 +84,25 @@ def add(tenant_id: str, account: str, role: str, environment: dict[str, str], *,
 @_role
 @options.cluster_options
 @options.json_option
-def role_(tenant_id: str, account: str, role: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.asynchronous
+async def role_(tenant_id: str, account: str, role: str, environment: dict[str, str], *, as_json: bool) -> None:
     """Change the role of a member of TENANT; the last owner cannot lose this role."""
-    _show(asyncio.run(_change(environment, tenant_id, account, role)), as_json=as_json)
+    async with _as_operator_in(environment, tenant_id) as api:
+        request = members_pb2.UpdateMemberRequest(account_id=await _id_of(api, account), role=_ROLES[role])
+        response = (await api.tenancy.UpdateMember(request)).member
+    _show(response, as_json=as_json)
 
 
 @members_command.command("remove")
 @_tenant
 @_account
 @options.cluster_options
-def remove(tenant_id: str, account: str, environment: dict[str, str]) -> None:
+@options.asynchronous
+async def remove(tenant_id: str, account: str, environment: dict[str, str]) -> None:
     """Remove a member from TENANT; the last owner cannot be removed."""
-    account_id = asyncio.run(_remove(environment, tenant_id, account))
+    async with _as_operator_in(environment, tenant_id) as api:
+        account_id = await _id_of(api, account)
+        await api.tenancy.RemoveMember(members_pb2.RemoveMemberRequest(account_id=account_id))
     output.echo(f"Removed {account_id}.")
 
 
@@ -100,13 +113,16 @@ def remove(tenant_id: str, account: str, environment: dict[str, str]) -> None:
 @click.option("--days", type=click.IntRange(1, 30), default=7, show_default=True, help="Days until it expires.")
 @options.cluster_options
 @options.json_option
-def invite_command(
+@options.asynchronous
+async def invite_command(
     tenant_id: str, email: str, role: str, days: int, environment: dict[str, str], *, as_json: bool
 ) -> None:
     """Invite EMAIL to TENANT. Without a configured mail server, the link is shown once instead of mailed."""
-    response = asyncio.run(_invite(environment, tenant_id, email, role, days))
-    if as_json:
-        output.print_json(output.message_to_dict(response))
+    request = members_pb2.CreateInvitationRequest(email=email, role=_ROLES[role])
+    request.lifetime.FromSeconds(days * 86400)
+    async with _as_operator_in(environment, tenant_id) as api:
+        response = await api.tenancy.CreateInvitation(request)
+    if output.print_if_json(response, as_json=as_json):
         return
     if not response.token:
         output.echo(f"Mailed to {response.invitation.email}.")
@@ -121,8 +137,7 @@ def invite_command(
 
 
 def _show(member: members_pb2.Member, *, as_json: bool) -> None:
-    if as_json:
-        output.print_json(output.message_to_dict(member))
+    if output.print_if_json(member, as_json=as_json):
         return
     output.echo(f"{member.email or member.account_id} is {_NAMES[member.role]}.")
 
@@ -142,38 +157,3 @@ async def _id_of(api: Client, account: str) -> str:
     if "@" not in account:
         return account
     return (await api.auth.GetAccount(accounts_pb2.GetAccountRequest(email=account))).account.account_id
-
-
-async def _list(environment: Mapping[str, str], tenant_id: str, limit: int) -> list[members_pb2.Member]:
-    async with _as_operator_in(environment, tenant_id) as api:
-        return await list_first(
-            limit, api.tenancy.ListMembers, members_pb2.ListMembersRequest(page_size=limit), "members"
-        )
-
-
-async def _add(environment: Mapping[str, str], tenant_id: str, account: str, role: str) -> members_pb2.Member:
-    async with _as_operator_in(environment, tenant_id) as api:
-        request = members_pb2.AddMemberRequest(account_id=await _id_of(api, account), role=_ROLES[role])
-        return (await api.tenancy.AddMember(request)).member
-
-
-async def _change(environment: Mapping[str, str], tenant_id: str, account: str, role: str) -> members_pb2.Member:
-    async with _as_operator_in(environment, tenant_id) as api:
-        request = members_pb2.UpdateMemberRequest(account_id=await _id_of(api, account), role=_ROLES[role])
-        return (await api.tenancy.UpdateMember(request)).member
-
-
-async def _remove(environment: Mapping[str, str], tenant_id: str, account: str) -> str:
-    async with _as_operator_in(environment, tenant_id) as api:
-        account_id = await _id_of(api, account)
-        await api.tenancy.RemoveMember(members_pb2.RemoveMemberRequest(account_id=account_id))
-        return account_id
-
-
-async def _invite(
-    environment: Mapping[str, str], tenant_id: str, email: str, role: str, days: int
-) -> members_pb2.CreateInvitationResponse:
-    request = members_pb2.CreateInvitationRequest(email=email, role=_ROLES[role])
-    request.lifetime.FromSeconds(days * 86400)
-    async with _as_operator_in(environment, tenant_id) as api:
-        return await api.tenancy.CreateInvitation(request)

@@ -30,14 +30,16 @@ def memories_command() -> None:
 @options.limit_option
 @options.cluster_options
 @options.json_option
-def list_(
+@options.asynchronous
+async def list_(
     types: tuple[str, ...], tags: tuple[str, ...], limit: int, environment: dict[str, str], *, as_json: bool
 ) -> None:
     """List memories, newest first."""
     memory_filter = memory_pb2.MemoryFilter(types=types, tags_all=tags)
-    memories = asyncio.run(_list(environment, memory_filter, limit))
-    if as_json:
-        output.print_json({"memories": [output.message_to_dict(memory) for memory in memories]})
+    async with as_tenant(environment) as api:
+        request = memory_pb2.ListMemoriesRequest(page_size=limit, filter=memory_filter)
+        memories = await list_first(limit, api.memories.ListMemories, request, "memories")
+    if output.print_if_json({"memories": memories}, as_json=as_json):
         return
     lines = [
         (
@@ -60,13 +62,14 @@ def list_(
 @click.argument("memory_id")
 @options.cluster_options
 @options.json_option
-def show(memory_id: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.asynchronous
+async def show(memory_id: str, environment: dict[str, str], *, as_json: bool) -> None:
     """Show one memory, by its id or external id, with its links."""
-    memory, links = asyncio.run(_show(environment, memory_id))
-    if as_json:
-        output.print_json(
-            {"memory": output.message_to_dict(memory), "links": [output.message_to_dict(link) for link in links]}
-        )
+    async with as_tenant(environment) as api:
+        response = await api.memories.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))
+        links = await list_first(1000, api.links.ListLinks, memory_pb2.ListLinksRequest(memory_id=memory_id), "links")
+    memory = response.memory
+    if output.print_if_json({"memory": memory, "links": links}, as_json=as_json):
         return
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold")
@@ -98,8 +101,7 @@ def add(
     """Store CONTENT as a memory."""
     memory = memory_pb2.Memory(content=content, **fields)
     memory = asyncio.run(_add(environment, memory_pb2.CreateMemoryRequest(memory=memory, on_conflict=on_conflict)))
-    if as_json:
-        output.print_json(output.message_to_dict(memory))
+    if output.print_if_json(memory, as_json=as_json):
         return
     output.echo(memory.memory_id)
 
@@ -108,11 +110,12 @@ def add(
 @click.argument("memory_id")
 @options.cluster_options
 @options.json_option
-def delete(memory_id: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.asynchronous
+async def delete(memory_id: str, environment: dict[str, str], *, as_json: bool) -> None:
     """Delete one memory by its id or external id: lists and recall no longer return it."""
-    asyncio.run(_delete(environment, memory_id))
-    if as_json:
-        output.print_json({"deleted": memory_id})
+    async with as_tenant(environment) as api:
+        await api.memories.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=memory_id))
+    if output.print_if_json({"deleted": memory_id}, as_json=as_json):
         return
     output.echo(f"Deleted {memory_id}.")
 
@@ -126,26 +129,6 @@ def _format_value(value: object) -> str:
     return next((text.removeprefix(prefix).lower() for prefix in ("SCOPE_", "LEVEL_") if text.startswith(prefix)), text)
 
 
-async def _list(
-    environment: Mapping[str, str], memory_filter: memory_pb2.MemoryFilter, limit: int
-) -> list[memory_pb2.Memory]:
-    async with as_tenant(environment) as api:
-        request = memory_pb2.ListMemoriesRequest(page_size=limit, filter=memory_filter)
-        return await list_first(limit, api.memories.ListMemories, request, "memories")
-
-
-async def _show(environment: Mapping[str, str], memory_id: str) -> tuple[memory_pb2.Memory, list[memory_pb2.Link]]:
-    async with as_tenant(environment) as api:
-        response = await api.memories.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))
-        links = await list_first(1000, api.links.ListLinks, memory_pb2.ListLinksRequest(memory_id=memory_id), "links")
-    return response.memory, links
-
-
 async def _add(environment: Mapping[str, str], request: memory_pb2.CreateMemoryRequest) -> memory_pb2.Memory:
     async with as_tenant(environment) as api:
         return (await api.memories.CreateMemory(request)).memory
-
-
-async def _delete(environment: Mapping[str, str], memory_id: str) -> None:
-    async with as_tenant(environment) as api:
-        await api.memories.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=memory_id))

@@ -27,11 +27,12 @@ def models_command() -> None:
 @models_command.command("list")
 @options.cluster_options
 @options.json_option
-def list_(environment: dict[str, str], *, as_json: bool) -> None:
+@options.asynchronous
+async def list_(environment: dict[str, str], *, as_json: bool) -> None:
     """List the registered models by name."""
-    models = asyncio.run(_list(environment))
-    if as_json:
-        output.print_json({"embedding_models": [output.message_to_dict(model) for model in models]})
+    async with as_operator(environment) as api:
+        models = list((await api.index.ListEmbeddingModels(pb.ListEmbeddingModelsRequest())).embedding_models)
+    if output.print_if_json({"embedding_models": models}, as_json=as_json):
         return
     lines = [
         (
@@ -88,8 +89,7 @@ def register(model: str, environment: dict[str, str], *, as_json: bool, **settin
         model=model, **{name: value for name, value in settings.items() if value is not None}
     )
     embedding_model = asyncio.run(_register(environment, embedding_model))
-    if as_json:
-        output.print_json(output.message_to_dict(embedding_model))
+    if output.print_if_json(embedding_model, as_json=as_json):
         return
     output.echo(
         f"Registered {embedding_model.model} ({embedding_model.provider}, {embedding_model.dimensions} dimensions)."
@@ -125,9 +125,12 @@ def reindexes(reindex_id: str | None, limit: int, environment: dict[str, str], *
 @click.argument("reindex_id")
 @options.cluster_options
 @options.json_option
-def cancel_reindex(reindex_id: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.asynchronous
+async def cancel_reindex(reindex_id: str, environment: dict[str, str], *, as_json: bool) -> None:
     """Cancel REINDEX_ID. New items no longer get vectors of its model; existing vectors are kept."""
-    _show([asyncio.run(_cancel_reindex(environment, reindex_id))], as_json=as_json)
+    async with as_operator(environment) as api:
+        response = (await api.index.CancelReindex(pb.CancelReindexRequest(reindex_id=reindex_id))).reindex
+    _show([response], as_json=as_json)
 
 
 @models_command.command("compare")
@@ -137,14 +140,15 @@ def cancel_reindex(reindex_id: str, environment: dict[str, str], *, as_json: boo
 @click.option("--top", type=click.IntRange(1, 100), default=10, show_default=True, help="Nearest items to compare.")
 @options.cluster_options
 @options.json_option
-def compare(
+@options.asynchronous
+async def compare(
     model: str, tenant_id: str, queries: tuple[str, ...], top: int, environment: dict[str, str], *, as_json: bool
 ) -> None:
     """Compare the nearest items of MODEL with those of the active model."""
     request = pb.CompareEmbeddingModelsRequest(model=model, tenant_id=tenant_id, queries=queries, limit=top)
-    comparison = asyncio.run(_compare(environment, request))
-    if as_json:
-        output.print_json(output.message_to_dict(comparison))
+    async with as_operator(environment) as api:
+        comparison = await api.index.CompareEmbeddingModels(request)
+    if output.print_if_json(comparison, as_json=as_json):
         return
     overall = comparison.overall
     lines = [
@@ -168,8 +172,7 @@ def compare(
 def activate(model: str, environment: dict[str, str], *, force: bool, as_json: bool) -> None:
     """Activate MODEL; to go back, activate the former model."""
     response = asyncio.run(_activate(environment, pb.ActivateEmbeddingModelRequest(model=model, force=force)))
-    if as_json:
-        output.print_json(output.message_to_dict(response))
+    if output.print_if_json(response, as_json=as_json):
         return
     former = "" if response.former_model in {"", model} else f" instead of {response.former_model}"
     output.echo(f"{response.embedding_model.model} is active{former}; all processes use it within five seconds.")
@@ -179,18 +182,18 @@ def activate(model: str, environment: dict[str, str], *, force: bool, as_json: b
 @click.argument("model")
 @options.cluster_options
 @options.json_option
-def delete(model: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.asynchronous
+async def delete(model: str, environment: dict[str, str], *, as_json: bool) -> None:
     """Delete MODEL and its vectors."""
-    asyncio.run(_delete(environment, model))
-    if as_json:
-        output.print_json({"model": model})
+    async with as_operator(environment) as api:
+        await api.index.DeleteEmbeddingModel(pb.DeleteEmbeddingModelRequest(model=model))
+    if output.print_if_json({"model": model}, as_json=as_json):
         return
     output.echo(f"Deleted {model}.")
 
 
 def _show(reindexes: list[pb.Reindex], *, as_json: bool) -> None:
-    if as_json:
-        output.print_json({"reindexes": [output.message_to_dict(job) for job in reindexes]})
+    if output.print_if_json({"reindexes": reindexes}, as_json=as_json):
         return
     lines = [
         (
@@ -212,11 +215,6 @@ def _show(reindexes: list[pb.Reindex], *, as_json: bool) -> None:
         output.stderr_console().print(
             Text("Once the model is active, only keyword search finds items without its vectors.")
         )
-
-
-async def _list(environment: Mapping[str, str]) -> list[pb.EmbeddingModel]:
-    async with as_operator(environment) as api:
-        return list((await api.index.ListEmbeddingModels(pb.ListEmbeddingModelsRequest())).embedding_models)
 
 
 async def _register(environment: Mapping[str, str], model: pb.EmbeddingModel) -> pb.EmbeddingModel:
@@ -242,25 +240,8 @@ async def _reindexes(environment: Mapping[str, str], reindex_id: str | None, lim
         return await list_first(limit, api.index.ListReindexes, request, "reindexes")
 
 
-async def _cancel_reindex(environment: Mapping[str, str], reindex_id: str) -> pb.Reindex:
-    async with as_operator(environment) as api:
-        return (await api.index.CancelReindex(pb.CancelReindexRequest(reindex_id=reindex_id))).reindex
-
-
-async def _compare(
-    environment: Mapping[str, str], request: pb.CompareEmbeddingModelsRequest
-) -> pb.CompareEmbeddingModelsResponse:
-    async with as_operator(environment) as api:
-        return await api.index.CompareEmbeddingModels(request)
-
-
 async def _activate(
     environment: Mapping[str, str], request: pb.ActivateEmbeddingModelRequest
 ) -> pb.ActivateEmbeddingModelResponse:
     async with as_operator(environment) as api:
         return await api.index.ActivateEmbeddingModel(request)
-
-
-async def _delete(environment: Mapping[str, str], model: str) -> None:
-    async with as_operator(environment) as api:
-        await api.index.DeleteEmbeddingModel(pb.DeleteEmbeddingModelRequest(model=model))

@@ -32,8 +32,7 @@ def certificates(folder: Path, *, as_json: bool) -> None:
     except OSError as error:
         raise CommandError(f"The folder {folder} is not usable: {error.strerror}.", ExitCode.CANNOT_START) from None
     paths = {name: str(folder / name) for name in registry.NAMES}
-    if as_json:
-        output.print_json({"folder": str(folder), "services": paths})
+    if output.print_if_json({"folder": str(folder), "services": paths}, as_json=as_json):
         return
     for path in paths.values():
         output.echo(path)

@@ -49,8 +49,7 @@ def certificates(folder: Path, clients: tuple[str, ...], *, as_json: bool) -> No
         paths = [str(curve.create_certificate(folder, name)) for name in names]
     except OSError as error:
         raise CommandError(f"The folder {folder} is not writable: {error.strerror}.", ExitCode.CANNOT_START) from None
-    if as_json:
-        output.print_json({"folder": str(folder), "created": paths})
+    if output.print_if_json({"folder": str(folder), "created": paths}, as_json=as_json):
         return
     for path in paths:
         output.echo(path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -20,7 +19,7 @@ from skein_cluster.cli.recall_hits import format_components, format_profile, hit
 from skein_kit.rpc.well_known_types import to_timestamp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
     from datetime import datetime
 
     from skein_client.client import Client
@@ -149,7 +148,8 @@ def show_as_of(as_of_time: datetime | None, purged_count: int) -> None:
 @filter_options
 @options.cluster_options
 @options.json_option
-def recall_command(  # noqa: PLR0913 - one argument for each option.
+@options.asynchronous
+async def recall_command(  # noqa: PLR0913 - one argument for each option.
     text: str,
     limit: int,
     arms: tuple[str, ...],
@@ -174,9 +174,13 @@ def recall_command(  # noqa: PLR0913 - one argument for each option.
         mode=MODES[mode],
         as_of_time=to_timestamp(as_of_time),
     )
-    response, is_empty = asyncio.run(_recall(environment, request))
-    if as_json:
-        output.print_json(output.message_to_dict(response))
+    # Return the response, and whether the tenant is empty.
+    async with as_tenant(environment) as api:
+        response = await api.gateway.Recall(request)
+        includes_stored_items = not request.arms or bool({*request.arms} & _STORED)
+        has_no_results = not response.hits and not response.HasField("profile") and not response.incomplete
+        is_empty = includes_stored_items and has_no_results and await is_tenant_empty(api)
+    if output.print_if_json(response, as_json=as_json):
         return
     lines = [
         (
@@ -224,14 +228,3 @@ async def is_tenant_empty(api: Client) -> bool:
         return False
     has_messages = any(session.message_count for session in sessions.sessions) or sessions.next_page_token
     return not memories.memories and not has_messages
-
-
-async def _recall(
-    environment: Mapping[str, str], request: gateway_pb2.RecallRequest
-) -> tuple[gateway_pb2.RecallResponse, bool]:
-    """Return the response, and whether the tenant is empty."""
-    async with as_tenant(environment) as api:
-        response = await api.gateway.Recall(request)
-        includes_stored_items = not request.arms or bool({*request.arms} & _STORED)
-        has_no_results = not response.hits and not response.HasField("profile") and not response.incomplete
-        return response, includes_stored_items and has_no_results and await is_tenant_empty(api)

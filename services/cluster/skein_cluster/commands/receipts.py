@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,6 @@ from skein_kit.recall_receipts import document
 from skein_kit.recall_receipts.document import ReceiptInvalid
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import datetime
 
 _MAX_PAGE_SIZE = 200
@@ -40,7 +38,8 @@ def receipts_command() -> None:
 @options.limit_option
 @options.cluster_options
 @options.json_option
-def list_(
+@options.asynchronous
+async def list_(
     principal: str,
     since: datetime | None,
     until: datetime | None,
@@ -53,9 +52,9 @@ def list_(
     request = recall_pb2.ListRecallReceiptsRequest(
         page_size=min(limit, _MAX_PAGE_SIZE), principal=principal, start_time=since, end_time=until
     )
-    receipts = asyncio.run(_list(environment, request, limit))
-    if as_json:
-        output.print_json({"receipts": [output.message_to_dict(receipt) for receipt in receipts]})
+    async with as_tenant(environment) as api:
+        receipts = await list_first(limit, api.index.ListRecallReceipts, request, "receipts")
+    if output.print_if_json({"receipts": receipts}, as_json=as_json):
         return
     output.print_table(
         output.table("receipt", "when", "principal", "hits", "query", ids=("receipt",), numbers=("hits",)),
@@ -78,13 +77,15 @@ def list_(
 @click.option("--output", "file", type=click.Path(path_type=Path, dir_okay=False), help="File; default: ID.json here.")
 @options.cluster_options
 @options.json_option
-def get(receipt_id: str, file: Path | None, environment: dict[str, str], *, as_json: bool) -> None:
+@options.asynchronous
+async def get(receipt_id: str, file: Path | None, environment: dict[str, str], *, as_json: bool) -> None:
     """Save the file of a receipt."""
-    receipt = asyncio.run(_get(environment, receipt_id))
+    async with as_tenant(environment) as api:
+        request = recall_pb2.GetRecallReceiptRequest(receipt_id=receipt_id)
+        receipt = (await api.index.GetRecallReceipt(request)).receipt
     path = file or Path(f"{receipt.receipt_id}.json")
     path.write_bytes(receipt.document.encode())
-    if as_json:
-        output.print_json({"file": str(path), "request_erased": receipt.request_erased})
+    if output.print_if_json({"file": str(path), "request_erased": receipt.request_erased}, as_json=as_json):
         return
     output.echo(f"{path}{': the request was erased' if receipt.request_erased else ''}")
 
@@ -127,11 +128,13 @@ def verify(file: Path, keys_file: Path, *, as_json: bool) -> None:
 @click.argument("other_receipt_id")
 @options.cluster_options
 @options.json_option
-def diff(receipt_id: str, other_receipt_id: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.asynchronous
+async def diff(receipt_id: str, other_receipt_id: str, environment: dict[str, str], *, as_json: bool) -> None:
     """Explain why two answers differ: by item, the signals that changed and the events behind it."""
-    response = asyncio.run(_diff(environment, receipt_id, other_receipt_id))
-    if as_json:
-        output.print_json(output.message_to_dict(response))
+    async with as_tenant(environment) as api:
+        request = recall_pb2.DiffRecallRequest(receipt_id=receipt_id, other_receipt_id=other_receipt_id)
+        response = await api.index.DiffRecall(request)
+    if output.print_if_json(response, as_json=as_json):
         return
     if response.changed_inputs:
         output.echo(f"differs: {', '.join(response.changed_inputs)}")
@@ -152,24 +155,3 @@ def diff(receipt_id: str, other_receipt_id: str, environment: dict[str, str], *,
         ],
         empty="Neither answer had hits.",
     )
-
-
-async def _list(
-    environment: Mapping[str, str], request: recall_pb2.ListRecallReceiptsRequest, limit: int
-) -> list[recall_pb2.RecallReceiptSummary]:
-    async with as_tenant(environment) as api:
-        return await list_first(limit, api.index.ListRecallReceipts, request, "receipts")
-
-
-async def _get(environment: Mapping[str, str], receipt_id: str) -> recall_pb2.RecallReceipt:
-    async with as_tenant(environment) as api:
-        request = recall_pb2.GetRecallReceiptRequest(receipt_id=receipt_id)
-        return (await api.index.GetRecallReceipt(request)).receipt
-
-
-async def _diff(
-    environment: Mapping[str, str], receipt_id: str, other_receipt_id: str
-) -> recall_pb2.DiffRecallResponse:
-    async with as_tenant(environment) as api:
-        request = recall_pb2.DiffRecallRequest(receipt_id=receipt_id, other_receipt_id=other_receipt_id)
-        return await api.index.DiffRecall(request)

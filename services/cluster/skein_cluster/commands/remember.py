@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from rich.text import Text
@@ -13,9 +12,6 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import command_lines, options, output
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # Words of the text in the suggested recall.
 _QUERY_WORDS = 6
@@ -41,7 +37,8 @@ _ON_SIMILAR = {
 @options.on_conflict_option
 @options.cluster_options
 @options.json_option
-def remember_command(  # noqa: PLR0913 - each is an option.
+@options.asynchronous
+async def remember_command(  # noqa: PLR0913 - each is an option.
     text: str,
     fields: dict[str, Any],
     session: str,
@@ -63,10 +60,10 @@ def remember_command(  # noqa: PLR0913 - each is an option.
         on_similar=memory_pb2.ON_SIMILAR_UNSPECIFIED if on_similar is None else _ON_SIMILAR[on_similar],
         on_conflict=on_conflict,
     )
-    response = asyncio.run(_remember(environment, request))
+    async with as_tenant(environment) as api:
+        response = await api.gateway.Remember(request)
     (memory,) = response.memories
-    if as_json:
-        output.print_json(output.message_to_dict(memory))
+    if output.print_if_json(memory, as_json=as_json):
         return
     output.echo(memory.memory_id)
     if response.similar_indexes:
@@ -85,10 +82,3 @@ def _stdin() -> str:
         return sys.stdin.buffer.read().decode("utf-8")
     except UnicodeDecodeError:
         raise click.UsageError("stdin is not UTF-8 text: convert it first.") from None
-
-
-async def _remember(
-    environment: Mapping[str, str], request: gateway_pb2.RememberRequest
-) -> gateway_pb2.RememberResponse:
-    async with as_tenant(environment) as api:
-        return await api.gateway.Remember(request)

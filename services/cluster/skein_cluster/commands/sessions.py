@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING
-
 import click
 from rich.text import Text
 
@@ -14,9 +11,6 @@ from skein_cluster.cli import options, output
 from skein_cluster.cli.pagination import list_first
 from skein_kit.message_rows import speaker
 from skein_kit.text.quoted_text import one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 @click.group()
@@ -28,11 +22,13 @@ def sessions_command() -> None:
 @options.limit_option
 @options.cluster_options
 @options.json_option
-def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
+@options.asynchronous
+async def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
     """List sessions, newest update first."""
-    sessions = asyncio.run(_list(environment, limit))
-    if as_json:
-        output.print_json({"sessions": [output.message_to_dict(session) for session in sessions]})
+    async with as_tenant(environment) as api:
+        request = session_pb2.ListSessionsRequest(page_size=limit)
+        sessions = await list_first(limit, api.sessions.ListSessions, request, "sessions")
+    if output.print_if_json({"sessions": sessions}, as_json=as_json):
         return
     lines = [
         (
@@ -54,16 +50,23 @@ def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
 @options.limit_option
 @options.cluster_options
 @options.json_option
-def show(session_id: str, limit: int, environment: dict[str, str], *, as_json: bool) -> None:
+@options.asynchronous
+async def show(session_id: str, limit: int, environment: dict[str, str], *, as_json: bool) -> None:
     """Show a session and its newest messages, oldest first."""
-    session, messages = asyncio.run(_show(environment, session_id, limit))
-    if as_json:
-        output.print_json(
-            {
-                "session": output.message_to_dict(session),
-                "messages": [output.message_to_dict(message) for message in messages],
-            }
+    async with as_tenant(environment) as api:
+        response = await api.sessions.GetSession(session_pb2.GetSessionRequest(session_id=session_id))
+        request = session_pb2.ListMessagesRequest(
+            session_id=session_id, page_size=limit, newest_first=True, show_archived=True
         )
+        newest = await list_first(limit, api.sessions.ListMessages, request, "messages")
+    session, messages = response.session, newest[::-1]
+    if output.print_if_json(
+        {
+            "session": session,
+            "messages": messages,
+        },
+        as_json=as_json,
+    ):
         return
     out = output.stdout_console()
     out.print(Text(one_line(session.title or session.session_id), style="bold"))
@@ -85,11 +88,12 @@ def _speaker(message: session_pb2.Message) -> str:
 @click.argument("session_id")
 @options.cluster_options
 @options.json_option
-def archive(session_id: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.asynchronous
+async def archive(session_id: str, environment: dict[str, str], *, as_json: bool) -> None:
     """Move the messages of a hidden session to cold storage."""
-    response = asyncio.run(_archive(environment, session_id))
-    if as_json:
-        output.print_json(output.message_to_dict(response))
+    async with as_tenant(environment) as api:
+        response = await api.sessions.ArchiveSession(archives_pb2.ArchiveSessionRequest(session_id=session_id))
+    if output.print_if_json(response, as_json=as_json):
         return
     output.stdout_console().print(Text(f"Archived the messages of {session_id}."))
 
@@ -98,11 +102,12 @@ def archive(session_id: str, environment: dict[str, str], *, as_json: bool) -> N
 @click.argument("session_id")
 @options.cluster_options
 @options.json_option
-def unarchive(session_id: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.asynchronous
+async def unarchive(session_id: str, environment: dict[str, str], *, as_json: bool) -> None:
     """Move the messages of a session back from cold storage."""
-    response = asyncio.run(_unarchive(environment, session_id))
-    if as_json:
-        output.print_json(output.message_to_dict(response))
+    async with as_tenant(environment) as api:
+        response = await api.sessions.UnarchiveSession(archives_pb2.UnarchiveSessionRequest(session_id=session_id))
+    if output.print_if_json(response, as_json=as_json):
         return
     output.stdout_console().print(Text(f"Unarchived the messages of {session_id}."))
 
@@ -115,31 +120,3 @@ def state_of(session: session_pb2.Session) -> str:
 def role_of(message: session_pb2.Message) -> str:
     """Return the role as a word, such as "user"."""
     return session_pb2.MessageRole.Name(message.role).removeprefix("MESSAGE_ROLE_").lower()
-
-
-async def _list(environment: Mapping[str, str], limit: int) -> list[session_pb2.Session]:
-    async with as_tenant(environment) as api:
-        request = session_pb2.ListSessionsRequest(page_size=limit)
-        return await list_first(limit, api.sessions.ListSessions, request, "sessions")
-
-
-async def _show(
-    environment: Mapping[str, str], session_id: str, limit: int
-) -> tuple[session_pb2.Session, list[session_pb2.Message]]:
-    async with as_tenant(environment) as api:
-        response = await api.sessions.GetSession(session_pb2.GetSessionRequest(session_id=session_id))
-        request = session_pb2.ListMessagesRequest(
-            session_id=session_id, page_size=limit, newest_first=True, show_archived=True
-        )
-        newest = await list_first(limit, api.sessions.ListMessages, request, "messages")
-    return response.session, newest[::-1]
-
-
-async def _archive(environment: Mapping[str, str], session_id: str) -> archives_pb2.ArchiveSessionResponse:
-    async with as_tenant(environment) as api:
-        return await api.sessions.ArchiveSession(archives_pb2.ArchiveSessionRequest(session_id=session_id))
-
-
-async def _unarchive(environment: Mapping[str, str], session_id: str) -> archives_pb2.UnarchiveSessionResponse:
-    async with as_tenant(environment) as api:
-        return await api.sessions.UnarchiveSession(archives_pb2.UnarchiveSessionRequest(session_id=session_id))
