@@ -59,6 +59,20 @@ async def test_a_cancellation_reaches_the_work_which_may_clean_up() -> None:
     assert steps == ["began", "cleaned up"]
 
 
+def test_a_step_in_which_the_thread_only_waits_costs_nothing() -> None:
+    used = meter()
+
+    async def wait() -> None:
+        threading.Event().wait(0.1)
+
+    # A thread of its own has done nothing before.
+    thread = threading.Thread(target=lambda: asyncio.run(used.measure(wait())))
+    thread.start()
+    thread.join()
+
+    assert used.seconds < 0.1
+
+
 async def test_a_part_of_the_same_task_is_counted_once() -> None:
     counted: list[float] = []
     used = ProcessorTime(0.0, max_cheap=1.0, on_growth=counted.append)
