@@ -46,3 +46,14 @@ def test_a_tenant_without_calls_gets_the_estimate_of_all() -> None:
     estimates.observe(PATH, "one", 100, 1.0)
 
     assert estimates.expect(PATH, "new", 100) > COSTLY
+
+
+def test_the_first_call_of_a_process_which_fills_caches_makes_no_cheap_method_costly() -> None:
+    estimates = CostEstimates()
+
+    estimates.observe(PATH, "one", 100, 0.07)
+
+    assert estimates.expect(PATH, "one", 100) < COSTLY
+    assert estimates.expect(PATH, "new", 100) < COSTLY
+    estimates.observe(PATH, "one", 100, 0.07)
+    assert estimates.expect(PATH, "one", 100) > COSTLY

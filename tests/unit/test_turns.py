@@ -385,6 +385,18 @@ def test_a_call_that_turns_out_costly_keeps_others_of_its_tenant_waiting() -> No
     assert beside.state is CallState.RUNNING
 
 
+def test_calls_that_wait_as_costly_ones_run_side_by_side_once_they_are_known_to_be_cheap() -> None:
+    queue, expected = turns(calls=8), [0.05]
+    calls = [queue.enqueue("one", at=0.0, cost=expected[0], expect=lambda: expected[0]) for _ in range(5)]
+    before = [call.state for call in calls]
+
+    expected[0] = 0.001
+    queue.finish(calls[0], 1.0)
+
+    assert before == [CallState.RUNNING] + [CallState.WAITING] * 4
+    assert [call.state for call in calls[1:]] == [CallState.RUNNING] * 4
+
+
 def test_calls_of_the_cluster_do_not_wait_for_each_other_whatever_they_cost() -> None:
     server = turns(calls=100)
 

@@ -38,18 +38,25 @@ class CostEstimates:
             if mean is not None:
                 self._means.move_to_end(known)
                 return mean
-        return _INITIAL_SECONDS + size * _SECONDS_PER_BYTE
+        return _initial(size)
 
     def observe(self, path: str, key: Hashable, size: int, seconds: float) -> None:
         """Note the seconds that a call took."""
         size_class = _size_class(size)
         # That of all tenants is for a tenant without one of its own.
         for known, rise in (((path, key, size_class), _RISE), ((path, None, size_class), _FALL)):
-            mean = self._means.get(known, seconds)
+            mean = self._means.get(known)
+            if mean is None:
+                # The first call of a process fills caches: by itself it makes no cheap method a costly one.
+                mean, rise = min(_initial(size), seconds), _FALL  # noqa: PLW2901 - the weight of this observation.
             self._means[known] = mean + (seconds - mean) * (rise if seconds > mean else _FALL)
             self._means.move_to_end(known)
         while len(self._means) > _MAX_ESTIMATES:
             self._means.popitem(last=False)
+
+
+def _initial(size: int) -> float:
+    return _INITIAL_SECONDS + size * _SECONDS_PER_BYTE
 
 
 def _size_class(size: int) -> int:

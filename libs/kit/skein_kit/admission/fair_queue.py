@@ -78,6 +78,8 @@ class QueuedCall:
     state: CallState = CallState.WAITING
     # Called when a waiting call's state changes.
     on_change: Callable[[], None] | None = None
+    # Returns what the call costs as far as is known now; other calls that ended since may have shown it to be cheap.
+    expect: Callable[[], float] | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -134,11 +136,13 @@ class FairQueue:
         size: int = 0,
         remaining: float | None = None,
         has_priority: bool = False,
+        expect: Callable[[], float] | None = None,
     ) -> QueuedCall:
         """Run, queue or refuse a call; its `state` says which.
 
-        `cost` is the expected processor time in seconds. `size` is in bytes. `remaining` is the seconds until the
-        caller's deadline. `has_priority`: the call goes before those of tenants.
+        `cost` is the expected processor time in seconds, and `expect` returns it anew while the call waits.
+        `size` is in bytes. `remaining` is the seconds until the caller's deadline. `has_priority`: the call goes before
+        those of tenants.
         """
         is_costly = cost > COSTLY and not has_priority
         key = (key, is_costly)
@@ -146,6 +150,7 @@ class FairQueue:
         if flow is None:
             flow = self._flows[key] = Flow(key, _PRIORITY_RANK if has_priority else _NORMAL_RANK, is_costly)
         call = QueuedCall(flow, max(cost, _MIN_COST), min(_MAX_QUEUE_BYTES, 1 + size // _BYTES_PER_CALL), at, at)
+        call.expect = expect
         # With capacity left, the waiting calls belong to tenants that have reached their share.
         if self.running < self._limit.value and not flow.waiting and self._has_room(call):
             flow.start = max(self._virtual, flow.finish)
@@ -276,11 +281,13 @@ class FairQueue:
             if not flow.waiting:
                 flow.is_queued = False
                 continue
-            if not self._has_room(flow.waiting[0]):
+            call = flow.waiting[0]
+            if call.expect is not None:
+                call.cost = max(call.expect(), _MIN_COST)
+            if not self._has_room(call):
                 deferred.append(entry)
                 continue
             flow.is_queued = False
-            call = flow.waiting[0]
             if call.wait_until < at:
                 self._drop(call, CallState.LATE)
                 self._drop_idle_flow(flow)

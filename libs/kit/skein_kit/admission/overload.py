@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import Counter, Gauge, Histogram
@@ -100,18 +101,21 @@ class AdmissionControl:
         async def run_admitted(request: Any, call: Call) -> Any:
             key, has_priority = (_INTERNAL, True) if is_internal else _flow(call)
             size = _size_of(request)
-            cost = self._estimates.expect(path, key, size)
-            queued_call = await self._admit(key, call, cost=cost, size=size, has_priority=has_priority)
+            expect = partial(self._estimates.expect, path, key, size)
+            queued_call = await self._admit(key, call, expect=expect, size=size, has_priority=has_priority)
             call.is_admitted = True
             used = ProcessorTime(
-                cost, max_cheap=_MAX_CHEAP, on_growth=lambda seconds: self._queue.raise_cost(queued_call, seconds)
+                queued_call.cost,
+                max_cheap=_MAX_CHEAP,
+                on_growth=lambda seconds: self._queue.raise_cost(queued_call, seconds),
             )
             try:
                 return await used.measure(handler(request, call))
             finally:
                 used.close()
-                self._queue.finish(queued_call, time.monotonic())
+                # First, so that calls like it that wait are taken for what it was.
                 self._estimates.observe(path, key, size, used.seconds)
+                self._queue.finish(queued_call, time.monotonic())
 
         def answer(request: Any, call: Call) -> Awaitable[Any]:
             return run_admitted(request, call) if self._limits(call) else handler(request, call)
@@ -127,7 +131,9 @@ class AdmissionControl:
             return False
         return call.caller is None or SYSTEM not in call.caller.permissions
 
-    async def _admit(self, key: Hashable, call: Call, *, cost: float, size: int, has_priority: bool) -> QueuedCall:
+    async def _admit(
+        self, key: Hashable, call: Call, *, expect: Callable[[], float], size: int, has_priority: bool
+    ) -> QueuedCall:
         """Wait until a call is admitted. Raises Overloaded."""
         loop, at = asyncio.get_running_loop(), time.monotonic()
         if not self._is_sampling:
@@ -136,7 +142,7 @@ class AdmissionControl:
             loop.call_soon(self._on_loop_sample, at)
         remaining = None if call.deadline is None else call.deadline - loop.time()
         queued_call = self._queue.enqueue(
-            key, at=at, cost=cost, size=size, remaining=remaining, has_priority=has_priority
+            key, at=at, cost=expect(), size=size, remaining=remaining, has_priority=has_priority, expect=expect
         )
         if queued_call.state is CallState.RUNNING:
             self._wait.observe(0.0)
