@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,7 +13,7 @@ from fix_catalogue import over
 from skein.memory.v1 import memory_pb2 as pb
 from skein_memory.memories import convert, near_duplicates
 from skein_memory.memories.near_duplicates import ComparedDraft
-from skein_memory.memories.near_text import near_text
+from skein_memory.memories.near_text import near_text, rough_beginning, rough_text
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
 SAME = (
@@ -131,3 +132,42 @@ def test_a_secret_says_what_no_other_says() -> None:
     secret = draft(type="knowledge_vault", title="k", secret_value="s")
 
     assert not says_all(secret, secret)
+
+
+def test_the_beginning_of_a_long_text_is_that_of_its_whole_rough_form() -> None:
+    pieces = (
+        *(
+            "The ",
+            "the ",
+            "IT ",
+            "isn't ",
+            "WE'RE ",
+            "I'm ",
+            "cannot ",
+            "can't ",
+            "U.S. ",
+            "end. ",
+            "\u201cno\u201d ",
+            "x,y ",
+        ),
+        *(
+            "\n",
+            "\n    ",
+            "\u3000",
+            "\u200b",
+            "e\u0301",
+            " ",
+            "word" * 60,
+            "3.5 ",
+            "don't've ",
+            "\u00b4 ",
+            ") ",
+            "\ufb00",
+        ),
+    )
+    for seed in range(60):
+        source = random.Random(seed)
+        text = "".join(source.choice(pieces) for _ in range(source.choice((10, 500, 4_000))))
+        assert rough_beginning(text, 160) == rough_text(text)[:160], seed
+    assert rough_beginning("x" * 10_000, 160) == "x" * 160
+    assert rough_beginning(" " * 5_000 + "Tea", 160) == "tea"

@@ -94,11 +94,15 @@ async def add_documents(tx: Transaction, tenant_id: UUID, documents: Sequence[Do
     model = await _model_of_caller_vectors(tx, documents)
     language = (await shared_policy_cache(tx.database).get(tx, tenant_id)).search_language
     postings = await _analyse(tx, documents, language)
-    document_rows = [
-        _document(document, length=sum(posting["frequency"] for posting in rows))
-        | {"pending": document.embedding is None or (model is not None and model.is_followed(tenant_id))}
-        for document, rows in zip(documents, postings, strict=True)
-    ]
+    is_followed = model is not None and model.is_followed(tenant_id)
+    document_rows = await run_by_size(
+        _size(documents),
+        lambda: [
+            _document(document, length=sum(posting["frequency"] for posting in rows))
+            | {"pending": document.embedding is None or is_followed}
+            for document, rows in with_pauses(zip(documents, postings, strict=True))
+        ],
+    )
     vectors = [
         (document.item_id, document.kind, [document.embedding])
         for document in documents
@@ -115,13 +119,16 @@ async def add_documents(tx: Transaction, tenant_id: UUID, documents: Sequence[Do
 async def _analyse(tx: Transaction, documents: Sequence[Document], language: str) -> list[list[_TermCount]]:
     """Count the terms of each document, in its text and in its header."""
     counts: list[dict[str, _TermCount]] = [{} for _ in documents]
-    size = sum(len(document.text) for document in documents)
-    texts = await run_by_size(size, _segmented, documents)
+    texts = await run_by_size(_size(documents), _segmented, documents)
     for place, lexeme, count in await tx.rows(_QUERIES["analyse"], texts=texts, language=language):
         number, is_header = divmod(place - 1, 2)
         term_count = counts[number].setdefault(lexeme, {"term": lexeme, "frequency": 0, "header_frequency": 0})
         term_count["header_frequency" if is_header else "frequency"] = count
     return [list(terms.values()) for terms in counts]
+
+
+def _size(documents: Sequence[Document]) -> int:
+    return sum(len(document.text) for document in documents)
 
 
 def _segmented(documents: Sequence[Document]) -> list[str]:

@@ -19,7 +19,7 @@ from skein_kit.search_text.postings import Document, header_of_memory, is_name
 from skein_memory.errors import LevelOutOfRange, MemoryNotFound, ReadersWidened
 from skein_memory.events.model import Event
 from skein_memory.memories import memory_type
-from skein_memory.memories.near_text import rough_text
+from skein_memory.memories.near_text import rough_beginning
 from skein_memory.validation import check_revision, check_storable
 
 if TYPE_CHECKING:
@@ -543,7 +543,7 @@ def fingerprint(type_name: str, *, key: str | None, title: str | None, content: 
     elif title and normalize_spaces(title):
         kind, text = "title", normalize_spaces(title)
     else:
-        kind, text = "text", rough_text(content)[:_PREFIX_CHARACTERS]
+        kind, text = "text", rough_beginning(content, _PREFIX_CHARACTERS)
         if not text:
             # Only structured content: the same when all of it is the same.
             kind, text = "data", content_hash.hex()

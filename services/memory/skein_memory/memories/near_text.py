@@ -22,24 +22,29 @@ _BEGINNING = re.compile(
     r"(?:A|An|The|This|That|These|Those|It|He|She|We|They|You|My|Our|Your|His|Her|Its|Their|There|Here|In|On|At|For|From|"
     r"To|With|When|If|After|Before|Because|Please|Note|User|User's|Always|Never|Do|Is|Are|Was|Were|Has|Have)(?=\s)"
 )
+_CANNOT = re.compile(r"\bcannot\b", re.IGNORECASE)
+# Each begins at its apostrophe or the letter before it: a search for the word before would try each of its letters.
 _CONTRACTIONS = (
-    (re.compile(r"\bcan't\b|\bcannot\b", re.IGNORECASE), "can not"),
+    (re.compile(r"\bcan't\b", re.IGNORECASE), "can not"),
     (re.compile(r"\bwon't\b", re.IGNORECASE), "will not"),
-    (re.compile(r"\b(\w+)n't\b", re.IGNORECASE), r"\1 not"),
-    (re.compile(r"\b(i)'m\b", re.IGNORECASE), r"\1 am"),
-    (re.compile(r"\b(\w+)'re\b", re.IGNORECASE), r"\1 are"),
-    (re.compile(r"\b(\w+)'ve\b", re.IGNORECASE), r"\1 have"),
-    (re.compile(r"\b(\w+)'ll\b", re.IGNORECASE), r"\1 will"),
+    (re.compile(r"(?<=\w)n't\b", re.IGNORECASE), " not"),
+    (re.compile(r"(?<=\bi)'m\b", re.IGNORECASE), " am"),
+    (re.compile(r"(?<=\w)'re\b", re.IGNORECASE), " are"),
+    (re.compile(r"(?<=\w)'ve\b", re.IGNORECASE), " have"),
+    (re.compile(r"(?<=\w)'ll\b", re.IGNORECASE), " will"),
 )
 _ARTICLES = frozenset({"the", "The"})
 _MIN_ABBREVIATION = 2
+_READ_CHARACTERS = 4096
 
 
 def near_text(text: str) -> str:
     """Return the form of a text; two texts with one form are near-duplicates of each other."""
     text = same_text(text.translate(_QUOTES))
-    for pattern, replacement in _CONTRACTIONS:
-        text = pattern.sub(replacement, text)
+    text = _CANNOT.sub("can not", text)
+    if "'" in text:
+        for pattern, replacement in _CONTRACTIONS:
+            text = pattern.sub(replacement, text)
     text = _BEGINNING.sub(lambda match: match[0].lower(), text, 1) if _BEGINNING.match(text) else text
     return _FULL_STOP.sub("", text)
 
@@ -50,6 +55,17 @@ def rough_text(text: str) -> str:
     kept = [word for word in words if word not in _ARTICLES]
     # A text of articles alone is what it says.
     return " ".join(map(_fold, kept or words))
+
+
+def rough_beginning(text: str, length: int) -> str:
+    """Return the first `length` characters of the rough form, and read no more of a long text than that takes."""
+    if len(text) > _READ_CHARACTERS:
+        head, _, _ = text[:_READ_CHARACTERS].rpartition(" ")
+        # All but the last word are those of the whole text.
+        rough, _, _ = rough_text(head).rpartition(" ")
+        if len(rough) >= length:
+            return rough[:length]
+    return rough_text(text)[:length]
 
 
 def _fold(word: str) -> str:

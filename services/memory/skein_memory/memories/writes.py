@@ -334,7 +334,10 @@ async def score_new_memories(
         rows = await tx.rows(QUERIES["read_trust"], tenant_id=tenant_id, source_keys=keys)
         trust = {row["source_key"]: row["trust"] for row in rows}
     formula = (await policies.get(tx, tenant_id)).importance_formula
-    return [
-        score_memory(memory, ScoreInputs(trust=trust.get(source_key(memory.draft.source))), formula, at)
-        for memory in memories
-    ]
+    return await run_by_size(
+        memory_rows.size_of(memories),
+        lambda: [
+            score_memory(memory, ScoreInputs(trust=trust.get(source_key(memory.draft.source))), formula, at)
+            for memory in with_pauses(memories)
+        ],
+    )
