@@ -142,6 +142,7 @@ REST = """
          updated_by, record_time, until_time)
     VALUES ($1, '00000000-0000-0000-0000-000000000000', $2, $2, 'dismissed', 1, now(), now(), 'test', 'test',
             now() - interval '1 hour', now());
+    INSERT INTO recall.model_choices (tenant_id, from_time, model) VALUES ($1, now(), 'all-minilm-l6-v2');
     INSERT INTO recall.reindex_progress
         (tenant_id, reindex_id, scan_time, after_id, documents, seen, scan_embedded, missing, is_finished,
          is_stale, embedded)

@@ -143,6 +143,7 @@ KEPT: dict[str, tuple[str, str]] = {
         "model provider table_name endpoint remote_model query_prefix passage_prefix",
     ),
     "recall.model_activations": ("Of the cluster.", "model"),
+    "recall.model_choices": ("The tenant's choice of the operator's models.", "model"),
     "recall.frequencies": ("Terms that no item has any more go.", "term kind"),
     "recall.reindexes": ("Of the cluster.", "model created_by"),
     "recall.requests": ("Requests of the operator.", "principal method request_id fingerprint response"),
@@ -184,14 +185,14 @@ KEPT: dict[str, tuple[str, str]] = {
         "Rules of the tenant.",
         (
             "importance_formula memory_types search_language time_zone recall_fusion recall_weights guard_secrets "
-            "guard_personal_data guard_ignored_kinds approval recall_receipts"
+            "guard_personal_data guard_ignored_kinds approval recall_receipts embedding_model"
         ),
     ),
     "tenancy.policies_history": (
         "Former rules of the tenant.",
         (
             "importance_formula memory_types search_language time_zone recall_fusion recall_weights guard_secrets "
-            "guard_personal_data guard_ignored_kinds approval recall_receipts"
+            "guard_personal_data guard_ignored_kinds approval recall_receipts embedding_model"
         ),
     ),
     "tenancy.requests": ("As memory.requests.", "principal method request_id fingerprint response"),

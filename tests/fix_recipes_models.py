@@ -89,6 +89,7 @@ _recall(
     build=lambda _t, w: {"model": IN_FORCE, "tenant_id": str(w.tenant.tenant_id), "queries": ["the red kettle"]},
 )
 _recall("ActivateEmbeddingModel", build=lambda _t, _w: {"model": IN_FORCE})
+_recall("OfferEmbeddingModel", "model", build=lambda t, _w: {"model": t["model"], "withdraw": True})
 _recall("DeleteEmbeddingModel", "unused_model", build=lambda t, _w: {"model": t["unused_model"]})
 _index("ListDueTenants")
 _index("ListDueReindexes")

@@ -95,6 +95,7 @@ FROM unnest(ARRAY[
     'recall.documents_history',
     'recall.embeddings_all_minilm_l6_v2_history',
     'recall.frequencies',
+    'recall.model_choices',
     'recall.postings_history',
     'recall.purged_items',
     'recall.receipts',

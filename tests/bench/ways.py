@@ -137,8 +137,8 @@ async def directly(subject: Subject, tenant_id: uuid.UUID, material: Material) -
 
         embedders = await stack.enter_async_context(LocalEmbedders())
         recall = await database("recall", prepare_connection)
-        models = ModelStore(recall)
-        registry = ModelRegistry(models.list_models, models.active_as_of, seconds=_SECONDS)
+        models = ModelStore(recall, settle_seconds=0.0)
+        registry = ModelRegistry(models, seconds=_SECONDS)
         outbound = SafeHttpClient.from_settings(OutboundSettings.read({}))
         providers = ProviderRegistry(embedders, outbound, ApiKeys.read({}))
         embedder = TextEmbedder(providers, query_seconds=_SECONDS)

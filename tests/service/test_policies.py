@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from typing import Any
 
 import grpc
 import pytest
-from fix_cluster import Tenant, refused
+from fix_cluster import Cluster, Tenant, refused
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.memory.v1 import memory_pb2
+from skein.recall.v1 import recall_pb2
 from skein.tenancy.v1 import subjects_pb2 as pb
 
 DEFAULTS = pb.Policy(
@@ -40,6 +42,7 @@ DEFAULTS = pb.Policy(
     approval_expiry_days=30,
     recall_receipts="off",
     time_zone="UTC",
+    embedding_model="",
     revision=1,
 )
 # A field that no policy has: number 1000, the varint 1.
@@ -169,3 +172,30 @@ async def test_a_policy_is_its_tenant_s_own(tenant: Tenant, other_tenant: Tenant
     await tenant.tenancy.UpdatePolicy(change(decay_days=7))
 
     assert await read(other_tenant) == DEFAULTS
+
+
+async def test_a_model_that_the_operator_does_not_offer_is_refused_with_those_that_he_does(
+    cluster: Cluster, tenant: Tenant
+) -> None:
+    offered, other = f"offered-{uuid.uuid4().hex[:8]}", f"other-{uuid.uuid4().hex[:8]}"
+    for name in (offered, other):
+        model = recall_pb2.EmbeddingModel(model=name, provider="caller", dimensions=8)
+        await cluster.operator.recall.RegisterEmbeddingModel(
+            recall_pb2.RegisterEmbeddingModelRequest(embedding_model=model)
+        )
+    await cluster.operator.recall.OfferEmbeddingModel(recall_pb2.OfferEmbeddingModelRequest(model=offered))
+
+    for name in (other, "nobody-s"):
+        with refused(grpc.StatusCode.FAILED_PRECONDITION, "EMBEDDING_MODEL_NOT_OFFERED") as caught:
+            await tenant.tenancy.UpdatePolicy(change(embedding_model=name))
+        assert offered in str(caught.value) + str(caught.value.trailing_metadata())
+    await tenant.tenancy.UpdatePolicy(change(embedding_model=offered))
+    request = recall_pb2.OfferEmbeddingModelRequest(model=offered, withdraw=True)
+    await cluster.operator.recall.OfferEmbeddingModel(request)
+
+    # What it chose before stays, whatever else changes.
+    kept = await tenant.tenancy.UpdatePolicy(change(embedding_model=offered, decay_days=8))
+    assert kept.policy.embedding_model == offered
+    assert (await tenant.tenancy.UpdatePolicy(change(embedding_model=""))).policy.embedding_model == ""
+    with refused(grpc.StatusCode.FAILED_PRECONDITION, "EMBEDDING_MODEL_NOT_OFFERED"):
+        await tenant.tenancy.UpdatePolicy(change(embedding_model=offered))

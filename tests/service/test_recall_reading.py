@@ -64,7 +64,7 @@ async def test_a_memory_of_many_chunks_is_read_once(recall_tenant: RecallTenant)
     async with Database.open(
         recall_tenant.service.url, service="recall", size=1, timeout=30.0, init=prepare_connection
     ) as database:
-        (model,) = [model for model in await ModelStore(database).list_models() if model.active]
+        (model,) = [model for model in await ModelStore(database, settle_seconds=0.0).list_models() if model.active]
         async with QueryStore(database).transaction(recall_tenant.tenant_id, SearchOptions()) as reading:
             rows = await reading.nearest_and_read(
                 model,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
@@ -16,10 +17,12 @@ from skein_kit.settings import SettingInvalid
 from skein_recall.errors import ModelNotFound
 from skein_recall.index import convert as index_convert
 from skein_recall.models import convert as models_convert
+from skein_recall.models import model as model_module
 from skein_recall.models.model import (
     EVERY_TENANT,
     EmbeddingModel,
     EndpointConfig,
+    ModelChoice,
     ModelRegistry,
     ModelSnapshot,
 )
@@ -93,6 +96,10 @@ def test_a_model_follows_where_a_reindex_of_it_stands_and_it_is_not_in_force() -
 
     assert [one.model for one in models.followed_in(TENANT)] == ["every", "mine"]
     assert [one.model for one in models.followed_in(OTHER)] == ["every"]
+    # A tenant that chose another model gets no vectors of the active one, but those of the one that it left just now.
+    chosen = replace(models, choice=ModelChoice(model="every", former_model="idle"))
+    assert (chosen.active.model, chosen.get("").model) == ("every", "every")
+    assert [one.model for one in chosen.followed_in(OTHER)] == ["idle"]
     assert models.get("").model == models.active.model == "active"
     with pytest.raises(ModelNotFound):
         models.get("nobody-s")
@@ -101,23 +108,44 @@ def test_a_model_follows_where_a_reindex_of_it_stands_and_it_is_not_in_force() -
 
 
 async def test_the_registry_is_believed_for_some_time_and_read_anew_when_it_was_changed_here() -> None:
-    reads = 0
-
-    async def read() -> list[EmbeddingModel]:
-        nonlocal reads
-        reads += 1
-        return [model("m", active=True)]
-
-    async def read_active_as_of(_: datetime) -> EmbeddingModel:
-        return model("former")
-
-    registry = ModelRegistry(read, read_active_as_of, seconds=60.0)
-    assert (await registry.active()).model == (await registry.active()).model == "m"
-    assert (await registry.active(datetime.fromtimestamp(0, UTC))).model == "former"
-    assert reads == 1
+    store = Models()
+    registry = ModelRegistry(store, seconds=60.0)
+    assert (await registry.active(TENANT)).model == (await registry.active(None)).model == "m"
+    assert (await registry.active(TENANT, datetime.fromtimestamp(0, UTC))).model == "former"
+    assert (store.reads, store.choices) == (1, 0)
     registry.invalidate()
     await registry.models()
-    assert reads == 2
+    assert store.reads == 2
+
+
+async def test_the_choices_of_tenants_are_read_where_models_are_offered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_module, "MAX_CACHED_CHOICES", 1)
+    store = Models(offer_time=datetime.fromtimestamp(0, UTC))
+    registry = ModelRegistry(store, seconds=60.0)
+
+    chosen = [(await registry.active(tenant_id)).model for tenant_id in (TENANT, TENANT, OTHER, TENANT, None)]
+
+    assert chosen == ["chosen", "chosen", "m", "chosen", "m"]
+    assert (store.reads, store.choices) == (1, 3)
+
+
+class Models:
+    """A registry of two models, of which one tenant chose the second."""
+
+    def __init__(self, offer_time: datetime | None = None) -> None:
+        self.reads = self.choices = 0
+        self._offer_time = offer_time
+
+    async def list_models(self) -> list[EmbeddingModel]:
+        self.reads += 1
+        return [model("m", active=True), replace(model("chosen"), offer_time=self._offer_time)]
+
+    async def read_choice(self, tenant_id: UUID) -> ModelChoice:
+        self.choices += 1
+        return ModelChoice(model="chosen" if tenant_id == TENANT else None)
+
+    async def active_as_of(self, at: datetime, tenant_id: UUID | None) -> EmbeddingModel:
+        return model("former")
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.text(max_size=3)), max_size=60))

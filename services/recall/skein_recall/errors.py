@@ -43,6 +43,12 @@ class ModelActive(FailedPrecondition):
     reason = "MODEL_ACTIVE"
 
 
+class ModelChosen(FailedPrecondition):
+    """Tenants chose the model by their policy (embedding_model); they must choose another one first."""
+
+    reason = "MODEL_CHOSEN"
+
+
 class ModelInUse(FailedPrecondition):
     """The model is in use: cancel its reindex, or wait until every process knows that it is not active any more."""
 

@@ -47,6 +47,7 @@ from skein_recall.receipts.replay import RecallReplayer
 from skein_recall.receipts.rpc import ReceiptHandlers
 from skein_recall.receipts.store import ReceiptStore
 from skein_recall.receipts.writer import ReceiptWriter
+from skein_recall.reindexes.chosen_models import ChosenModels
 from skein_recall.reindexes.reindexer import Reindexer
 from skein_recall.reindexes.rpc import ReindexHandlers
 from skein_recall.reindexes.store import ReindexStore
@@ -107,9 +108,10 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         # Before the first call, which would wait for it.
         default_embedder = await local_embedders.get(EMBEDDED_MODEL)
         idempotency, jobs = IdempotencyStore(database, "recall", AuditLog()), JobStore(database)
-        models, queries = ModelStore(database), QueryStore(database)
+        models = ModelStore(database, settle_seconds=settings.settle_seconds)
+        queries = QueryStore(database)
         documents, vectors, reindexes = IndexStore(database), VectorStore(database), ReindexStore(database)
-        registry = ModelRegistry(models.list_models, models.active_as_of, seconds=settings.models_seconds)
+        registry = ModelRegistry(models, seconds=settings.models_seconds)
         outbound = SafeHttpClient.from_settings(OutboundSettings.read(host.environment))
         providers = ProviderRegistry(local_embedders, outbound, ApiKeys.read(host.environment))
         embedder = TextEmbedder(providers, query_seconds=settings.embed_timeout_seconds)
@@ -143,7 +145,8 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             QueryReader(name_cache, default_embedder.has_word),
             wait_seconds=settings.vectors_wait_seconds,
         )
-        reindexer = Reindexer(reindexes, documents, vectors, registry, embedder, jobs)
+        choices = ChosenModels(database, reindexes, models, registry, settings)
+        reindexer = Reindexer(reindexes, documents, vectors, registry, embedder, jobs, choices)
         index_handlers = IndexHandlers(
             documents,
             vectors,

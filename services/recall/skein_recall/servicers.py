@@ -46,6 +46,7 @@ def recall_service(
         ListReindexes=reindexes.ListReindexes,
         CancelReindex=reindexes.CancelReindex,
         ActivateEmbeddingModel=reindexes.ActivateEmbeddingModel,
+        OfferEmbeddingModel=reindexes.OfferEmbeddingModel,
         CompareEmbeddingModels=quality.CompareEmbeddingModels,
     )
 

@@ -101,6 +101,15 @@ class PolicyFieldUnknown(InvalidArgument):
     reason = "POLICY_FIELD_UNKNOWN"
 
 
+class EmbeddingModelNotOffered(FailedPrecondition):
+    """The operator offers no such embedding model. Choose one of offered_models, or none: the cluster's.
+
+    The operator offers a registered model by OfferEmbeddingModel.
+    """
+
+    reason = "EMBEDDING_MODEL_NOT_OFFERED"
+
+
 class OrganizationNotEmpty(FailedPrecondition):
     """The organization still has tenants; delete them first."""
 

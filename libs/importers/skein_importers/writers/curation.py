@@ -11,7 +11,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.memory.v1 import curation_pb2, memory_pb2, webhooks_pb2
 from skein.tenancy.v1 import subjects_pb2
-from skein_client.errors import NotFound
+from skein_client.errors import NotFound, SkeinError
 from skein_client.pagination import iterate_pages
 from skein_importers.records import Kind
 from skein_importers.writers.base import Writer, WriterContext
@@ -154,8 +154,16 @@ class Policies(Writer):
         return _masked_policy(item, item.policy)
 
     async def write(self, records: Sequence[Record]) -> None:
-        """Set the policy's fields that the record has."""
-        await self._api.tenancy.UpdatePolicy(records[0].item)
+        """Set the policy's fields that the record has, but for a model that this cluster does not offer."""
+        request: subjects_pb2.UpdatePolicyRequest = records[0].item
+        try:
+            await self._api.tenancy.UpdatePolicy(request)
+        except SkeinError as error:
+            if error.reason != "EMBEDDING_MODEL_NOT_OFFERED" or request.update_mask.paths == ["embedding_model"]:
+                raise
+            rest = subjects_pb2.UpdatePolicyRequest(policy=request.policy)
+            rest.update_mask.paths.extend(path for path in request.update_mask.paths if path != "embedding_model")
+            await self._api.tenancy.UpdatePolicy(rest)
 
 
 class Webhooks(Writer):

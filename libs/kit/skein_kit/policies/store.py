@@ -85,6 +85,8 @@ class Policy:
     recall_receipts: str = "off"
     # The zone of the days that conditions name; a name of the IANA time zone database.
     time_zone: str = "UTC"
+    # The embedding model that the tenant chose; empty: the one that is active in the cluster.
+    embedding_model: str = ""
 
     @property
     def zone(self) -> tzinfo:

@@ -86,15 +86,15 @@ async def add_documents(tx: Transaction, tenant_id: UUID, documents: Sequence[Do
     """Add documents to the index, with their postings and caller vectors.
 
     A new document is pending until it has vectors, unless it has a caller vector and no model is followed. Remove a
-    document that is in the index first. Raises DimensionsMismatch for a caller vector that does not fit the active
-    model.
+    document that is in the index first. Raises DimensionsMismatch for a caller vector that does not fit the
+    tenant's model.
     """
     if not documents:
         return
-    model = await _model_of_caller_vectors(tx, documents)
+    model = await _model_of_caller_vectors(tx, tenant_id, documents)
     language = (await shared_policy_cache(tx.database).get(tx, tenant_id)).search_language
     postings = await _analyse(tx, documents, language)
-    is_followed = model is not None and model.is_followed(tenant_id)
+    is_followed = model is not None and model.is_followed
     document_rows = await run_by_size(
         _size(documents),
         lambda: [
@@ -280,10 +280,12 @@ async def _insert_count_deltas(tx: Transaction, tenant_id: UUID, removed_rows: I
     await tx.insert(_QUERIES["insert_removals"], tenant_id, rows)
 
 
-async def _model_of_caller_vectors(tx: Transaction, documents: Sequence[Document]) -> ActiveModel | None:
-    """Return the active model; None without caller vectors. Raises DimensionsMismatch."""
+async def _model_of_caller_vectors(
+    tx: Transaction, tenant_id: UUID, documents: Sequence[Document]
+) -> ActiveModel | None:
+    """Return the model that the tenant searches; None without caller vectors. Raises DimensionsMismatch."""
     vectors = [document.embedding for document in documents if document.embedding is not None]
-    model = await vector_columns.active_model(tx) if vectors else None
+    model = await vector_columns.active_model(tx, tenant_id) if vectors else None
     for vector in vectors:
         vector_columns.require_dimensions(0 if model is None else model.dimensions, vector)
     return model

@@ -1,4 +1,4 @@
-"""Vectors in the tables of the search index: the active model, and the columns of a vector.
+"""Vectors in the tables of the search index: the model of a tenant, and the columns of a vector.
 
 Stored vectors have unit length and half precision. A B-tree tuple holds 1,280 dimensions: these are in the column
 `embedding`, which an index covers, the others in `rest`.
@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 import time
+from collections import OrderedDict
 from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
@@ -36,27 +37,26 @@ CALLER = "caller"
 # Seconds after which every process writes vectors of a newly activated model at the latest.
 CACHE_SECONDS = 5.0
 _QUERIES = Queries.load("skein_kit")
-_EVERY_TENANT = UUID(int=0)
+# Tenants whose model is cached.
+_MAX_CACHED = 10_000
 _NO_TOKENS: Mapping[UUID, Sequence[bytes]] = MappingProxyType({})
 _TABLE_NAME = re.compile(r"[a-z0-9_]+")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ActiveModel:
-    """The active model: what a writer of its vectors needs."""
+    """The model that a tenant searches: what a writer of its vectors needs."""
 
     model: str
     dimensions: int
     table_name: str
-    # Tenants whose new documents also get vectors of a followed model; the nil UUID stands for all tenants.
-    followed: tuple[UUID, ...]
-
-    def is_followed(self, tenant_id: UUID) -> bool:
-        """Return whether new documents of the tenant also get vectors of a followed model."""
-        return tenant_id in self.followed or _EVERY_TENANT in self.followed
+    # New documents also get vectors of a followed model.
+    is_followed: bool
 
 
-_cached_models: WeakKeyDictionary[Database, tuple[ActiveModel, float]] = WeakKeyDictionary()
+# By tenant, the latest used last, with the end of its validity.
+_TenantModels: TypeAlias = OrderedDict[UUID, tuple[ActiveModel, float]]
+_cached_models: WeakKeyDictionary[Database, _TenantModels] = WeakKeyDictionary()
 
 
 async def prepare_connection(connection: asyncpg.Connection[asyncpg.Record]) -> None:
@@ -66,16 +66,23 @@ async def prepare_connection(connection: asyncpg.Connection[asyncpg.Record]) -> 
     )
 
 
-async def active_model(tx: Transaction) -> ActiveModel | None:
-    """Return the active model; None when there is none. One round trip at most every CACHE_SECONDS."""
-    cached, until = _cached_models.get(tx.database, (None, 0.0))
+async def active_model(tx: Transaction, tenant_id: UUID) -> ActiveModel | None:
+    """Return the model that the transaction's tenant searches; None when there is none.
+
+    One round trip at most every CACHE_SECONDS.
+    """
+    models = _cached_models.setdefault(tx.database, OrderedDict())
+    cached, until = models.get(tenant_id, (None, 0.0))
     if cached is not None and time.monotonic() < until:
         return cached
-    row = await tx.row(_QUERIES["active_model"])
+    row = await tx.row(_QUERIES["active_model"], tenant_id=tenant_id)
     if row is None:
         return None
-    model = ActiveModel(**{**row, "followed": tuple(row["followed"])})
-    _cached_models[tx.database] = (model, time.monotonic() + CACHE_SECONDS)
+    model = ActiveModel(**row)
+    models[tenant_id] = (model, time.monotonic() + CACHE_SECONDS)
+    models.move_to_end(tenant_id)
+    if len(models) > _MAX_CACHED:
+        models.popitem(last=False)
     return model
 
 

@@ -1,14 +1,17 @@
 -- active_model --
--- Read the active model, and the tenants whose new documents also get vectors of a followed model. The nil UUID stands
--- for all tenants. A model of caller vectors is never followed.
-SELECT m.model, m.dimensions, m.table_name, ARRAY(
-    SELECT coalesce(r.only_tenant_id, '00000000-0000-0000-0000-000000000000'::uuid)
-    FROM recall.reindexes AS r
+-- Read the model that a tenant searches, the chosen or the active one, and whether its new documents also get vectors of a
+-- followed model. A model of caller vectors is never followed, and the active one not by a tenant that chose another.
+SELECT m.model, m.dimensions, m.table_name, EXISTS (
+    SELECT FROM recall.reindexes AS r
     JOIN recall.embedding_models AS other ON other.model = r.model
     WHERE r.cancel_time IS NULL AND r.model <> m.model AND other.provider <> 'caller'
-) AS followed
+        AND (r.only_tenant_id = :tenant_id OR (r.only_tenant_id IS NULL AND NOT other.active))
+) AS is_followed
 FROM recall.embedding_models AS m
-WHERE m.active;
+WHERE m.model = coalesce(
+    (SELECT c.model FROM recall.model_choices AS c WHERE c.tenant_id = :tenant_id ORDER BY c.from_time DESC LIMIT 1),
+    (SELECT a.model FROM recall.embedding_models AS a WHERE a.active)
+);
 
 -- insert_vector_origins --
 -- Insert the origins of caller vectors.

@@ -1,4 +1,4 @@
-"""`skein models`: register, reindex, compare, activate and delete embedding models (as the operator)."""
+"""`skein models`: register, reindex, compare, activate, offer and delete embedding models (as the operator)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _POLL_SECONDS = 1.0
 
 @click.group()
 def models_command() -> None:
-    """List, register, reindex, compare, activate and delete embedding models (as the operator)."""
+    """List, register, reindex, compare, activate, offer and delete embedding models (as the operator)."""
 
 
 @models_command.command("list")
@@ -37,7 +37,7 @@ async def list_(environment: dict[str, str], *, as_json: bool) -> None:
     lines = [
         (
             model.model,
-            "active" if model.active else "followed" if model.followed else "",
+            _state(model),
             model.provider,
             model.dimensions,
             model.endpoint,
@@ -178,6 +178,22 @@ def activate(model: str, environment: dict[str, str], *, force: bool, as_json: b
     output.echo(f"{response.embedding_model.model} is active{former}; all processes use it within five seconds.")
 
 
+@models_command.command("offer")
+@click.argument("model")
+@click.option("--withdraw", is_flag=True, help="No further tenant can choose MODEL.")
+@options.cluster_options
+@options.json_option
+@options.asynchronous
+async def offer(model: str, environment: dict[str, str], *, withdraw: bool, as_json: bool) -> None:
+    """Let tenants choose MODEL by their policy (embedding_model)."""
+    async with as_operator(environment) as api:
+        response = await api.index.OfferEmbeddingModel(pb.OfferEmbeddingModelRequest(model=model, withdraw=withdraw))
+    if output.print_if_json(response, as_json=as_json):
+        return
+    name = response.embedding_model.model
+    output.echo(f"No further tenant can choose {name}." if withdraw else f"Tenants can choose {name}.")
+
+
 @models_command.command("delete")
 @click.argument("model")
 @options.cluster_options
@@ -190,6 +206,11 @@ async def delete(model: str, environment: dict[str, str], *, as_json: bool) -> N
     if output.print_if_json({"model": model}, as_json=as_json):
         return
     output.echo(f"Deleted {model}.")
+
+
+def _state(model: pb.EmbeddingModel) -> str:
+    states = {"active": model.active, "followed": model.followed, "offered": model.offered}
+    return ", ".join(name for name, holds in states.items() if holds)
 
 
 def _show(reindexes: list[pb.Reindex], *, as_json: bool) -> None:

@@ -51,6 +51,7 @@ GROUPS: Sequence[tuple[str, Sequence[tuple[str, str, str]]]] = (
             ("recall_min_relevance", "Lowest relevance of a hit", "From 0 to 1; 0 keeps every hit."),
             ("recall_min_best_relevance", "Lowest relevance of the best hit", "From 0 to 1; 0 is off."),
             ("recall_token_vectors", "Vectors of tokens", "Stored beside each vector, for a better order of hits."),
+            ("embedding_model", "Embedding model", "One that the operator offers; empty: that of the cluster."),
             ("recall_receipts", "Answers with a receipt", "A receipt replays the answer. Sampled: one of a hundred."),
         ),
     ),

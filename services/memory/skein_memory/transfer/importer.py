@@ -177,7 +177,7 @@ class Importer:
             if id_ not in existing or not existing[id_].is_expired(self._at)
         }
         purged_ids = await tombstones.find_purged(tx, tenant_id, memories)
-        dimensions = await _dimensions(tx) if any(item.embedding for item in items) else 0
+        dimensions = await _dimensions(tx, tenant_id) if any(item.embedding for item in items) else 0
         new_memories: list[Memory] = []
         # Items whose memories are new or changed, with these.
         written: list[tuple[ImportItem, UUID]] = []
@@ -534,7 +534,7 @@ class Importer:
         await writer.insert_events(self._tx, self._tenant_id, [event], at=self._at, by=self._by)
 
 
-async def _dimensions(tx: Transaction) -> int:
-    """Return the dimensions of the current model, 0 when there is none."""
-    space = await vector_columns.active_model(tx)
+async def _dimensions(tx: Transaction, tenant_id: UUID) -> int:
+    """Return the dimensions of the model that the tenant searches, 0 when there is none."""
+    space = await vector_columns.active_model(tx, tenant_id)
     return 0 if space is None else space.dimensions

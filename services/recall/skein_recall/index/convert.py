@@ -39,25 +39,25 @@ def caller_vectors(request: pb.PutEmbeddingRequest, model: EmbeddingModel) -> Ca
     )
 
 
-def index_state(name: str, state: IndexState) -> pb.IndexState:
-    """Convert what the index has of an item, under the name that the request has for it."""
+def index_state(name: str, state: IndexState, active: EmbeddingModel) -> pb.IndexState:
+    """Convert what the index has of an item, under the name that the request has for it; `active` is searched."""
     return pb.IndexState(
         name=name,
         item_id=str(state.item_id),
         revision=state.revision,
         pending=state.is_pending,
-        vectors=map(_model_vectors, state.models),
+        vectors=[_model_vectors(value, active) for value in state.models],
     )
 
 
-def _model_vectors(value: ModelVectors) -> pb.ModelVectors:
+def _model_vectors(value: ModelVectors, active: EmbeddingModel) -> pb.ModelVectors:
     origin = value.origin
     return pb.ModelVectors(
         model=value.model.model,
         provider=value.model.provider if origin is None else origin.provider,
         dimensions=value.model.dimensions,
         vector_count=value.count,
-        active=value.model.active,
+        active=value.model.model == active.model,
         from_caller=origin is not None,
         put_time=None if origin is None else to_timestamp(origin.create_time),
         embeddings=[pb.Embedding(values=vector) for vector in value.vectors],

@@ -100,7 +100,7 @@ class Indexer:
 
         They stay in the backlog while other models are followed, so that no caller waits for two models.
         """
-        models = await self._registry.models()
+        models = await self._registry.models(tenant_id)
         if not models.active.can_embed:
             # Callers bring its vectors.
             return 0
@@ -120,7 +120,7 @@ class Indexer:
         The embedded texts have at most `max_characters` together. While the active model does not answer, and with a
         `limit` of 0, only the counts are updated.
         """
-        models = await self._registry.models()
+        models = await self._registry.models(tenant_id)
         task = _IndexTask(tenant_id, models.active, followed=tuple(models.followed_in(tenant_id)))
         indexed, has_more, has_pending, has_backlog = 0, False, False, False
         if models.active.can_embed or task.followed:

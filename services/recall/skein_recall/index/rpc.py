@@ -90,7 +90,7 @@ class IndexHandlers:
     async def PutEmbedding(self, request: pb.PutEmbeddingRequest, context: Context) -> pb.PutEmbeddingResponse:
         caller = caller_of(context)
         tenant_id = caller.require_tenant()
-        models = await self._registry.models()
+        models = await self._registry.models(tenant_id)
         model = models.get(request.model)
         vectors = convert.caller_vectors(request, model)
         others = [each for each in (models.active, *models.followed_in(tenant_id)) if each.can_embed and each != model]
@@ -109,9 +109,11 @@ class IndexHandlers:
         self, request: pb.BatchGetIndexStatesRequest, context: Context
     ) -> pb.BatchGetIndexStatesResponse:
         names = list(dict.fromkeys(request.item_ids))
+        tenant_id = caller_of(context).require_tenant()
+        active = (await self._registry.models(tenant_id)).active
         read_states = functools.partial(
             self._store.read_states,
-            caller_of(context).require_tenant(),
+            tenant_id,
             names,
             convert.kind(request.kind),
             show_embeddings=request.show_embeddings,
@@ -119,7 +121,7 @@ class IndexHandlers:
         )
         states = await self._models.read_by_models(read_states)
         present = [name for name in names if name in states]
-        page = pagination.fit_items(convert.index_state(name, states[name]) for name in present)
+        page = pagination.fit_items(convert.index_state(name, states[name], active) for name in present)
         return pb.BatchGetIndexStatesResponse(
             states=page, not_found_ids=[name for name in names if name not in states], unread_ids=present[len(page) :]
         )

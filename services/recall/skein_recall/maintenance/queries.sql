@@ -90,6 +90,12 @@ DELETE FROM recall.reindex_progress
 WHERE tenant_id = :tenant_id AND reindex_id IN (
     SELECT reindex_id FROM recall.reindex_progress WHERE tenant_id = :tenant_id LIMIT :count);
 
+-- purge_model_choices --
+-- Remove some of a deleted tenant's choices of models.
+DELETE FROM recall.model_choices
+WHERE tenant_id = :tenant_id AND from_time IN (
+    SELECT from_time FROM recall.model_choices WHERE tenant_id = :tenant_id LIMIT :count);
+
 -- purge_reindexes --
 -- Remove the reindexes of a deleted tenant alone: a few rows.
 DELETE FROM recall.reindexes

@@ -28,6 +28,7 @@ _PURGES = {
     "recall.frequencies": QUERIES["purge_frequencies"],
     "recall.removals": QUERIES["purge_removals"],
     "recall.corpora": QUERIES["purge_corpora"],
+    "recall.model_choices": QUERIES["purge_model_choices"],
     "recall.reindex_progress": QUERIES["purge_reindex_progress"],
     "recall.reindexes": QUERIES["purge_reindexes"],
     "recall.requests": QUERIES["purge_requests"],

@@ -2,6 +2,8 @@
 
 CREATE SCHEMA recall;
 GRANT USAGE ON SCHEMA recall TO skein_recall, skein_memory, skein_session;
+-- Tenancy checks the model that a policy names.
+GRANT USAGE ON SCHEMA recall TO skein_tenancy;
 
 CREATE TABLE recall.documents (
     tenant_id uuid NOT NULL
@@ -185,6 +187,9 @@ CREATE TABLE recall.embedding_models (
     similarity_ceiling double precision,
     -- When the model was last active or followed. Other processes notice the change some seconds later.
     leave_time timestamptz,
+    -- Whether tenants may choose the model, and since when some may have chosen it.
+    is_offered boolean NOT NULL DEFAULT false,
+    offer_time timestamptz,
     CONSTRAINT embedding_models_provider_known CHECK (provider IN ('embedded', 'caller', 'openai')),
     CONSTRAINT embedding_models_scale_order CHECK (
         similarity_floor < similarity_ceiling OR (similarity_floor IS NULL AND similarity_ceiling IS NULL)
@@ -208,6 +213,74 @@ INSERT INTO recall.model_activations (model, from_time) VALUES ('all-minilm-l6-v
 
 -- Memory and session store caller vectors; the registry names the table.
 GRANT SELECT ON recall.embedding_models TO skein_memory, skein_session;
+GRANT SELECT ON recall.embedding_models TO skein_tenancy;
+
+-- Which model a tenant searched since when, from its first choice on; NULL: the one that is active in the cluster. The wish
+-- is in its policy; a row follows when all items have vectors of the model.
+CREATE TABLE recall.model_choices (
+    tenant_id uuid NOT NULL
+        CONSTRAINT model_choices_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    from_time timestamptz NOT NULL,
+    model text,
+    CONSTRAINT model_choices_pkey PRIMARY KEY (tenant_id, from_time)
+);
+
+-- A tenant sees its own choices, transactions of operators see all.
+ALTER TABLE recall.model_choices ENABLE ROW LEVEL SECURITY;
+ALTER TABLE recall.model_choices FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON recall.model_choices
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid
+           OR current_setting('skein.operator', true) = 'on');
+GRANT SELECT, INSERT, DELETE ON recall.model_choices TO skein_recall;
+GRANT SELECT ON recall.model_choices TO skein_memory, skein_session;
+
+-- Return tenants after one, by id, whose policy wants another model than they search. For the transactions of operators.
+CREATE FUNCTION recall.list_choosing_tenants(after uuid, size integer) RETURNS SETOF uuid
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = ''
+AS $$
+    WITH wanted AS MATERIALIZED (
+        SELECT p.tenant_id, p.embedding_model AS model
+        FROM tenancy.policies AS p
+        WHERE p.embedding_model IS NOT NULL AND p.tenant_id > after
+    ), searched AS MATERIALIZED (
+        SELECT DISTINCT ON (c.tenant_id) c.tenant_id, c.model
+        FROM recall.model_choices AS c
+        WHERE c.tenant_id > after
+        ORDER BY c.tenant_id, c.from_time DESC
+    )
+    SELECT t.tenant_id
+    FROM wanted
+    FULL JOIN searched ON searched.tenant_id = wanted.tenant_id
+    JOIN tenancy.tenants AS t ON t.tenant_id = coalesce(wanted.tenant_id, searched.tenant_id) AND t.is_active
+    WHERE wanted.model IS DISTINCT FROM searched.model
+    ORDER BY t.tenant_id
+    LIMIT size
+$$;
+
+-- Return some tenants whose policy wants a model, or that search it because they chose it. For the transactions of
+-- operators.
+CREATE FUNCTION recall.list_model_tenants(named text, size integer) RETURNS SETOF uuid
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = ''
+AS $$
+    SELECT p.tenant_id
+    FROM tenancy.policies AS p
+    WHERE p.embedding_model = named
+    UNION
+    SELECT searched.tenant_id
+    FROM (
+        SELECT DISTINCT ON (c.tenant_id) c.tenant_id, c.model
+        FROM recall.model_choices AS c
+        ORDER BY c.tenant_id, c.from_time DESC
+    ) AS searched
+    WHERE searched.model = named
+    ORDER BY 1
+    LIMIT size
+$$;
+REVOKE ALL ON FUNCTION recall.list_choosing_tenants(uuid, integer), recall.list_model_tenants(text, integer) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION recall.list_choosing_tenants(uuid, integer), recall.list_model_tenants(text, integer)
+    TO skein_recall;
 
 -- Responses to operators by request_id, so that a repeated request has one effect.
 CREATE TABLE recall.requests (
@@ -373,7 +446,9 @@ CREATE TABLE recall.reindexes (
     next_time timestamptz NOT NULL,
     create_time timestamptz NOT NULL,
     created_by text NOT NULL,
-    cancel_time timestamptz
+    cancel_time timestamptz,
+    -- It serves the tenant's choice of a model, and ends with it.
+    is_of_choice boolean NOT NULL DEFAULT false
 );
 
 -- At most one running reindex for a model and tenant, and one for a model and all tenants.
@@ -669,8 +744,8 @@ BEGIN
 END
 $$;
 
--- Drop a model with its vectors, unless it is active, followed, or was so after a time; return 'dropped', 'active', 'in
--- use' or 'unknown'. The table's foreign key locks recall.documents against readers, so the wait for open readers is
+-- Drop a model with its vectors, unless it is active, chosen, followed, or was so after a time; return 'dropped',
+-- 'active', 'chosen', 'in use' or 'unknown'. The table's foreign key locks recall.documents against readers, so the wait for open readers is
 -- short and the caller tries again.
 CREATE FUNCTION recall.delete_model(named text, left_before timestamptz) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER
@@ -686,6 +761,8 @@ BEGIN
         RETURN 'unknown';
     ELSIF found_model.active THEN
         RETURN 'active';
+    ELSIF EXISTS (SELECT FROM recall.list_model_tenants(named, 1)) THEN
+        RETURN 'chosen';
     ELSIF found_model.leave_time > left_before
         OR EXISTS (SELECT FROM recall.reindexes AS r WHERE r.model = named AND r.cancel_time IS NULL) THEN
         RETURN 'in use';

@@ -103,15 +103,19 @@ def _endpoint(message: pb.EmbeddingModel, outbound: SafeHttpClient) -> EndpointC
     )
 
 
-def embedding_model(model: EmbeddingModel, *, show_endpoint: bool = True) -> pb.EmbeddingModel:
-    """Convert a registered model. Only operators see its endpoint."""
+def embedding_model(
+    model: EmbeddingModel, *, show_endpoint: bool = True, active: EmbeddingModel | None = None
+) -> pb.EmbeddingModel:
+    """Convert a registered model. Only operators see its endpoint. `active` is the one that the caller searches."""
+    is_active = model.active if active is None else model == active
     message = pb.EmbeddingModel(
         model=model.model,
         provider=model.provider,
         dimensions=model.dimensions,
-        active=model.active,
+        active=is_active,
         create_time=to_timestamp(model.create_time),
-        followed=bool(model.followed_tenant_ids) and not model.active,
+        followed=bool(model.followed_tenant_ids) and not is_active,
+        offered=model.is_offered,
         query_prefix=model.query_prefix,
         passage_prefix=model.passage_prefix,
     )

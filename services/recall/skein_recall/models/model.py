@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections import OrderedDict
+from dataclasses import dataclass, replace
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self
 from uuid import UUID
 
 from skein_kit.errors import DimensionsMismatch
@@ -16,7 +17,7 @@ from skein_recall.errors import ModelNotFound
 from skein_recall.models.similarity_scale import COSINE_SCALE, SimilarityScale
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     import asyncpg
@@ -27,6 +28,7 @@ OPENAI = "openai"
 EMBEDDED_MODEL = MINILM.name
 # Stands for all tenants in `followed_tenant_ids`.
 EVERY_TENANT = UUID(int=0)
+MAX_CACHED_CHOICES = 10_000
 ENDPOINT_FIELDS = ("endpoint", "remote_model", "batch_size", "timeout_seconds", "window_characters")
 
 
@@ -60,8 +62,12 @@ class EmbeddingModel:
     provider: str
     dimensions: int
     table_name: str
+    # Tenants that chose no model search it.
     active: bool
     create_time: datetime
+    # Tenants may choose it; since when some may have.
+    is_offered: bool = False
+    offer_time: datetime | None = None
     endpoint: EndpointConfig | None = None
     # Put before each query and each stored text.
     query_prefix: str = ""
@@ -112,8 +118,14 @@ class EmbeddingModel:
         return readable_share(text) if self.provider == EMBEDDED else 1.0
 
     def is_followed_in(self, tenant_id: UUID) -> bool:
-        """Return whether a tenant's new documents get this model's vectors although another model is active."""
-        return self.can_embed and not self.active and not self.followed_tenant_ids.isdisjoint((tenant_id, EVERY_TENANT))
+        """Return whether a reindex has this model's vectors of a tenant's new documents, if it searches another one.
+
+        A tenant that chose another model than the active one does not get vectors of this one for all tenants' sake.
+        """
+        if not self.can_embed:
+            return False
+        of_all = EVERY_TENANT in self.followed_tenant_ids and not self.active
+        return of_all or tenant_id in self.followed_tenant_ids
 
     def check_dimensions(self, dimensions: int) -> None:
         """Raise DimensionsMismatch for a vector that has another length than the model's."""
@@ -135,11 +147,25 @@ class ModelDraft:
     similarity_scale: SimilarityScale | None = None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelChoice:
+    """The model that a tenant searches because it chose it, and the one before."""
+
+    # None: the one that is active in the cluster.
+    model: str | None = None
+    # Searched until some seconds ago: other processes may not know yet. None after that.
+    former_model: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class ModelSnapshot:
-    """The registry at one moment. A call uses one snapshot, so that its query and the index are of one model."""
+    """The registry at one moment, for one tenant or for those that chose no model.
+
+    A call uses one snapshot, so that its query and the index are of one model.
+    """
 
     by_name: Mapping[str, EmbeddingModel]
+    choice: ModelChoice = ModelChoice()
 
     @classmethod
     def of(cls, models: Iterable[EmbeddingModel]) -> Self:
@@ -149,10 +175,18 @@ class ModelSnapshot:
     @property
     def active(self) -> EmbeddingModel:
         """The model that is searched. Raises ModelNotFound."""
+        chosen = self.choice.model
+        if chosen is not None and chosen in self.by_name:
+            return self.by_name[chosen]
         for model in self.by_name.values():
             if model.active:
                 return model
         raise ModelNotFound
+
+    @property
+    def has_choices(self) -> bool:
+        """Whether some tenants may have chosen a model."""
+        return any(model.offer_time is not None for model in self.by_name.values())
 
     def get(self, name: str) -> EmbeddingModel:
         """Return a model by name; the empty name means the active model. Raises ModelNotFound."""
@@ -164,39 +198,81 @@ class ModelSnapshot:
 
     def followed_in(self, tenant_id: UUID) -> list[EmbeddingModel]:
         """Return the models beside the active one whose vectors a tenant's new documents get."""
-        return [model for model in self.by_name.values() if model.is_followed_in(tenant_id)]
+        active = self.active
+        return [
+            model
+            for model in self.by_name.values()
+            if model != active
+            and (model.is_followed_in(tenant_id) or (model.model == self.choice.former_model and model.can_embed))
+        ]
 
 
 class ModelRegistry:
-    """The registered models, cached for some seconds."""
+    """The registered models and the choices of tenants, each cached for some seconds."""
 
-    def __init__(
-        self,
-        read: Callable[[], Awaitable[Sequence[EmbeddingModel]]],
-        read_active_as_of: Callable[[datetime], Awaitable[EmbeddingModel]],
-        *,
-        seconds: float,
-    ) -> None:
-        """Read all models with `read`, at most every `seconds`; with `read_active_as_of` the active one of a time."""
-        self._read = read
-        self._read_active_as_of = read_active_as_of
+    def __init__(self, store: ModelReader, *, seconds: float) -> None:
+        """Read at most every `seconds`, and a tenant's choice only while models are offered, or were."""
+        self._store = store
         self._seconds = seconds
         self._snapshot: ModelSnapshot | None = None
         self._expires = 0.0
+        # By tenant, with the end of its validity, the latest read last.
+        self._choices: OrderedDict[UUID, tuple[ModelChoice, float]] = OrderedDict()
 
-    async def models(self) -> ModelSnapshot:
-        """Return the registry, at most `seconds` old."""
+    async def models(self, tenant_id: UUID | None = None) -> ModelSnapshot:
+        """Return the registry, at most `seconds` old, as it is for a tenant; None: for those that chose no model."""
         if self._snapshot is None or time.monotonic() >= self._expires:
             # The age counts from before the read.
             expires = time.monotonic() + self._seconds
-            self._snapshot = ModelSnapshot.of(await self._read())
+            self._snapshot = ModelSnapshot.of(await self._store.list_models())
             self._expires = expires
-        return self._snapshot
+        snapshot = self._snapshot
+        if tenant_id is None or not snapshot.has_choices:
+            return snapshot
+        return replace(snapshot, choice=await self._choice(tenant_id))
 
-    async def active(self, as_of_time: datetime | None = None) -> EmbeddingModel:
-        """Return the model that is searched, or was at a time. Raises ModelNotFound and ModelDroppedSince."""
-        return (await self.models()).active if as_of_time is None else await self._read_active_as_of(as_of_time)
+    async def fresh_models(self, tenant_id: UUID | None) -> ModelSnapshot:
+        """Return the registry as it is for a tenant, without the cache."""
+        snapshot = ModelSnapshot.of(await self._store.list_models())
+        if tenant_id is None or not snapshot.has_choices:
+            return snapshot
+        return replace(snapshot, choice=await self._store.read_choice(tenant_id))
+
+    async def active(self, tenant_id: UUID | None, as_of_time: datetime | None = None) -> EmbeddingModel:
+        """Return the model that a tenant searches, or searched at a time.
+
+        Raises ModelNotFound and ModelDroppedSince.
+        """
+        if as_of_time is not None:
+            return await self._store.active_as_of(as_of_time, tenant_id)
+        return (await self.models(tenant_id)).active
 
     def invalidate(self) -> None:
         """Read the models again on next use, because this process changed them."""
         self._snapshot = None
+        self._choices.clear()
+
+    async def _choice(self, tenant_id: UUID) -> ModelChoice:
+        choice, until = self._choices.get(tenant_id, (ModelChoice(), 0.0))
+        if time.monotonic() < until:
+            return choice
+        until = time.monotonic() + self._seconds
+        choice = await self._store.read_choice(tenant_id)
+        self._choices[tenant_id] = choice, until
+        self._choices.move_to_end(tenant_id)
+        if len(self._choices) > MAX_CACHED_CHOICES:
+            self._choices.popitem(last=False)
+        return choice
+
+
+class ModelReader(Protocol):
+    """Reads the registry."""
+
+    async def list_models(self) -> Sequence[EmbeddingModel]:
+        """Return every registered model."""
+
+    async def read_choice(self, tenant_id: UUID) -> ModelChoice:
+        """Return what a tenant searches."""
+
+    async def active_as_of(self, at: datetime, tenant_id: UUID | None) -> EmbeddingModel:
+        """Return the model that was searched at a time. Raises ModelNotFound and ModelDroppedSince."""

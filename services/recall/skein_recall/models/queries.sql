@@ -1,6 +1,6 @@
 -- list_models --
 -- List the registered models by name, each with the tenants in which it is followed; the nil tenant stands for all.
-SELECT m.model, m.provider, m.dimensions, m.table_name, m.active, m.create_time, m.endpoint, m.remote_model,
+SELECT m.model, m.provider, m.dimensions, m.table_name, m.active, m.create_time, m.is_offered, m.offer_time, m.endpoint, m.remote_model,
        m.batch_size, m.timeout_seconds, m.window_characters, m.query_prefix, m.passage_prefix, m.similarity_floor,
        m.similarity_ceiling,
        ARRAY(
@@ -67,6 +67,48 @@ FROM recall.model_activations AS a
 WHERE a.from_time <= greatest(:at::timestamptz, (SELECT min(o.from_time) FROM recall.model_activations AS o))
 ORDER BY a.from_time DESC
 LIMIT 1;
+
+-- offer_model --
+-- Let tenants choose a model, or end that; the time of the first offer stays.
+UPDATE recall.embedding_models
+SET is_offered = :is_offered, offer_time = CASE WHEN :is_offered THEN coalesce(offer_time, :at) ELSE offer_time END
+WHERE model = :model;
+
+-- read_choice --
+-- Read which model a tenant searches since when, and which one before: a null model is the one that is active in the cluster.
+SELECT c.from_time, c.model, coalesce(
+    (SELECT o.model FROM recall.model_choices AS o
+     WHERE o.tenant_id = :tenant_id AND o.from_time < c.from_time ORDER BY o.from_time DESC LIMIT 1),
+    (SELECT m.model FROM recall.embedding_models AS m WHERE m.active)
+) AS former_model
+FROM recall.model_choices AS c
+WHERE c.tenant_id = :tenant_id
+ORDER BY c.from_time DESC
+LIMIT 1;
+
+-- read_choice_as_of --
+-- Read which model a tenant had chosen at a time.
+SELECT c.model, c.from_time
+FROM recall.model_choices AS c
+WHERE c.tenant_id = :tenant_id AND c.from_time <= :at
+ORDER BY c.from_time DESC
+LIMIT 1;
+
+-- read_wanted_model --
+-- Read the model that the policy of a tenant names; null for the one that is active in the cluster.
+SELECT p.embedding_model
+FROM tenancy.policies AS p
+WHERE p.tenant_id = :tenant_id;
+
+-- insert_choice --
+-- Record that a tenant searches another model.
+INSERT INTO recall.model_choices (tenant_id, from_time, model)
+VALUES (:tenant_id, :at, :model)
+ON CONFLICT ON CONSTRAINT model_choices_pkey DO NOTHING;
+
+-- list_model_tenants --
+-- List some tenants that chose a model.
+SELECT recall.list_model_tenants(:model, :count) AS tenant_id;
 
 -- set_model_left_time --
 -- Record when a model was followed last.

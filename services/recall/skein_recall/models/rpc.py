@@ -57,8 +57,10 @@ class ModelHandlers:
     ) -> pb.ListEmbeddingModelsResponse:
         caller = caller_of(context)
         show_endpoint = OPERATOR in caller.permissions
+        snapshot = await self._registry.fresh_models(caller.tenant_id)
         models = [
-            convert.embedding_model(model, show_endpoint=show_endpoint) for model in await self._store.list_models()
+            convert.embedding_model(model, show_endpoint=show_endpoint, active=snapshot.active)
+            for model in snapshot.by_name.values()
         ]
         page, token = paginate(
             models, lambda model: model.model, request, caller.tenant_id, size=request.page_size or MAX_UNPAGED

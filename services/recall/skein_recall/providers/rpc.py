@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.recall.v1 import recall_pb2 as pb
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid
 from skein_recall.models.model import Purpose
 from skein_recall.providers.provider import TextRejected
@@ -30,10 +31,10 @@ class EmbedHandlers:
         self._registry = registry
         self._embedder = embedder
 
-    async def EmbedText(self, request: pb.EmbedTextRequest, _context: Context) -> pb.EmbedTextResponse:
+    async def EmbedText(self, request: pb.EmbedTextRequest, context: Context) -> pb.EmbedTextResponse:
         if sum(map(len, request.texts)) > MAX_EMBED_CHARACTERS:
             raise FieldInvalid(violations=[("texts", f"hold more than {MAX_EMBED_CHARACTERS} characters together")])
-        model = await self._registry.active()
+        model = await self._registry.active(caller_of(context).tenant_id)
         try:
             vectors = await self._embedder.embed_texts(model, request.texts, _PURPOSES[request.purpose])
         except TextRejected:

@@ -87,7 +87,7 @@ class ModelComparer:
         Raises ModelNotFound and ModelUnavailable.
         """
         deadline = time.monotonic() + seconds
-        models = await self._registry.models()
+        models = await self._registry.models(request.tenant_id)
         active, other = models.active, models.get(request.model)
         for model in (active, other):
             if not model.can_embed:

@@ -147,7 +147,7 @@ class RecallReplayer:
 
     async def _read_unseen_times(self, tenant_id: UUID, content: pb.ReceiptContent) -> tuple[datetime, ...]:
         """Return the times at which concurrent calls recorded what the search did not see."""
-        models = await self._registry.models()
+        models = await self._registry.models(tenant_id)
         model = models.by_name.get(content.model, models.active)
         return await self._receipts.list_unseen_times(
             tenant_id, model, convert.position(content), convert.position_time(content)

@@ -81,9 +81,38 @@ WHERE j.kind = 'reindex'
     AND (j.pause_time IS NOT NULL OR j.items_per_second IS NOT NULL OR j.max_cost_per_day IS NOT NULL)
     AND (d.is_finished AND NOT d.is_stale AND d.scan_embedded = 0 AND d.scan_time >= :settle_time) IS NOT TRUE;
 
--- has_running_reindex --
--- Return whether a reindex is not cancelled.
-SELECT EXISTS (SELECT FROM recall.reindexes WHERE cancel_time IS NULL);
+-- has_work --
+-- Return whether a reindex is not cancelled, and whether tenants may have chosen a model.
+SELECT EXISTS (SELECT FROM recall.reindexes WHERE cancel_time IS NULL) AS has_reindexes,
+       EXISTS (SELECT FROM recall.embedding_models WHERE offer_time IS NOT NULL) AS has_choices;
+
+-- list_choosing_tenants --
+-- List the next tenants by id whose policy wants another model than they search.
+SELECT recall.list_choosing_tenants(:after, :limit) AS tenant_id;
+
+-- list_own_reindexes --
+-- List the running reindexes of one tenant alone, the oldest first, and whether each is done.
+SELECT r.reindex_id, r.model, r.is_of_choice,
+       (d.is_finished AND NOT d.is_stale AND d.scan_embedded = 0 AND d.scan_time >= r.settle_time) IS TRUE AS is_done
+FROM recall.reindexes AS r
+LEFT JOIN recall.reindex_progress AS d ON d.tenant_id = :tenant_id AND d.reindex_id = r.reindex_id
+WHERE r.only_tenant_id = :tenant_id AND r.cancel_time IS NULL
+ORDER BY r.reindex_id;
+
+-- start_own_reindex --
+-- Start the reindex of a tenant that chose a model, unless one runs.
+INSERT INTO recall.reindexes
+    (reindex_id, model, only_tenant_id, texts_per_second, settle_time, is_complete, next_time, create_time, created_by,
+     is_of_choice)
+VALUES (:reindex_id, :model, :only_tenant_id, :texts_per_second, :settle_time, false, :at, :at, :created_by, true)
+ON CONFLICT (model, coalesce(only_tenant_id, '00000000-0000-0000-0000-000000000000'::uuid)) WHERE cancel_time IS NULL
+DO NOTHING;
+
+-- settle_reindex --
+-- Have a reindex scan once more, after a time.
+UPDATE recall.reindexes
+SET settle_time = :settle_time
+WHERE reindex_id = :reindex_id;
 
 -- list_tenant_dues --
 -- List the next tenants by id, and whether a reindex is not done in each.

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from skein_recall.index.vector_store import VectorStore
     from skein_recall.models.model import EmbeddingModel, ModelRegistry
     from skein_recall.providers.text_embedder import IndexItem, TextEmbedder
+    from skein_recall.reindexes.chosen_models import ChosenModels
     from skein_recall.reindexes.model import PendingReindex
     from skein_recall.reindexes.store import ReindexStore
 
@@ -59,6 +60,7 @@ class Reindexer:
         registry: ModelRegistry,
         embedder: TextEmbedder,
         jobs: JobStore,
+        choices: ChosenModels,
     ) -> None:
         self._store = store
         self._index_store = index_store
@@ -66,6 +68,7 @@ class Reindexer:
         self._registry = registry
         self._embedder = embedder
         self._jobs = jobs
+        self._choices = choices
 
     async def continue_reindex(self, tenant_id: UUID, seconds: float) -> tuple[int, bool]:
         """Work for some seconds; return the number of items embedded, and whether there is more to do at once.
@@ -76,8 +79,11 @@ class Reindexer:
         deadline = time.monotonic() + seconds
         embedded = 0
         skipped: set[UUID] = set()
+        await self._choices.prepare(tenant_id)
         while True:
             work = await self._next_scan(tenant_id, skipped)
+            if work is None and await self._choices.complete(tenant_id):
+                continue
             if work is None:
                 if not skipped:
                     await self._jobs.finish(tenant_id, JobKind.REINDEX)

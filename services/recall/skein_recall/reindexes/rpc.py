@@ -128,6 +128,26 @@ class ReindexHandlers:
         self._registry.invalidate()
         return response
 
+    async def OfferEmbeddingModel(
+        self, request: pb.OfferEmbeddingModelRequest, context: Context
+    ) -> pb.OfferEmbeddingModelResponse:
+        self._registry.invalidate()
+        model = (await self._registry.models()).get(request.model)
+        scale = None if request.withdraw else await self._probe(model)
+        key = IdempotencyKey.of(caller_of(context), request)
+        async with self._idempotency.begin_as_operator(key, sees_repeats=True) as write:
+            if write.saved_response is not None:
+                response = pb.OfferEmbeddingModelResponse.FromString(write.saved_response)
+            else:
+                if scale is not None:
+                    await self._models.set_similarity_scale(write.tx, model.model, scale)
+                await self._models.offer_model(write.tx, model.model, now(), is_offered=not request.withdraw)
+                models = ModelSnapshot.of(await self._models.list_models_in(write.tx))
+                offered = models_convert.embedding_model(models.get(model.model))
+                response = await write.save(pb.OfferEmbeddingModelResponse(embedding_model=offered))
+        self._registry.invalidate()
+        return response
+
     async def _set_active_model(self, tx: Transaction, draft: ReindexDraft, *, force: bool) -> str:
         """Switch the active model; return the former one's name, empty when there was none.
 

@@ -53,6 +53,27 @@ class ReindexStore:
         )
         return reindex_id
 
+    async def start_own(self, tx: Transaction, draft: ReindexDraft) -> None:
+        """Start the reindex of a tenant that chose a model, unless one of the model runs there."""
+        await tx.execute(
+            QUERIES["start_own_reindex"],
+            reindex_id=new_id(draft.at),
+            model=draft.model,
+            only_tenant_id=draft.only_tenant_id,
+            texts_per_second=draft.texts_per_second,
+            settle_time=draft.settle_time,
+            at=draft.at,
+            created_by=draft.created_by,
+        )
+
+    async def list_own(self, tx: Transaction, tenant_id: UUID) -> list[asyncpg.Record]:
+        """Return the running reindexes of one tenant alone: reindex_id, model, is_of_choice, is_done."""
+        return await tx.rows(QUERIES["list_own_reindexes"], tenant_id=tenant_id)
+
+    async def settle(self, tx: Transaction, reindex_id: UUID, settle_time: datetime) -> None:
+        """Have a reindex scan once more, after a time."""
+        await tx.execute(QUERIES["settle_reindex"], reindex_id=reindex_id, settle_time=settle_time)
+
     async def get_reindex_in(self, tx: Transaction, reindex_id: UUID) -> Reindex:
         """Return a reindex as a transaction sees it. Raises ReindexNotFound."""
         row = await tx.row(QUERIES["list_reindexes"], reindex_id=reindex_id, model=None, before=None, limit=1)
@@ -106,19 +127,22 @@ class ReindexStore:
         return count
 
     async def list_due_tenants(self, after: UUID, limit: int) -> list[UUID]:
-        """Return tenants, by id, in which a reindex is not done."""
+        """Return tenants, by id, in which a reindex is not done, or that want another model than they search."""
         due: list[UUID] = []
+        choosing: list[UUID] = []
         async with self._database.operator_transaction() as tx:
             # Usually none runs, and then no tenant is looked at.
-            if not await tx.value(QUERIES["has_running_reindex"]):
-                return due
-            while len(due) < limit:
+            has_reindexes, has_choices = await tx.row(QUERIES["has_work"]) or (False, False)
+            if has_choices:
+                rows = await tx.rows(QUERIES["list_choosing_tenants"], after=after, limit=limit)
+                choosing = [row["tenant_id"] for row in rows]
+            while has_reindexes and len(due) < limit:
                 rows = await tx.rows(QUERIES["list_tenant_dues"], after=after, limit=_TENANTS_BATCH_SIZE)
                 due += [row["tenant_id"] for row in rows if row["is_due"]]
                 if len(rows) < _TENANTS_BATCH_SIZE:
                     break
                 after = rows[-1]["tenant_id"]
-        return due[:limit]
+        return sorted({*due, *choosing})[:limit]
 
     async def list_pending(self, tenant_id: UUID) -> list[PendingReindex]:
         """Return the reindexes that are not done in a tenant, the oldest first."""

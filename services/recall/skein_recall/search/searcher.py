@@ -111,7 +111,7 @@ class RecallSearcher:
         """
         at = pins.at if pins is not None else query.as_of_time or now()
         if pins is None:
-            model = await self._registry.active(query.as_of_time)
+            model = await self._registry.active(tenant_id, query.as_of_time)
         else:
             model = replace((await self._registry.models()).get(pins.model), similarity_scale=pins.scale)
         if query.mode is Mode.SEMANTIC and query.vector is None and not model.can_embed:
@@ -185,7 +185,7 @@ class RecallSearcher:
 
         Raises DocumentNotFound; and as `recall` does for a time that cannot be searched.
         """
-        model = await self._registry.active(as_of_time)
+        model = await self._registry.active(tenant_id, as_of_time)
         if as_of_time is None:
             await self._queue.wait_drained(tenant_id, min(_REFERENCE_WAIT_SECONDS, seconds / 4))
         async with self._store.transaction(tenant_id, SearchOptions(as_of_time=as_of_time)) as tx:

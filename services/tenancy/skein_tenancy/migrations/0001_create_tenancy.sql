@@ -523,12 +523,16 @@ CREATE TABLE tenancy.policies (
         CONSTRAINT policies_recall_receipts_known CHECK (recall_receipts IN ('off', 'sampled', 'all')),
     -- A name of the IANA time zone database.
     time_zone text CONSTRAINT policies_time_zone_short CHECK (length(time_zone) BETWEEN 1 AND 64),
+    -- A model of recall.embedding_models that the tenant wants; NULL: the one that is active in the cluster.
+    embedding_model text,
     record_time timestamptz NOT NULL DEFAULT skein.write_time()
 );
 ALTER TABLE tenancy.policies ENABLE ROW LEVEL SECURITY;
 ALTER TABLE tenancy.policies FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON tenancy.policies
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+-- Recall looks for the tenants that chose a model.
+CREATE INDEX policies_embedding_model ON tenancy.policies (tenant_id) WHERE embedding_model IS NOT NULL;
 GRANT SELECT ON tenancy.policies TO skein_session, skein_memory;
 GRANT SELECT ON tenancy.policies TO skein_recall;
 
@@ -554,7 +558,7 @@ SELECT tenant_id, decay_days, max_inferred_edges, min_link_suggestion_score, ret
     capacity_tactical, capacity_operational, capacity_contextual, enforce_level_capacities, search_language,
     recall_fusion, recall_weights, recall_min_relevance, recall_min_best_relevance, recall_token_vectors,
     expiry_grace_hours, guard_secrets, guard_personal_data, guard_ignored_kinds, approval, approval_expiry_days,
-    recall_receipts, time_zone, record_time
+    recall_receipts, time_zone, embedding_model, record_time
 FROM tenancy.policies
 WHERE record_time <= (SELECT skein.as_of_time())
 UNION ALL
@@ -564,7 +568,7 @@ SELECT tenant_id, decay_days, max_inferred_edges, min_link_suggestion_score, ret
     capacity_tactical, capacity_operational, capacity_contextual, enforce_level_capacities, search_language,
     recall_fusion, recall_weights, recall_min_relevance, recall_min_best_relevance, recall_token_vectors,
     expiry_grace_hours, guard_secrets, guard_personal_data, guard_ignored_kinds, approval, approval_expiry_days,
-    recall_receipts, time_zone, record_time
+    recall_receipts, time_zone, embedding_model, record_time
 FROM tenancy.policies_history
 WHERE record_time <= (SELECT skein.as_of_time()) AND until_time > (SELECT skein.as_of_time());
 GRANT SELECT, INSERT, DELETE ON tenancy.policies_history TO skein_tenancy;

@@ -32,7 +32,7 @@ _ZERO_IS_DEFAULT = frozenset(
 _EMPTY_IS_DEFAULT = frozenset(
     {
         "search_language", "recall_fusion", "guard_secrets", "guard_personal_data", "approval", "recall_receipts",
-        "time_zone",
+        "time_zone", "embedding_model",
     }
 )  # fmt: skip
 _LISTS = frozenset({"memory_types", "guard_ignored_kinds"})

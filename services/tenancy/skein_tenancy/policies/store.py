@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein_kit.ids import now
+from skein_tenancy.errors import EmbeddingModelNotOffered
 from skein_tenancy.queries import QUERIES
 from skein_tenancy.rows import check_revision, require_row, update_row
 
@@ -31,13 +32,25 @@ class PolicyStore:
         return {} if row is None else _set_columns(row)
 
     async def update_policy(self, tx: Transaction, tenant_id: UUID, change: PolicyChange) -> Mapping[str, object]:
-        """Change a policy in the caller's transaction, which sees the tenant. Raises RevisionStale."""
+        """Change a policy in the caller's transaction, which sees the tenant.
+
+        Raises RevisionStale, and EmbeddingModelNotOffered for a new model that tenants cannot choose.
+        """
         at = now()
         await tx.execute(QUERIES["insert_policy"], tenant_id=tenant_id, update_time=at)
         current = require_row(await tx.row(QUERIES["lock_policy"], tenant_id=tenant_id))
         check_revision(change.revision, current["revision"])
+        model = change.values.get("embedding_model")
+        if model is not None and model != current["embedding_model"]:
+            await _require_offered(tx, str(model))
         values = {"tenant_id": tenant_id, **current, **change.values, "update_time": at}
         return _set_columns(await update_row(tx, QUERIES["update_policy"], values))
+
+
+async def _require_offered(tx: Transaction, model: str) -> None:
+    offered = [row["model"] for row in await tx.rows(QUERIES["list_offered_models"])]
+    if model not in offered:
+        raise EmbeddingModelNotOffered(model=model, offered_models=", ".join(offered))
 
 
 def _set_columns(row: asyncpg.Record) -> dict[str, object]:

@@ -30,6 +30,7 @@ class RecallServiceMethods:
     CancelReindex: Callable[[recall_pb2.CancelReindexRequest, Any], Awaitable[recall_pb2.CancelReindexResponse]]
     CompareEmbeddingModels: Callable[[recall_pb2.CompareEmbeddingModelsRequest, Any], Awaitable[recall_pb2.CompareEmbeddingModelsResponse]]
     ActivateEmbeddingModel: Callable[[recall_pb2.ActivateEmbeddingModelRequest, Any], Awaitable[recall_pb2.ActivateEmbeddingModelResponse]]
+    OfferEmbeddingModel: Callable[[recall_pb2.OfferEmbeddingModelRequest, Any], Awaitable[recall_pb2.OfferEmbeddingModelResponse]]
     DeleteEmbeddingModel: Callable[[recall_pb2.DeleteEmbeddingModelRequest, Any], Awaitable[recall_pb2.DeleteEmbeddingModelResponse]]
 
 

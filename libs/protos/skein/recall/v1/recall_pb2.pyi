@@ -697,7 +697,7 @@ class EmbedTextResponse(_message.Message):
     def __init__(self, model: _Optional[str] = ..., embeddings: _Optional[_Iterable[_Union[Embedding, _Mapping]]] = ...) -> None: ...
 
 class EmbeddingModel(_message.Message):
-    __slots__ = ("model", "provider", "dimensions", "active", "create_time", "endpoint", "remote_model", "batch_size", "timeout_seconds", "window_characters", "followed", "query_prefix", "passage_prefix", "similarity_floor", "similarity_ceiling")
+    __slots__ = ("model", "provider", "dimensions", "active", "create_time", "endpoint", "remote_model", "batch_size", "timeout_seconds", "window_characters", "followed", "query_prefix", "passage_prefix", "similarity_floor", "similarity_ceiling", "offered")
     MODEL_FIELD_NUMBER: _ClassVar[int]
     PROVIDER_FIELD_NUMBER: _ClassVar[int]
     DIMENSIONS_FIELD_NUMBER: _ClassVar[int]
@@ -713,6 +713,7 @@ class EmbeddingModel(_message.Message):
     PASSAGE_PREFIX_FIELD_NUMBER: _ClassVar[int]
     SIMILARITY_FLOOR_FIELD_NUMBER: _ClassVar[int]
     SIMILARITY_CEILING_FIELD_NUMBER: _ClassVar[int]
+    OFFERED_FIELD_NUMBER: _ClassVar[int]
     model: str
     provider: str
     dimensions: int
@@ -728,7 +729,8 @@ class EmbeddingModel(_message.Message):
     passage_prefix: str
     similarity_floor: float
     similarity_ceiling: float
-    def __init__(self, model: _Optional[str] = ..., provider: _Optional[str] = ..., dimensions: _Optional[int] = ..., active: _Optional[bool] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., endpoint: _Optional[str] = ..., remote_model: _Optional[str] = ..., batch_size: _Optional[int] = ..., timeout_seconds: _Optional[float] = ..., window_characters: _Optional[int] = ..., followed: _Optional[bool] = ..., query_prefix: _Optional[str] = ..., passage_prefix: _Optional[str] = ..., similarity_floor: _Optional[float] = ..., similarity_ceiling: _Optional[float] = ...) -> None: ...
+    offered: bool
+    def __init__(self, model: _Optional[str] = ..., provider: _Optional[str] = ..., dimensions: _Optional[int] = ..., active: _Optional[bool] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., endpoint: _Optional[str] = ..., remote_model: _Optional[str] = ..., batch_size: _Optional[int] = ..., timeout_seconds: _Optional[float] = ..., window_characters: _Optional[int] = ..., followed: _Optional[bool] = ..., query_prefix: _Optional[str] = ..., passage_prefix: _Optional[str] = ..., similarity_floor: _Optional[float] = ..., similarity_ceiling: _Optional[float] = ..., offered: _Optional[bool] = ...) -> None: ...
 
 class ListEmbeddingModelsRequest(_message.Message):
     __slots__ = ("page_size", "page_token")
@@ -1064,6 +1066,22 @@ class ActivateEmbeddingModelResponse(_message.Message):
     embedding_model: EmbeddingModel
     former_model: str
     def __init__(self, embedding_model: _Optional[_Union[EmbeddingModel, _Mapping]] = ..., former_model: _Optional[str] = ...) -> None: ...
+
+class OfferEmbeddingModelRequest(_message.Message):
+    __slots__ = ("model", "withdraw", "request_id")
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    WITHDRAW_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    model: str
+    withdraw: bool
+    request_id: str
+    def __init__(self, model: _Optional[str] = ..., withdraw: _Optional[bool] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class OfferEmbeddingModelResponse(_message.Message):
+    __slots__ = ("embedding_model",)
+    EMBEDDING_MODEL_FIELD_NUMBER: _ClassVar[int]
+    embedding_model: EmbeddingModel
+    def __init__(self, embedding_model: _Optional[_Union[EmbeddingModel, _Mapping]] = ...) -> None: ...
 
 class DeleteEmbeddingModelRequest(_message.Message):
     __slots__ = ("model", "request_id")

@@ -122,6 +122,11 @@ class RecallServiceStub:
                 request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.ActivateEmbeddingModelRequest.SerializeToString,
                 response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.ActivateEmbeddingModelResponse.FromString,
                 _registered_method=True)
+        self.OfferEmbeddingModel = channel.unary_unary(
+                '/skein.recall.v1.RecallService/OfferEmbeddingModel',
+                request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.OfferEmbeddingModelRequest.SerializeToString,
+                response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.OfferEmbeddingModelResponse.FromString,
+                _registered_method=True)
         self.DeleteEmbeddingModel = channel.unary_unary(
                 '/skein.recall.v1.RecallService/DeleteEmbeddingModel',
                 request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.DeleteEmbeddingModelRequest.SerializeToString,
@@ -414,6 +419,21 @@ class RecallServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def OfferEmbeddingModel(self, request, context):
+        """OfferEmbeddingModel lets tenants choose a model by their policy
+        (embedding_model of Policy) while the others use the active one, or ends
+        that. A tenant that chose the model before keeps it. Repeating a request_id
+        returns the first answer. Operators only.
+
+        Errors:
+        - NOT_FOUND, MODEL_NOT_FOUND.
+        - UNAVAILABLE, MODEL_UNAVAILABLE: the model does not answer.
+        - FAILED_PRECONDITION, MODEL_RESPONSE_INVALID.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DeleteEmbeddingModel(self, request, context):
         """DeleteEmbeddingModel removes a model with its vectors. Repeating a
         request_id returns the first answer. Operators only.
@@ -421,6 +441,8 @@ class RecallServiceServicer:
         Errors:
         - NOT_FOUND, MODEL_NOT_FOUND.
         - FAILED_PRECONDITION, MODEL_ACTIVE.
+        - FAILED_PRECONDITION, MODEL_CHOSEN: tenants chose it; the metadata names
+        up to ten.
         - FAILED_PRECONDITION, MODEL_IN_USE: a reindex of it is not cancelled, or
         has just ended.
         - ABORTED, TRANSACTION_CONFLICT: the tables were busy; retry.
@@ -516,6 +538,11 @@ def add_RecallServiceServicer_to_server(servicer, server):
                     servicer.ActivateEmbeddingModel,
                     request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.ActivateEmbeddingModelRequest.FromString,
                     response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.ActivateEmbeddingModelResponse.SerializeToString,
+            ),
+            'OfferEmbeddingModel': grpc.unary_unary_rpc_method_handler(
+                    servicer.OfferEmbeddingModel,
+                    request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.OfferEmbeddingModelRequest.FromString,
+                    response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.OfferEmbeddingModelResponse.SerializeToString,
             ),
             'DeleteEmbeddingModel': grpc.unary_unary_rpc_method_handler(
                     servicer.DeleteEmbeddingModel,
@@ -985,6 +1012,33 @@ class RecallService:
             '/skein.recall.v1.RecallService/ActivateEmbeddingModel',
             skein_dot_recall_dot_v1_dot_recall__pb2.ActivateEmbeddingModelRequest.SerializeToString,
             skein_dot_recall_dot_v1_dot_recall__pb2.ActivateEmbeddingModelResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def OfferEmbeddingModel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.recall.v1.RecallService/OfferEmbeddingModel',
+            skein_dot_recall_dot_v1_dot_recall__pb2.OfferEmbeddingModelRequest.SerializeToString,
+            skein_dot_recall_dot_v1_dot_recall__pb2.OfferEmbeddingModelResponse.FromString,
             options,
             channel_credentials,
             insecure,

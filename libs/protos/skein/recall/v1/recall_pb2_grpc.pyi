@@ -246,6 +246,17 @@ class RecallServiceStub:
       complete, and force is not set. The metadata counts tenants that paused
       or limited their reindex apart from the others; force leaves them behind.
     """
+    OfferEmbeddingModel: _grpc.UnaryUnaryMultiCallable[_recall_pb2.OfferEmbeddingModelRequest, _recall_pb2.OfferEmbeddingModelResponse]
+    """OfferEmbeddingModel lets tenants choose a model by their policy
+    (embedding_model of Policy) while the others use the active one, or ends
+    that. A tenant that chose the model before keeps it. Repeating a request_id
+    returns the first answer. Operators only.
+
+    Errors:
+    - NOT_FOUND, MODEL_NOT_FOUND.
+    - UNAVAILABLE, MODEL_UNAVAILABLE: the model does not answer.
+    - FAILED_PRECONDITION, MODEL_RESPONSE_INVALID.
+    """
     DeleteEmbeddingModel: _grpc.UnaryUnaryMultiCallable[_recall_pb2.DeleteEmbeddingModelRequest, _recall_pb2.DeleteEmbeddingModelResponse]
     """DeleteEmbeddingModel removes a model with its vectors. Repeating a
     request_id returns the first answer. Operators only.
@@ -253,6 +264,8 @@ class RecallServiceStub:
     Errors:
     - NOT_FOUND, MODEL_NOT_FOUND.
     - FAILED_PRECONDITION, MODEL_ACTIVE.
+    - FAILED_PRECONDITION, MODEL_CHOSEN: tenants chose it; the metadata names
+      up to ten.
     - FAILED_PRECONDITION, MODEL_IN_USE: a reindex of it is not cancelled, or
       has just ended.
     - ABORTED, TRANSACTION_CONFLICT: the tables were busy; retry.
@@ -476,6 +489,17 @@ class RecallServiceAsyncStub(RecallServiceStub):
       complete, and force is not set. The metadata counts tenants that paused
       or limited their reindex apart from the others; force leaves them behind.
     """
+    OfferEmbeddingModel: _aio.UnaryUnaryMultiCallable[_recall_pb2.OfferEmbeddingModelRequest, _recall_pb2.OfferEmbeddingModelResponse]  # type: ignore[assignment]
+    """OfferEmbeddingModel lets tenants choose a model by their policy
+    (embedding_model of Policy) while the others use the active one, or ends
+    that. A tenant that chose the model before keeps it. Repeating a request_id
+    returns the first answer. Operators only.
+
+    Errors:
+    - NOT_FOUND, MODEL_NOT_FOUND.
+    - UNAVAILABLE, MODEL_UNAVAILABLE: the model does not answer.
+    - FAILED_PRECONDITION, MODEL_RESPONSE_INVALID.
+    """
     DeleteEmbeddingModel: _aio.UnaryUnaryMultiCallable[_recall_pb2.DeleteEmbeddingModelRequest, _recall_pb2.DeleteEmbeddingModelResponse]  # type: ignore[assignment]
     """DeleteEmbeddingModel removes a model with its vectors. Repeating a
     request_id returns the first answer. Operators only.
@@ -483,6 +507,8 @@ class RecallServiceAsyncStub(RecallServiceStub):
     Errors:
     - NOT_FOUND, MODEL_NOT_FOUND.
     - FAILED_PRECONDITION, MODEL_ACTIVE.
+    - FAILED_PRECONDITION, MODEL_CHOSEN: tenants chose it; the metadata names
+      up to ten.
     - FAILED_PRECONDITION, MODEL_IN_USE: a reindex of it is not cancelled, or
       has just ended.
     - ABORTED, TRANSACTION_CONFLICT: the tables were busy; retry.
@@ -807,6 +833,23 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def OfferEmbeddingModel(
+        self,
+        request: _recall_pb2.OfferEmbeddingModelRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_recall_pb2.OfferEmbeddingModelResponse, _abc.Awaitable[_recall_pb2.OfferEmbeddingModelResponse]]:
+        """OfferEmbeddingModel lets tenants choose a model by their policy
+        (embedding_model of Policy) while the others use the active one, or ends
+        that. A tenant that chose the model before keeps it. Repeating a request_id
+        returns the first answer. Operators only.
+
+        Errors:
+        - NOT_FOUND, MODEL_NOT_FOUND.
+        - UNAVAILABLE, MODEL_UNAVAILABLE: the model does not answer.
+        - FAILED_PRECONDITION, MODEL_RESPONSE_INVALID.
+        """
+
+    @_abc_1.abstractmethod
     def DeleteEmbeddingModel(
         self,
         request: _recall_pb2.DeleteEmbeddingModelRequest,
@@ -818,6 +861,8 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors:
         - NOT_FOUND, MODEL_NOT_FOUND.
         - FAILED_PRECONDITION, MODEL_ACTIVE.
+        - FAILED_PRECONDITION, MODEL_CHOSEN: tenants chose it; the metadata names
+          up to ten.
         - FAILED_PRECONDITION, MODEL_IN_USE: a reindex of it is not cancelled, or
           has just ended.
         - ABORTED, TRANSACTION_CONFLICT: the tables were busy; retry.

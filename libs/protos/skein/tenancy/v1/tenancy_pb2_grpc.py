@@ -838,6 +838,8 @@ class TenancyServiceServicer:
 
         Errors:
         - INVALID_ARGUMENT, POLICY_FIELD_UNKNOWN: a policy has no such field.
+        - FAILED_PRECONDITION, EMBEDDING_MODEL_NOT_OFFERED: no such model is
+        registered, or the operator does not offer it.
         - ABORTED, REVISION_STALE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

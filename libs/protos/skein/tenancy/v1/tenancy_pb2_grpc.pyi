@@ -377,6 +377,8 @@ class TenancyServiceStub:
 
     Errors:
     - INVALID_ARGUMENT, POLICY_FIELD_UNKNOWN: a policy has no such field.
+    - FAILED_PRECONDITION, EMBEDDING_MODEL_NOT_OFFERED: no such model is
+      registered, or the operator does not offer it.
     - ABORTED, REVISION_STALE.
     """
     GetQuota: _grpc.UnaryUnaryMultiCallable[_limits_pb2.GetQuotaRequest, _limits_pb2.GetQuotaResponse]
@@ -838,6 +840,8 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
 
     Errors:
     - INVALID_ARGUMENT, POLICY_FIELD_UNKNOWN: a policy has no such field.
+    - FAILED_PRECONDITION, EMBEDDING_MODEL_NOT_OFFERED: no such model is
+      registered, or the operator does not offer it.
     - ABORTED, REVISION_STALE.
     """
     GetQuota: _aio.UnaryUnaryMultiCallable[_limits_pb2.GetQuotaRequest, _limits_pb2.GetQuotaResponse]  # type: ignore[assignment]
@@ -1548,6 +1552,8 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - INVALID_ARGUMENT, POLICY_FIELD_UNKNOWN: a policy has no such field.
+        - FAILED_PRECONDITION, EMBEDDING_MODEL_NOT_OFFERED: no such model is
+          registered, or the operator does not offer it.
         - ABORTED, REVISION_STALE.
         """
 
