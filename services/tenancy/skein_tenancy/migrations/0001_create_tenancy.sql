@@ -340,6 +340,7 @@ CREATE TABLE tenancy.subjects (
     record_time timestamptz NOT NULL DEFAULT skein.write_time(),
     -- Earlier display names: the erasure of a person clears them from recorded queries, however old they are.
     former_names text[] NOT NULL DEFAULT '{}'
+        CONSTRAINT subjects_former_names_count CHECK (cardinality(former_names) <= 100)
 );
 CREATE INDEX subjects_status ON tenancy.subjects (tenant_id, status, subject_id);
 
