@@ -394,6 +394,13 @@ COLUMN_CROSSINGS = {
         ("skein_memory", "tenancy.subjects", column, "SELECT")
         for column in ("tenant_id", "subject_id", "display_name", "former_names")
     ),
+    # Days that conditions and questions about a person name are of that person's zone.
+    *(("skein_memory", "tenancy.subjects", column, "SELECT") for column in ("timezone", "delete_time")),
+    *(
+        ("skein_recall", table, column, "SELECT")
+        for table, last in (("tenancy.subjects", ()), ("tenancy.subjects_history", ("until_time",)))
+        for column in ("tenant_id", "subject_id", "timezone", "delete_time", "record_time", *last)
+    ),
     # Tenancy marks the usage that it collected.
     *(("skein_tenancy", f"{schema}.usage", "is_collected", "UPDATE") for schema in ("auth", "memory", "session")),
     # A tenant's history begins when the tenant was created.

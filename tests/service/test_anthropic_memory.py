@@ -179,3 +179,13 @@ async def test_a_change_by_somebody_else_is_not_overwritten(memory: SkeinMemoryT
         await do(Racing(client, agent_id="coder", subject_id="anna"), "str_replace", old_str="Tests", new_str="Mine")
 
     assert (await do(memory, "view")).endswith("     1\tTheirs")
+
+
+async def test_every_form_of_a_person_s_name_is_the_same_directory(client: Client) -> None:
+    decomposed = SkeinMemoryTool(client, agent_id="cafe\u0301", subject_id="Zu\u0308rich")
+    composed = SkeinMemoryTool(client, agent_id="caf\u00e9", subject_id="Z\u00fcrich")
+
+    await do(decomposed, "create", file_text=TEXT)
+
+    assert "Tests come first." in await do(composed, "view")
+    assert "notes.md" in await do(decomposed, "view", "/memories")

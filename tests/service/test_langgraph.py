@@ -134,6 +134,26 @@ async def test_an_item_of_a_person_is_recalled_for_no_other(
     assert [hit.memory.content for hit in for_bob.hits if hit.memory.content] == ["likes: espresso"]
 
 
+@pytest.mark.parametrize("long", ["", "x" * 300])
+async def test_every_form_of_a_name_is_the_same_namespace(store: SkeinStore, long: str) -> None:
+    decomposed, composed = ("users", f"Zu\u0308rich{long}"), ("users", f"Z\u00fcrich{long}")
+
+    await store.aput(decomposed, "cafe\u0301", {"n": 1})
+    await store.aput(composed, "caf\u00e9", {"n": 2})
+
+    for namespace, key in ((decomposed, "cafe\u0301"), (composed, "caf\u00e9")):
+        item = await store.aget(namespace, key)
+        assert item is not None
+        assert item.value == {"n": 2}
+    assert len(await store.asearch(decomposed)) == 1
+
+
+async def test_a_label_that_would_be_another_path_is_refused(store: SkeinStore) -> None:
+    for label in ("anna\u2024drinks", "\u3000", "a\uff0eb"):
+        with pytest.raises(ValueError, match="period"):
+            await store.aput(("users", label), "k", {"n": 1})
+
+
 async def test_a_deleted_item_is_gone_and_can_be_put_anew(store: SkeinStore) -> None:
     await store.aput(ANNA, "drinks", {"likes": "tea"})
     first = await store.aget(ANNA, "drinks")

@@ -64,11 +64,11 @@ async def test_a_subject_comes_back_as_it_was_made(tenant: Tenant) -> None:
     assert made == subject
 
 
-async def test_a_subject_of_few_words_is_active_in_utc_and_gets_an_id(tenant: Tenant) -> None:
+async def test_a_subject_of_few_words_is_active_in_the_tenant_s_zone_and_gets_an_id(tenant: Tenant) -> None:
     made = await make(tenant, "")
 
     assert uuid.UUID(made.subject_id).version == 7
-    assert (made.status, made.timezone) == (pb.SUBJECT_STATUS_ACTIVE, "UTC")
+    assert (made.status, made.timezone) == (pb.SUBJECT_STATUS_ACTIVE, "")
 
 
 @pytest.mark.parametrize("name", ["Mars/Olympus", "CEST+2", "../etc/passwd", "europe/vienna", "localtime"])

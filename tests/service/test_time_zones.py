@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import grpc
@@ -74,6 +74,74 @@ async def test_a_day_is_that_of_the_tenants_zone_at_every_door(tenant: Tenant, z
     assert similar == [0, 0]
     assert [len(purge.receipt.memory_ids) for purge in purges] == [1, 0]
     assert not deleted.memory_ids
+
+
+async def person(tenant: Tenant, subject_id: str, zone: str) -> None:
+    subject = subjects_pb2.Subject(subject_id=subject_id, timezone=zone)
+    await tenant.tenancy.CreateSubject(subjects_pb2.CreateSubjectRequest(subject=subject))
+
+
+@pytest.mark.parametrize(
+    ("zone", "where"), [("Pacific/Auckland", ON_FIFTH), ("", ON_FOURTH), ("America/New_York", ON_FOURTH)]
+)
+async def test_a_day_is_that_of_the_person_whom_a_filter_names(tenant: Tenant, zone: str, where: str) -> None:
+    await person(tenant, "anna", zone)
+    memory = pb.Memory(content="Tea is served", subject_id="anna")
+    memory.valid_from_time.FromDatetime(MOMENT)
+    await tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=memory))
+    other = ON_FIFTH if where == ON_FOURTH else ON_FOURTH
+    filters_ = [pb.MemoryFilter(where=day, subject_id="anna") for day in (where, other)]
+
+    lists = [len((await tenant.memory.ListMemories(pb.ListMemoriesRequest(filter=each))).memories) for each in filters_]
+    purges = [
+        len((await tenant.memory.PurgeMemories(
+            pb.PurgeMemoriesRequest(selection=pb.MemorySelection(filter=each), dry_run=True)
+        )).receipt.memory_ids)
+        for each in filters_
+    ]  # fmt: skip
+    recalls = [
+        len((await tenant.gateway.Recall(
+            gateway_pb2.RecallRequest(query="tea", filter=pb.MemoryFilter(where=day), subject_id="anna")
+        )).hits)
+        for day in (where, other)
+    ]  # fmt: skip
+
+    assert (lists, purges, recalls) == ([1, 0], [1, 0], [1, 0])
+    # Nobody is named, so it is the tenant's day.
+    assert [await listed(tenant, day) for day in (ON_FOURTH, ON_FIFTH)] == [1, 0]
+
+
+async def test_a_question_names_the_days_of_the_person_whom_it_is_about(tenant: Tenant) -> None:
+    await person(tenant, "anna", "Pacific/Auckland")
+    await person(tenant, "ben", "")
+    now = datetime.now(UTC).replace(microsecond=0)
+    for subject_id in ("anna", "ben"):
+        memory = pb.Memory(content="Tea with the neighbours", subject_id=subject_id)
+        memory.create_time.FromDatetime(now.replace(day=1, hour=12) - timedelta(days=20))
+        await tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=memory))
+    of_auckland = (memory.create_time.ToDatetime(UTC)).astimezone(ZoneInfo("Pacific/Auckland")).date()
+
+    async def nearness(subject_id: str, day: date, as_of_time: datetime | None = None) -> float:
+        query = f"Tea with whom on {day.isoformat()}?"
+        request = gateway_pb2.RecallRequest(query=query, subject_id=subject_id, min_relevance=0)
+        if as_of_time is not None:
+            request.as_of_time.FromDatetime(as_of_time)
+        response = await tenant.gateway.Recall(request)
+        (hit,) = response.hits
+        return next(part.value for part in hit.components if part.signal == "date")
+
+    assert await nearness("anna", of_auckland) == 1
+    before = datetime.now(UTC)
+    await tenant.tenancy.UpdateSubject(
+        subjects_pb2.UpdateSubjectRequest(
+            subject=subjects_pb2.Subject(subject_id="anna", timezone="America/New_York"),
+            update_mask=FieldMask(paths=["timezone"]),
+        )
+    )
+    assert await nearness("anna", of_auckland) < 1
+    assert await nearness("anna", of_auckland, before) == 1
+    assert await nearness("ben", of_auckland) < 1
+    assert await nearness("ben", of_auckland - timedelta(days=1)) == 1
 
 
 async def test_a_time_has_a_zone_of_its_own(tenant: Tenant) -> None:

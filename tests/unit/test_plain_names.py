@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from skein.memory.v1 import memory_pb2
 from skein.options.v1.options_pb2 import TEXT_KIND_NAME
+from skein_client.plain_names import plain_name
 from skein_kit.rpc.declarations import paths, text_kind
 from skein_kit.rpc.plain_names import make_names_plain
 from skein_kit.text.same_text import same_text
@@ -152,3 +153,15 @@ def _texts(message: Message) -> Iterator[tuple[FieldDescriptor, str]]:
                 yield field, one
             elif field.message_type is not None and field.message_type.full_name.startswith("skein."):
                 yield from _texts(one)
+
+
+@given(
+    st.text(
+        st.sampled_from("aZ\u00fc\u0308\u0301\u00ad\u200b\u200d\u200c\ufb01\uff21\ufe0f\u0628\u0915\u2764. "),
+        max_size=12,
+    )
+)
+def test_the_client_makes_names_plain_as_the_services_do(text: str) -> None:
+    plain = plain_form(text)
+
+    assert plain_name(text) == (plain if plain.strip() else text)

@@ -21,6 +21,7 @@ from skein.memory.v1 import blocks_pb2
 from skein_client.errors import Aborted, AlreadyExists, FailedPrecondition, InvalidArgument, NotFound
 from skein_client.exact_json import get_json, set_json
 from skein_client.pagination import iterate_pages
+from skein_client.plain_names import plain_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,8 +61,9 @@ class SkeinMemoryTool:
         directories of several agents apart; the agent's own blocks are others.
         """
         self._client = client
-        self._agent_id = agent_id
-        self._subject_id = subject_id
+        # As the services store them: every form of Unicode of a name means the same directory.
+        self._agent_id = plain_name(agent_id)
+        self._subject_id = plain_name(subject_id)
 
     async def result(self, tool_use_id: str, command: Mapping[str, Any]) -> dict[str, Any]:
         """Return the `tool_result` block of a call; an error that the model can react to is one of its kind."""

@@ -1,6 +1,7 @@
 """Ids and tags of LangGraph's items in Skein: an external id, and a tag for each enclosing namespace.
 
-The labels of a namespace hold no period and are not empty, so "users.anna" is a path and ".." ends one.
+The labels of a namespace hold no period and are not empty, so "users.anna" is a path and ".." ends one. Labels and keys
+are taken in the form in which Skein stores names: every form of Unicode of them means the same item.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ import hashlib
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from skein_client.plain_names import plain_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +45,7 @@ class StoreRoot:
 
     def item_id(self, namespace: Namespace, key: str) -> str:
         """Return the external id of an item."""
-        return _shorten(f"{self.name}:", f"{_path(namespace)}..{key}")
+        return _shorten(f"{self.name}:", f"{_path(namespace)}..{plain_name(key)}")
 
     def namespace_id(self, namespace: Namespace) -> str:
         """Return the external id of the memory that registers a namespace."""
@@ -73,7 +76,12 @@ class StoreRoot:
 
 
 def _path(labels: Sequence[str]) -> str:
-    return ".".join(labels)
+    """Return the path of labels. Raises ValueError for one that is another path in the form of names."""
+    plain = [plain_name(label) for label in labels]
+    for label, name in zip(labels, plain, strict=True):
+        if "." in name or not name.strip():
+            raise ValueError(f"a label of a namespace holds no period in any form, and is not blank: {label!r}")
+    return ".".join(plain)
 
 
 def _shorten(start: str, path: str) -> str:

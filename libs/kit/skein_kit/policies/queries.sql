@@ -10,6 +10,26 @@ SELECT decay_days, max_inferred_edges, min_link_suggestion_score, retention_days
 FROM tenancy.policies
 WHERE tenant_id = :tenant_id;
 
+-- read_zone_of_subject --
+-- Read the time zone of a person, if the person has one.
+SELECT timezone
+FROM tenancy.subjects
+WHERE tenant_id = :tenant_id AND subject_id = :subject_id AND delete_time IS NULL AND timezone <> '';
+
+-- read_zone_of_subject_then --
+-- Read the time zone that a person had at a time, if any.
+SELECT known.timezone
+FROM (
+    SELECT s.timezone, s.delete_time
+    FROM tenancy.subjects AS s
+    WHERE s.tenant_id = :tenant_id AND s.subject_id = :subject_id AND s.record_time <= :at
+    UNION ALL
+    SELECT h.timezone, h.delete_time
+    FROM tenancy.subjects_history AS h
+    WHERE h.tenant_id = :tenant_id AND h.subject_id = :subject_id AND h.record_time <= :at AND h.until_time > :at
+) AS known
+WHERE known.delete_time IS NULL AND known.timezone <> '';
+
 -- read_tenant_create_time --
 -- Read when a tenant was created.
 SELECT create_time

@@ -9,10 +9,13 @@ from __future__ import annotations
 import hashlib
 import secrets
 import unicodedata
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from skein_kit.ids import min_id_at, new_id
+from skein_kit.lineage import purges
+from skein_kit.text.unicode_form import compared_form, compared_sql
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
+    from skein_kit.database.named_queries import Query
     from skein_kit.database.transactions import Database, Transaction
 
 # By then every process has written the accesses of ended calls, and dropped its cached values.
@@ -30,8 +34,22 @@ _MAX_CALL_TIME = timedelta(minutes=10)
 # Searches that began so long before an erasure lose their recorded queries, which may name the person.
 _MAX_SEARCH_TIME = timedelta(minutes=1)
 _SECRET_BYTES = 32
+# A longer text is no name; recall reads none in it either.
+_MAX_NAME_CHARACTERS = 80
 # Accesses that one transaction clears.
 _CLEARED_BATCH_SIZE = 5000
+
+
+def _in_any_form(name: str, column: str) -> Query:
+    """Return a query that matches patterns with the compared form of a column too."""
+    query = QUERIES[name]
+    return replace(
+        query, text=query.text.replace(f"{column} ~*", f"concat_ws(' ', {column}, {compared_sql(column)}) ~*")
+    )
+
+
+_ERASE_RECEIPTS_BY_TEXT = _in_any_form("erase_receipts_by_text", "about.query")
+_CLEAR_QUERIES_BY_TEXT = _in_any_form("clear_queries_by_text", "query.words")
 
 
 async def record_erasure(tx: Transaction, tenant_id: UUID, subject_id: str, *, at: datetime) -> None:
@@ -62,6 +80,25 @@ async def clear_queries(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[U
     """Clear the queries of searches that returned memories, in receipts too; return how many accesses changed."""
     await tx.execute(QUERIES["erase_receipts_of_memories"], tenant_id=tenant_id, memory_ids=list(memory_ids))
     return await tx.execute(QUERIES["clear_queries_of_memories"], tenant_id=tenant_id, memory_ids=list(memory_ids))
+
+
+async def clear_entities(tx: Transaction, tenant_id: UUID, subject_id: str, memory_ids: Sequence[UUID]) -> None:
+    """Note the aliases of a person's memories for the purge, and clear queries that have one of the names.
+
+    The name of an alias about another person stays.
+    """
+    rows = await tx.rows(QUERIES["find_names_of_entities"], tenant_id=tenant_id, memory_ids=list(memory_ids))
+    await purges.note(tx, tenant_id, [row["alias_memory_id"] for row in rows if row["is_alias"]])
+    names = {row["name"] for row in rows if row["subject_id"] in (None, subject_id)}
+    if names := {name for name in names if 1 < len(name) <= _MAX_NAME_CHARACTERS}:
+        await _clear_names(tx, tenant_id, subject_id, names)
+
+
+async def _clear_names(tx: Transaction, tenant_id: UUID, subject_id: str, names: AbstractSet[str]) -> int:
+    """Clear the queries that have one of some names of a person, in any form; return how many accesses changed."""
+    parameters = {"tenant_id": tenant_id, "names": sorted(_written_forms(names))}
+    await tx.execute(_ERASE_RECEIPTS_BY_TEXT, subject_id=subject_id, **parameters)
+    return await tx.execute(_CLEAR_QUERIES_BY_TEXT, **parameters)
 
 
 async def log_end(tx: Transaction) -> str:
@@ -104,9 +141,8 @@ class AccessLogErasure:
             cleared_count += count
         async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(QUERIES["display_names"], tenant_id=tenant_id, subject_id=subject_id)
-            names = sorted(_written_forms({subject_id.strip(), *(row["display_name"].strip() for row in rows)} - {""}))
-            await tx.execute(QUERIES["erase_receipts_by_text"], tenant_id=tenant_id, subject_id=subject_id, names=names)
-            cleared_count += await tx.execute(QUERIES["clear_queries_by_text"], tenant_id=tenant_id, names=names)
+            names = {subject_id.strip(), *(row["display_name"].strip() for row in rows)} - {""}
+            cleared_count += await _clear_names(tx, tenant_id, subject_id, names)
         return cleared_count
 
     async def finish(self, tenant_id: UUID, *, at: datetime) -> bool:
@@ -147,5 +183,8 @@ class AccessLogErasure:
 
 
 def _written_forms(names: AbstractSet[str]) -> set[str]:
-    """Return names, which are stored in one form, also with accents as marks of their own: words stay as written."""
-    return {*names, *(unicodedata.normalize("NFD", name) for name in names)}
+    """Return names in the form that texts are compared in, as they are, and with accents as marks of their own.
+
+    Whole requests are bytes, which are compared with the latter two.
+    """
+    return {form for name in names for form in (name, compared_form(name), unicodedata.normalize("NFD", name))} - {""}

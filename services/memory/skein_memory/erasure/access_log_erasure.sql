@@ -78,7 +78,7 @@ WHERE tenant_id = :tenant_id AND request IS NOT NULL AND request_id IN (
 
 -- erase_receipts_by_text --
 -- Erase the requests of the receipts that have an item about a person, whose query has one of the person's names as whole
--- words, or whose other fields have one anywhere, in any case; a receipt's context goes with it.
+-- words, in any form of Unicode, or whose other fields have one anywhere, in any case; a receipt's context goes with it.
 UPDATE recall.receipts
 SET request = NULL, query = NULL, request_id = '', subject_ids = '{}'
 WHERE tenant_id = :tenant_id AND request IS NOT NULL AND receipt_id IN (
@@ -200,13 +200,14 @@ WHERE access.tenant_id = :tenant_id AND access.request_id = search.request_id
     AND access.request_data @? '$.**.query ? (@.type() == "string")';
 
 -- clear_queries_by_text --
--- Clear the queries that contain one of some names of a person, as whole words, in any case.
+-- Clear the queries that contain one of some names of a person, as whole words, in any case and form of Unicode.
 UPDATE memory.access_log AS access
 SET request_data = NULL
 WHERE access.tenant_id = :tenant_id AND access.request_data @? '$.**.query ? (@.type() == "string")'
     AND EXISTS (
-        SELECT FROM unnest(:names::text[]) AS name, jsonb_path_query(access.request_data, '$.**.query') AS words
-        WHERE (words #>> '{}') ~* ('(^|\W)' || regexp_replace(name, '(\W)', '\\\1', 'g') || '($|\W)'));
+        SELECT FROM unnest(:names::text[]) AS name, jsonb_path_query(access.request_data, '$.**.query') AS found,
+             LATERAL (SELECT found #>> '{}' AS words) AS query
+        WHERE query.words ~* ('(^|\W)' || regexp_replace(name, '(\W)', '\\\1', 'g') || '($|\W)'));
 
 -- outdated_statistics --
 -- Return the tables whose planner statistics are older than a time. Of no tenant.

@@ -16,8 +16,24 @@ LIMIT :count;
 DELETE FROM memory.versions
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND subject_id = :subject_id;
 
+-- find_names_of_entities --
+-- Read what names some memories: their aliases and, of those that have aliases, they themselves; with the names as recall
+-- reads them.
+SELECT named.alias_memory_id, named.is_alias, known.subject_id,
+       btrim(coalesce(nullif(known.title, ''), nullif(known.key, ''), known.content)) AS name
+FROM (
+    SELECT alias_memory_id, alias_memory_id AS memory_id, true AS is_alias
+    FROM memory.aliases
+    WHERE tenant_id = :tenant_id AND canonical_memory_id = ANY (:memory_ids::uuid[])
+    UNION ALL
+    SELECT NULL, canonical_memory_id, false
+    FROM memory.aliases
+    WHERE tenant_id = :tenant_id AND canonical_memory_id = ANY (:memory_ids)
+) AS named
+JOIN memory.memories AS known ON known.tenant_id = :tenant_id AND known.memory_id = named.memory_id;
+
 -- list_lineage_purges --
--- Read some memories that were made of a person's items and are to be purged or named.
+-- Read some memories that were made of a person's items, or name them, and are to be purged or named in the answer.
 SELECT memory_id
 FROM memory.lineage_purges
 WHERE tenant_id = :tenant_id

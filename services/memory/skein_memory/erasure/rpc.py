@@ -19,7 +19,7 @@ from skein_memory.erasure.archive_purge import ArchivePurge, PurgeOptions
 from skein_memory.erasure.store import PurgeResult, Selection
 from skein_memory.idempotent_writes import begin_write
 from skein_memory.links import convert as links_convert
-from skein_memory.listing.convert import selection_filter
+from skein_memory.listing.convert import named_days, selection_filter
 from skein_memory.listing.rpc import versions_of
 from skein_memory.memories import convert as memories_convert
 from skein_memory.paging import PageBuilder
@@ -66,7 +66,7 @@ class PurgeHandlers:
 
     async def ExportMemories(self, request: pb.ExportMemoriesRequest, context: Context) -> pb.ExportMemoriesResponse:
         tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
-        zone = await self._lists.zone_of_days(tenant_id, request.selection.filter.where)
+        zone = await self._lists.zone_of_days(tenant_id, *named_days(request.selection.filter))
         selection = _selection(request.selection, request.page_token, tenant_id, size, zone)
         selection = replace(selection, filter=selection.filter.without_expired())
         memories, after = await self._store.select(tenant_id, selection, at=now())
@@ -93,7 +93,7 @@ class PurgeHandlers:
             await self._after_purge(tenant_id, request, response)
             return response
         options = PurgeOptions(at=at, by=caller.principal, dry_run=request.dry_run)
-        zone = await self._lists.zone_of_days(tenant_id, request.selection.filter.where)
+        zone = await self._lists.zone_of_days(tenant_id, *named_days(request.selection.filter))
         size = request.page_size or DEFAULT_PURGE
         selection = _selection(request.selection, request.page_token, tenant_id, size, zone)
         archive_purge = await self._purge_archives(
@@ -138,7 +138,7 @@ class PurgeHandlers:
         if saved_response is not None:
             return pb.DeleteMemoriesResponse.FromString(saved_response)
         options = PurgeOptions(at=at, by=caller.principal, dry_run=request.dry_run)
-        zone = await self._lists.zone_of_days(tenant_id, request.selection.filter.where)
+        zone = await self._lists.zone_of_days(tenant_id, *named_days(request.selection.filter))
         selection = _selection(
             request.selection,
             request.page_token,

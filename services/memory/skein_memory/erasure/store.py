@@ -118,7 +118,7 @@ class PurgeStore:
             await access_log_erasure.sessions_of(tx, tenant_id, memory_ids) if selection.subject_id else set[str]()
         )
         receipt = PurgeReceipt.empty(new_id(at), at=at, dry_run=dry_run)
-        receipt = await self._purge(tx, tenant_id, memory_ids, receipt, by=by, with_person=bool(selection.subject_id))
+        receipt = await self._purge(tx, tenant_id, memory_ids, receipt, by=by, person_id=selection.subject_id)
         remaining_ids: list[UUID] = []
         if selection.subject_id:
             receipt, remaining_ids = await self._purge_lineage(tx, tenant_id, selection, receipt, by=by)
@@ -282,17 +282,18 @@ class PurgeStore:
             if not done_ids:
                 break
             await tx.execute(QUERIES["delete_lineage_purges"], tenant_id=tenant_id, memory_ids=done_ids)
-            receipt = await self._purge(tx, tenant_id, purged_ids, receipt, by=by, with_person=True)
+            receipt = await self._purge(tx, tenant_id, purged_ids, receipt, by=by, person_id=selection.subject_id)
             remaining_ids += about_others
         return receipt, remaining_ids
 
     async def _purge(
         self, tx: Transaction, tenant_id: UUID, memory_ids: list[UUID], receipt: PurgeReceipt, *, by: str,
-        cause: str = "", with_person: bool = False,
+        cause: str = "", person_id: str = "",
     ) -> PurgeReceipt:  # fmt: skip
         """Remove locked memories, with every copy of their content; return the receipt with them.
 
-        Tombstones are inserted, unless there is another `cause` than a requested erasure.
+        With a person, the purge follows what was made of the memories, and their aliases. Tombstones are inserted,
+        unless there is another `cause` than a requested erasure.
         """
         at, receipt_id, counts = receipt.purge_time, receipt.receipt_id, Counter(receipt.deleted_counts)
         if memory_ids:
@@ -304,7 +305,9 @@ class PurgeStore:
                 await tombstones.insert_memories(tx, tenant_id, memory_ids, at=at)
                 await access_log_erasure.clear_queries(tx, tenant_id, memory_ids)
             await postings.subtract_counts(tx, tenant_id, memory_ids)
-            await lineage.mark_erased(tx, tenant_id, memory_ids, with_person=with_person)
+            if person_id:
+                await access_log_erasure.clear_entities(tx, tenant_id, person_id, memory_ids)
+            await lineage.mark_erased(tx, tenant_id, memory_ids, with_person=bool(person_id))
             await tx.stop_history()
             for table, query in CONTENT_TABLES.items():
                 counts[table] += await tx.execute(query, tenant_id=tenant_id, memory_ids=memory_ids)

@@ -47,6 +47,11 @@ def selection_filter(selection: pb.MemorySelection, zone: tzinfo) -> Filter:
     return Filter(conditions=conditions)
 
 
+def named_days(message: pb.MemoryFilter) -> tuple[str, str]:
+    """Return the condition of a filter, which may name days, and the person whom it is about; empty: nobody."""
+    return message.where, message.subject_id or message.visible_to.subject_id
+
+
 def _conditions(message: pb.MemoryFilter, path: str, zone: tzinfo) -> tuple[Expression, ...]:  # noqa: C901
     """Read a filter as conditions that must all hold: those of its fields, and its expression.
 

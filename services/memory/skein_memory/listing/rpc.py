@@ -14,7 +14,7 @@ from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc.pagination import read_token, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_memory.errors import MemoryNotFound
-from skein_memory.listing.convert import list_filter
+from skein_memory.listing.convert import list_filter, named_days
 from skein_memory.listing.order import Order, PageCursor
 from skein_memory.memories import convert as memories_convert
 from skein_memory.memories.model import changed_fields
@@ -51,7 +51,7 @@ class ListingHandlers:
 
     async def ListMemories(self, request: pb.ListMemoriesRequest, context: Context) -> pb.ListMemoriesResponse:
         tenant_id, size, at = caller_of(context).require_tenant(), resolve_page_size(request.page_size), now()
-        zone = await self._store.zone_of_days(tenant_id, request.filter.where)
+        zone = await self._store.zone_of_days(tenant_id, *named_days(request.filter))
         filter_ = list_filter(request, zone, at=at)
         order = Order.of(request.order_by, is_past=request.HasField("as_of_time"))
         after = PageCursor.of(read_token(request.page_token, tenant_id, request), order)

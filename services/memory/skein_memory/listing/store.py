@@ -78,9 +78,9 @@ class MemoryListStore:
         self._database = database
         self._policies = policies
 
-    async def zone_of_days(self, tenant_id: UUID, where: str) -> tzinfo:
-        """Return the zone of the days that a condition names."""
-        return await zone_of_days(self._database, tenant_id, where)
+    async def zone_of_days(self, tenant_id: UUID, where: str, person_id: str) -> tzinfo:
+        """Return the zone of the days that a condition names, which may be about one person."""
+        return await zone_of_days(self._database, tenant_id, where, person_id)
 
     async def list_memories(
         self, tenant_id: UUID, filter_: Filter, order: Order, *, after: PageCursor | None, count: int, batch_size: int,

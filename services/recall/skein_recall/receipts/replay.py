@@ -133,7 +133,7 @@ class RecallReplayer:
                     is_incomplete=bool(items.missing_ids),
                 )
                 then = convert.position_time(content)
-                zone = await self._searcher.zone_of_days(signed.tenant_id, request.filter.where, then)
+                zone = await self._searcher.zone_of_days(signed.tenant_id, search_convert.named_days(request), then)
                 query_ = replace(search_convert.recall_query(request, zone, at=now()), as_of_time=then)
                 # Purged items left room for others.
                 query_ = replace(query_, limit=query_.limit + len(items.missing_ids))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import UTC
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from uuid import UUID
 
@@ -22,6 +23,7 @@ from skein_kit.rpc.well_known_types import read_time, to_timestamp
 from skein_kit.search_text.vector_columns import normalize
 from skein_kit.text.unicode_form import plain_form
 from skein_recall.errors import QueryEmpty
+from skein_recall.search.cues import NamedDays
 from skein_recall.search.expansion import Reason
 from skein_recall.search.model import Filter, Mode, Query, Reference
 
@@ -62,8 +64,17 @@ _OWNERS = ("agent_id", "subject_id", "session_id")
 _TIMES = ("expire_time", "valid_from_time", "valid_to_time", "create_time", "update_time", "record_time")
 
 
-def recall_query(request: pb.RecallRequest, zone: tzinfo, at: datetime) -> Query:
-    """Read the query of a request that arrives `at`; `zone` is that of the days that it names.
+def named_days(request: pb.RecallRequest | pb.FindSimilarRequest) -> NamedDays:
+    """Return where a request may name days, and whom it is about."""
+    filter_ = request.filter
+    person_id = filter_.visible_to.subject_id or filter_.subject_id
+    if isinstance(request, pb.FindSimilarRequest):
+        return NamedDays(where=filter_.where, person_id=request.subject_id or person_id)
+    return NamedDays(where=filter_.where, person_id=person_id, text=request.query)
+
+
+def recall_query(request: pb.RecallRequest, zone: tzinfo | None, at: datetime) -> Query:
+    """Read the query of a request that arrives `at`; `zone` is that of the days that it names, None: the tenant's.
 
     Raises QueryEmpty and FieldInvalid.
     """
@@ -104,9 +115,9 @@ def reference(request: pb.FindSimilarRequest) -> Reference:
 
 
 def similar_query(
-    request: pb.FindSimilarRequest, item: ReferenceItem, zone: tzinfo, as_of_time: datetime | None
+    request: pb.FindSimilarRequest, item: ReferenceItem, zone: tzinfo | None, as_of_time: datetime | None
 ) -> Query:
-    """Make a query of a reference item; `zone` is that of the days that it names.
+    """Make a query of a reference item; `zone` is that of the days that it names, None: the tenant's.
 
     Raises QueryEmpty when the item has nothing to search by.
     """
@@ -124,12 +135,12 @@ def _query(
     request: pb.RecallRequest | pb.FindSimilarRequest,
     text: str,
     vector: NDArray[np.float32] | None,
-    zone: tzinfo,
+    zone: tzinfo | None,
     *,
     weights: dict[str, float] | None = None,
     fusion: str = "",
 ) -> Query:
-    filter_ = memory_filter(request.filter, zone) if request.HasField("filter") else Filter()
+    filter_ = memory_filter(request.filter, zone or UTC) if request.HasField("filter") else Filter()
     if isinstance(request, pb.RecallRequest):
         filter_ = _with_conditions(filter_, request.message_filter, request.min_trust)
     return Query(
@@ -142,6 +153,7 @@ def _query(
         show_superseded=request.show_superseded or filter_.is_point_in_time,
         weights=weights or {},
         fusion=fusion,
+        zone=zone,
         mode=_MODES[request.mode],
         name_condition=_name_condition(request.filter) if request.HasField("filter") else None,
     )

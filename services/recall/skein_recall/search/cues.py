@@ -4,23 +4,44 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from skein_kit.dates.date_words import LANGUAGES
 from skein_kit.dates.dates import DateRange, date_order, find_dates
+from skein_kit.filters import may_name_day
 
 if TYPE_CHECKING:
-    from datetime import date, datetime, tzinfo
+    from datetime import date, tzinfo
 
 # A text with more dates is no question.
 _MAX_DATES: Final = 8
 # Only the beginning of a long text is likely a question.
 _READ_CHARACTERS: Final = 1000
+# Whether a text names dates does not depend on the day.
+_ANY_TIME: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 _ASKS_FOR_TIME: Final = re.compile("|".join(language.asks_for_time for language in LANGUAGES), re.IGNORECASE)
 _ASKS_FOR_FORMER: Final = re.compile("|".join(language.asks_for_former for language in LANGUAGES), re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NamedDays:
+    """Where a request may name days: they are those of the person whom it is about, else of the tenant."""
+
+    # A condition.
+    where: str
+    person_id: str = ""
+    # A question.
+    text: str = ""
+
+    @property
+    def need_zone(self) -> bool:
+        """Whether the zone must be looked up. A question about nobody has the tenant's, which is at hand."""
+        if may_name_day(self.where):
+            return True
+        return bool(self.person_id) and bool(QueryCues.of(self.text, _ANY_TIME).dates)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -33,7 +33,7 @@ from skein_recall.search.weights import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from collections.abc import Set as AbstractSet
-    from datetime import datetime
+    from datetime import datetime, tzinfo
     from uuid import UUID
 
     import asyncpg
@@ -199,6 +199,8 @@ class Query:
     known_words: frozenset[str] = frozenset()
     # It is answered as it would have been answered then; None: now.
     as_of_time: datetime | None = None
+    # The zone of the days that it names; None: the tenant's.
+    zone: tzinfo | None = None
 
     def with_entities(self, entity_ids: AbstractSet[UUID]) -> Self:
         """Return the query without the mentions of other entities."""

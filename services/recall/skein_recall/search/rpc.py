@@ -29,7 +29,8 @@ class SearchHandlers:
         seconds = context.time_remaining()
         caller, at = caller_of(context), now()
         tenant_id = caller.require_tenant()
-        zone = await self._searcher.zone_of_days(tenant_id, request.filter.where, read_as_of_time(request, at=at))
+        as_of_time = read_as_of_time(request, at=at)
+        zone = await self._searcher.zone_of_days(tenant_id, convert.named_days(request), as_of_time)
         query = convert.recall_query(request, zone, at)
         self._recent.add(tenant_id, query.text)
         policy = await self._receipts.policy_of_receipt(tenant_id)
@@ -46,6 +47,6 @@ class SearchHandlers:
         item = await self._searcher.read_reference_item(
             tenant_id, convert.reference(request), as_of_time, seconds=seconds
         )
-        zone = await self._searcher.zone_of_days(tenant_id, request.filter.where, as_of_time)
+        zone = await self._searcher.zone_of_days(tenant_id, convert.named_days(request), as_of_time)
         query = convert.similar_query(request, item, zone, as_of_time)
         return convert.response(pb.FindSimilarResponse, await self._searcher.recall(tenant_id, query, seconds=seconds))

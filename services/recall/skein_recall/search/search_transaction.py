@@ -116,7 +116,7 @@ class SearchTransaction:
         if tx.pins is not None:
             self.formula = self._tokens_formula = tx.pins.formula
             self._language = tx.pins.language
-        self._cues = QueryCues.of(query.text, at, policy.zone)
+        self._cues = QueryCues.of(query.text, at, query.zone or policy.zone)
         # A vector asks for vectors, and an item that is searched for its likes must find its copies.
         self._merges_duplicates = bool(query.text) and not query.show_duplicates and query.excluded_id is None
         # A query for a time, or for what was before, asks for no change since.

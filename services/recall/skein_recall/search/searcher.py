@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import UTC
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skein_kit import filters
 from skein_kit.calls.call import bound_agent_id
 from skein_kit.ids import now
 from skein_kit.telemetry.metrics import RECALL_SEARCHES
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
     from skein_recall.models.model import EmbeddingModel, ModelRegistry
     from skein_recall.providers.text_embedder import TextEmbedder
     from skein_recall.quality.sampler import Sampler
+    from skein_recall.search.cues import NamedDays
     from skein_recall.search.model import Query, Reference, ReferenceItem, SearchPins
     from skein_recall.search.query_reader import QueryReader
     from skein_recall.search.store import QueryStore
@@ -171,12 +170,15 @@ class RecallSearcher:
             basis=basis,
         )
 
-    async def zone_of_days(self, tenant_id: UUID, where: str, as_of_time: datetime | None) -> tzinfo:
-        """Return the zone of the days that a condition names, by the policy of a time. Raises as `recall`."""
-        if not filters.may_name_day(where):
-            return UTC
+    async def zone_of_days(self, tenant_id: UUID, days: NamedDays, as_of_time: datetime | None) -> tzinfo | None:
+        """Return the zone of the days that a request names, as of a time; None where the tenant's will do.
+
+        Raises as `recall`.
+        """
+        if not days.need_zone:
+            return None
         async with self._store.transaction(tenant_id, SearchOptions(as_of_time=as_of_time)) as tx:
-            return (await tx.policy()).zone
+            return await tx.zone(days.person_id)
 
     async def read_reference_item(
         self, tenant_id: UUID, reference: Reference, as_of_time: datetime | None, *, seconds: float

@@ -11,6 +11,7 @@ import numpy as np
 
 from skein_kit.database.named_queries import as_of, with_condition
 from skein_kit.ids import now
+from skein_kit.policies.days import read_zone_of_subject
 from skein_kit.policies.history import check_history
 from skein_kit.policies.store import read_policy_as_of, shared_policy_cache
 from skein_kit.search_text.vector_columns import vector_columns
@@ -20,7 +21,7 @@ from skein_recall.search.model import LogPosition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
+    from datetime import datetime, tzinfo
     from uuid import UUID
 
     import asyncpg
@@ -95,6 +96,17 @@ class SearchStatements:
             return await shared_policy_cache(self._tx.database).get(self._tx, self._tenant_id)
         await check_history(self._tx, self._tenant_id, self._as_of_time, at=now())
         return await read_policy_as_of(self._tx, self._tenant_id)
+
+    async def zone(self, person_id: str) -> tzinfo:
+        """Return the zone of the days that a query about a person names, in the transaction's time.
+
+        Raises NotKnownThen as `policy` does.
+        """
+        policy = await self.policy()
+        if not person_id:
+            return policy.zone
+        zone = await read_zone_of_subject(self._tx, self._tenant_id, person_id, self._as_of_time)
+        return zone or policy.zone
 
     async def charge_history(self) -> None:
         """Charge the tenant for a search as of a time, which reads the index and what it was before.

@@ -325,7 +325,8 @@ CREATE TABLE tenancy.subjects (
     subject_id text NOT NULL CONSTRAINT subjects_subject_id_length CHECK (char_length(subject_id) BETWEEN 1 AND 255),
     display_name text NOT NULL,
     status text NOT NULL CONSTRAINT subjects_status_known CHECK (status IN ('active', 'inactive')),
-    timezone text NOT NULL DEFAULT 'UTC',
+    -- Empty: the tenant's.
+    timezone text NOT NULL DEFAULT '',
     profile jsonb,
     preferences jsonb,
     account_id uuid,
@@ -340,6 +341,7 @@ CREATE TABLE tenancy.subjects (
     record_time timestamptz NOT NULL DEFAULT skein.write_time(),
     -- Earlier display names: the erasure of a person clears them from recorded queries, however old they are.
     former_names text[] NOT NULL DEFAULT '{}'
+        CONSTRAINT subjects_former_names_count CHECK (cardinality(former_names) <= 100)
 );
 CREATE INDEX subjects_status ON tenancy.subjects (tenant_id, status, subject_id);
 
@@ -398,6 +400,11 @@ GRANT SELECT ON as_of.subjects TO skein_tenancy;
 
 -- The erasure of a person clears the display name, and former ones, from recorded queries.
 GRANT SELECT (tenant_id, subject_id, display_name, former_names) ON tenancy.subjects TO skein_memory;
+-- Questions about a person are read in the person's time zone, as of a time in that of then.
+GRANT SELECT (tenant_id, subject_id, timezone, delete_time) ON tenancy.subjects TO skein_memory;
+GRANT SELECT (tenant_id, subject_id, timezone, delete_time, record_time) ON tenancy.subjects TO skein_recall;
+GRANT SELECT (tenant_id, subject_id, timezone, delete_time, record_time, until_time) ON tenancy.subjects_history
+    TO skein_recall;
 
 -- The scalar values of profiles and preferences, one row each. Operators on JSON are not leakproof, so row-level
 -- security would keep an index on JSON unused; equality of texts is leakproof.

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 OBJECTS = ("profile", "preferences")
 # Fields that state something, each with the principals that it has words of.
 STATED_FIELDS = ("display_name", "timezone", *OBJECTS)
-DEFAULT_TIMEZONE = "UTC"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,6 +32,7 @@ class Subject:
     subject_id: str
     display_name: str
     status: str
+    # Empty: the tenant's.
     timezone: str
     # JSON texts.
     profile: str | None
@@ -89,6 +89,6 @@ def properties_of(objects: Mapping[str, str | None]) -> frozenset[Property]:
 
 
 def parse_timezone(name: str) -> str:
-    """Return an IANA name, the default for an empty one. Raises FieldInvalid."""
+    """Return an IANA name, or an empty one for the tenant's zone. Raises FieldInvalid."""
     check_time_zone(name, "subject.timezone")
-    return name or DEFAULT_TIMEZONE
+    return name

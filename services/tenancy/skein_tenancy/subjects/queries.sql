@@ -81,8 +81,9 @@ FOR NO KEY UPDATE;
 -- Change a subject that the transaction has locked. Each display name that it had stays known until its purge.
 UPDATE tenancy.subjects
 SET display_name = :display_name,
-    former_names = CASE WHEN display_name = ANY (array_append(former_names, :display_name)) THEN former_names
-        ELSE array_append(former_names, display_name) END,
+    former_names = array_remove(
+        CASE WHEN display_name = ANY (former_names) THEN former_names ELSE array_append(former_names, display_name) END,
+        :display_name),
     status = :status, timezone = :timezone, profile = :profile::jsonb,
     preferences = :preferences::jsonb, account_id = :account_id, revision = revision + 1, update_time = :update_time,
     updated_by = :updated_by, writers = :writers::jsonb

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, cast
 
 from skein_kit.audit_log.writer import target_of
 from skein_kit.database.named_queries import as_of
+from skein_kit.database.transactions import translate_constraint_errors
 from skein_kit.database.tx_options import TxOptions
+from skein_kit.errors import FieldInvalid
 from skein_kit.idempotency.store import LIFETIME
 from skein_kit.ids import new_id, now
 from skein_kit.policies.history import check_history
@@ -32,6 +34,12 @@ if TYPE_CHECKING:
     from skein_tenancy.rows import RowChange, RowDraft
     from skein_tenancy.subjects.model import SubjectFilter
 
+# All are kept until the purge, which clears them from recorded queries.
+_TOO_MANY_NAMES = {
+    "subjects_former_names_count": FieldInvalid(
+        violations=[("subject.display_name", "would be one more than the hundred former names that a subject may have")]
+    )
+}
 # Properties in list_subjects_with_properties; a request names no more.
 _PROPERTY_CONDITIONS = 5
 
@@ -112,7 +120,7 @@ class SubjectStore:
             return await _with_trust(tx, tenant_id, await tx.rows(query, **page), QUERIES["read_subject_trust"])
 
     async def update_subject(self, tx: Transaction, tenant_id: UUID, change: RowChange, *, updated_by: str) -> Subject:
-        """Raises SubjectNotFound, RevisionStale, and FieldInvalid for too many properties."""
+        """Raises SubjectNotFound, RevisionStale, and FieldInvalid for too many properties or former names."""
         key = {"tenant_id": tenant_id, "subject_id": change.row_id}
         current = await tx.row(QUERIES["lock_subject"], **key)
         if current is None or current["delete_time"] is not None:
@@ -125,7 +133,8 @@ class SubjectStore:
             "writers": writers_after(current, change.values, by=updated_by).text,
         }
         values = {**current, **change.values, **stamps}
-        row = await update_row(tx, QUERIES["update_subject"], values)
+        with translate_constraint_errors(_TOO_MANY_NAMES):
+            row = await update_row(tx, QUERIES["update_subject"], values)
         if not change.values.keys().isdisjoint(OBJECTS):
             await tx.execute(QUERIES["delete_subject_properties"], **key)
             await _insert_properties(tx, tenant_id, change.row_id, values)

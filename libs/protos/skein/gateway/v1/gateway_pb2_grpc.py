@@ -173,9 +173,10 @@ class GatewayServiceServicer:
     def Forget(self, request, context):
         """Forget purges one subject: sessions with their messages, then memories and
         blocks, then the profile. It covers every copy in indexes, caches, cold
-        storage and snapshots, and follows the lineage: what was made of the
-        subject's memories and messages goes too, unless it is about another
-        person; remaining_memory_ids names that. With dry_run it only counts rows,
+        storage and snapshots, and follows the lineage and the aliases: what was
+        made of the subject's memories and messages, or is an alias of these
+        memories, goes too, unless it is about another person;
+        remaining_memory_ids names that. With dry_run it only counts rows,
         without what was made of messages.
 
         The call continues until nothing remains or the deadline is near. In the

@@ -118,9 +118,10 @@ class GatewayServiceStub:
     Forget: _grpc.UnaryUnaryMultiCallable[_gateway_pb2.ForgetRequest, _gateway_pb2.ForgetResponse]
     """Forget purges one subject: sessions with their messages, then memories and
     blocks, then the profile. It covers every copy in indexes, caches, cold
-    storage and snapshots, and follows the lineage: what was made of the
-    subject's memories and messages goes too, unless it is about another
-    person; remaining_memory_ids names that. With dry_run it only counts rows,
+    storage and snapshots, and follows the lineage and the aliases: what was
+    made of the subject's memories and messages, or is an alias of these
+    memories, goes too, unless it is about another person;
+    remaining_memory_ids names that. With dry_run it only counts rows,
     without what was made of messages.
 
     The call continues until nothing remains or the deadline is near. In the
@@ -236,9 +237,10 @@ class GatewayServiceAsyncStub(GatewayServiceStub):
     Forget: _aio.UnaryUnaryMultiCallable[_gateway_pb2.ForgetRequest, _gateway_pb2.ForgetResponse]  # type: ignore[assignment]
     """Forget purges one subject: sessions with their messages, then memories and
     blocks, then the profile. It covers every copy in indexes, caches, cold
-    storage and snapshots, and follows the lineage: what was made of the
-    subject's memories and messages goes too, unless it is about another
-    person; remaining_memory_ids names that. With dry_run it only counts rows,
+    storage and snapshots, and follows the lineage and the aliases: what was
+    made of the subject's memories and messages, or is an alias of these
+    memories, goes too, unless it is about another person;
+    remaining_memory_ids names that. With dry_run it only counts rows,
     without what was made of messages.
 
     The call continues until nothing remains or the deadline is near. In the
@@ -381,9 +383,10 @@ class GatewayServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_gateway_pb2.ForgetResponse, _abc.Awaitable[_gateway_pb2.ForgetResponse]]:
         """Forget purges one subject: sessions with their messages, then memories and
         blocks, then the profile. It covers every copy in indexes, caches, cold
-        storage and snapshots, and follows the lineage: what was made of the
-        subject's memories and messages goes too, unless it is about another
-        person; remaining_memory_ids names that. With dry_run it only counts rows,
+        storage and snapshots, and follows the lineage and the aliases: what was
+        made of the subject's memories and messages, or is an alias of these
+        memories, goes too, unless it is about another person;
+        remaining_memory_ids names that. With dry_run it only counts rows,
         without what was made of messages.
 
         The call continues until nothing remains or the deadline is near. In the
