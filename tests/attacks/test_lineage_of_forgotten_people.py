@@ -178,12 +178,14 @@ async def test_a_purged_message_leaves_no_place_of_its_words(tenant: Tenant, con
         memory_pb2.UpdateMemoryRequest(memory=changed, update_mask={"paths": ["derived_from"]})
     )
 
-    await tenant.session.PurgeMessages(session_pb2.PurgeMessagesRequest(message_ids=[message.id]))
+    await tenant.sessions.PurgeMessages(states_pb2.PurgeMessagesRequest(message_ids=[message.id]))
 
-    for table in ("memory.sources", "memory.sources_history"):
-        rows = await connection.fetch(
-            f"SELECT end_character, erased_trust FROM {table} WHERE tenant_id = $1 AND kind = 'message'",  # noqa: S608
-            tenant.tenant_id,
-        )
-        assert rows
-        assert all(row["end_character"] is None and row["erased_trust"] is not None for row in rows)
+    rows = await connection.fetch(
+        "SELECT end_character, erased_trust FROM memory.sources WHERE tenant_id = $1 AND kind = 'message' "
+        "UNION ALL SELECT end_character, erased_trust FROM memory.sources_history "
+        "WHERE tenant_id = $1 AND kind = 'message'",
+        tenant.tenant_id,
+    )
+    assert [row["end_character"] for row in rows] == [None] * len(rows)
+    assert all(row["erased_trust"] is not None for row in rows)
+    assert rows

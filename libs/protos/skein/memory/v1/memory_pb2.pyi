@@ -46,6 +46,7 @@ class OnConflict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ON_CONFLICT_FAIL: _ClassVar[OnConflict]
     ON_CONFLICT_UPDATE: _ClassVar[OnConflict]
     ON_CONFLICT_RETURN: _ClassVar[OnConflict]
+    ON_CONFLICT_SUPERSEDE: _ClassVar[OnConflict]
 
 class SourceKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -99,6 +100,7 @@ ON_CONFLICT_UNSPECIFIED: OnConflict
 ON_CONFLICT_FAIL: OnConflict
 ON_CONFLICT_UPDATE: OnConflict
 ON_CONFLICT_RETURN: OnConflict
+ON_CONFLICT_SUPERSEDE: OnConflict
 SOURCE_KIND_UNSPECIFIED: SourceKind
 SOURCE_KIND_MESSAGE: SourceKind
 SOURCE_KIND_MEMORY: SourceKind
