@@ -166,3 +166,26 @@ async def test_what_was_made_beside_a_person_stays(tenant: Tenant) -> None:
 
     assert [memory.memory_id for memory in await tenant.list_memories()] == [kept.memory_id, origin.memory_id]
     assert not response.remaining_memory_ids
+
+
+async def test_a_purged_message_leaves_no_place_of_its_words(tenant: Tenant, connection: Connection) -> None:
+    message = await said_by_alice(tenant)
+    quote = SourceReference(kind=MESSAGE, id=message.id, start_character=2, end_character=5)
+    memory = await create(tenant, "Somebody eats.", quote)
+    await create(tenant, "Somebody eats again.", quote)
+    changed = memory_pb2.Memory(memory_id=memory.memory_id, derived_from=[message])
+    await tenant.memory.UpdateMemory(
+        memory_pb2.UpdateMemoryRequest(memory=changed, update_mask={"paths": ["derived_from"]})
+    )
+
+    await tenant.sessions.PurgeMessages(states_pb2.PurgeMessagesRequest(message_ids=[message.id]))
+
+    rows = await connection.fetch(
+        "SELECT end_character, erased_trust FROM memory.sources WHERE tenant_id = $1 AND kind = 'message' "
+        "UNION ALL SELECT end_character, erased_trust FROM memory.sources_history "
+        "WHERE tenant_id = $1 AND kind = 'message'",
+        tenant.tenant_id,
+    )
+    assert [row["end_character"] for row in rows] == [None] * len(rows)
+    assert all(row["erased_trust"] is not None for row in rows)
+    assert rows

@@ -304,8 +304,15 @@ COLUMN_CROSSINGS = {
     # A purge of messages removes the memories that wait for approval and name them.
     *(("skein_session", "memory.pending_memories", column, "SELECT") for column in ("tenant_id", "source_ids")),
     # A purge of messages marks them as erased sources.
-    *((role, "memory.sources_history", "erased_trust", "UPDATE") for role in ("skein_memory", "skein_session")),
-    ("skein_session", "memory.sources", "erased_trust", "UPDATE"),
+    *(
+        (role, "memory.sources_history", column, "UPDATE")
+        for role in ("skein_memory", "skein_session")
+        for column in ("erased_trust", "start_character", "end_character")
+    ),
+    *(
+        ("skein_session", "memory.sources", column, "UPDATE")
+        for column in ("erased_trust", "start_character", "end_character")
+    ),
     # A purge of messages clears the former summaries of their session.
     ("skein_session", "session.sessions_history", "summary", "UPDATE"),
     # What takes batches from a job's limits and records its progress; it can neither pause nor limit.

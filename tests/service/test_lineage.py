@@ -58,6 +58,45 @@ async def test_the_chain_of_a_memory_ends_in_messages_documents_and_declared_ori
     assert not response.truncated
 
 
+async def test_a_memory_names_the_characters_of_the_message_that_say_it(tenant: Tenant) -> None:
+    said = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="Hi 👋, I drink green tea.")
+    appended = await tenant.gateway.Remember(gateway_pb2.RememberRequest(session_id="kitchen", messages=[said]))
+    start = said.content.index("I drink")
+    end, message_id = len(said.content) - 1, appended.messages[0].message_id
+    source = SourceReference(kind=MESSAGE, id=message_id, start_character=start, end_character=end)
+
+    memory = await create(tenant, "Anna drinks green tea.", source, named(DOCUMENT, "House rules"))
+
+    edges = (await lineage(tenant, memory)).edges
+    assert [(edge.start_character, edge.end_character) for edge in edges] == [(start, end), (0, 0)]
+
+
+async def test_a_reader_who_does_not_see_the_message_sees_no_characters_of_it(tenant: Tenant) -> None:
+    session = await tenant.create_session("diary", subject_id="anna")
+    said = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="I drink green tea.")
+    (message,) = await tenant.append(session.session_id, said)
+    source = SourceReference(kind=MESSAGE, id=message.message_id, start_character=2, end_character=17)
+    memory = await create(tenant, "Tea.", source)
+
+    response = await lineage(tenant, memory, visible_to=memory_pb2.ScopeContext(subject_id="berta"))
+
+    assert [node.state for node in response.nodes] == [pb.LINEAGE_STATE_SHOWN, pb.LINEAGE_STATE_HIDDEN]
+    assert [(edge.start_character, edge.end_character) for edge in response.edges] == [(0, 0)]
+
+
+async def test_characters_that_the_message_does_not_have_are_refused(tenant: Tenant) -> None:
+    said = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="I drink tea.")
+    appended = await tenant.gateway.Remember(gateway_pb2.RememberRequest(session_id="kitchen", messages=[said]))
+    message_id = appended.messages[0].message_id
+
+    for start, end in ((0, 13), (5, 5), (7, 3), (-1, 4), (4, 0)):
+        with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
+            source = SourceReference(kind=MESSAGE, id=message_id, start_character=start, end_character=end)
+            await create(tenant, "Tea.", source)
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
+        await create(tenant, "Tea.", SourceReference(kind=DOCUMENT, name="House rules", end_character=4))
+
+
 async def test_what_is_not_there_cannot_be_a_source(tenant: Tenant) -> None:
     unknown = "01890a5d-ac96-774b-bcce-b302099a8057"
 

@@ -10,6 +10,7 @@ import pytest
 from fix_lineage import AGENT, DOCUMENT, create, lineage, named, of, rate, rescore, trust_of, vouch, writer
 
 from skein.memory.v1 import curation_pb2, memory_pb2, scores_pb2, snapshots_pb2
+from skein.session.v1 import session_pb2
 
 if TYPE_CHECKING:
     from fix_cluster import Cluster, Stubs, Tenant
@@ -59,6 +60,30 @@ async def test_a_round_trip_keeps_the_chains_and_the_trust_of_what_distrusted_pr
     assert [await trust_of(other, memory) for memory in memories] == pytest.approx(before)
     assert await edges(other, summary) == chains
     assert (await lineage(other, lie)).nodes[0].written_by == principal
+
+
+async def test_a_round_trip_keeps_the_characters_of_a_message(cluster: Cluster, tenant: Tenant) -> None:
+    said = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="Hello, I drink tea.")
+    session = await tenant.create_session("kitchen")
+    (message,) = await tenant.append(session.session_id, said)
+    kind = memory_pb2.SOURCE_KIND_MESSAGE
+    source = memory_pb2.SourceReference(kind=kind, id=message.message_id, start_character=7, end_character=18)
+    memory = await create(tenant, "Anna drinks tea.", source)
+    export = await tenant.snapshots.ExportData(snapshots_pb2.ExportDataRequest())
+    other, third = await cluster.new_tenant(), await cluster.new_tenant()
+
+    await transfer(tenant, other)
+    await transfer(other, third)
+
+    exported = [json.loads(line) for line in export.lines.splitlines()]
+    (source_of_export,) = next(
+        line["memory"]["derived_from"]
+        for line in exported
+        if line.get("memory", {}).get("memory_id") == memory.memory_id
+    )
+    assert (source_of_export["start_character"], source_of_export["end_character"]) == (7, 18)
+    again = (await third.snapshots.ExportData(snapshots_pb2.ExportDataRequest())).lines
+    assert '"start_character": 7' in again or '"start_character":7' in again
 
 
 async def test_a_second_round_trip_and_a_repeated_import_change_no_trust(cluster: Cluster, tenant: Tenant) -> None:

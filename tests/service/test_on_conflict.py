@@ -1,4 +1,4 @@
-"""Facts whose keys are taken: refused, changed with their history, or returned, at every door."""
+"""Facts whose keys are taken: refused, changed with their history, returned, or superseded, at every door."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 FAIL, UPDATE, RETURN = pb.ON_CONFLICT_FAIL, pb.ON_CONFLICT_UPDATE, pb.ON_CONFLICT_RETURN
+SUPERSEDE = pb.ON_CONFLICT_SUPERSEDE
 TOKEN = "ghp_" + "a1B2" * 9
 TAKEN = (grpc.StatusCode.ALREADY_EXISTS, "FACT_KEY_TAKEN")
 
@@ -177,7 +178,7 @@ async def test_a_fact_of_another_agent_is_neither_changed_nor_returned(cluster: 
     await create(tenant, mine)
     cook = await key(cluster, tenant, agent_id="cook")
 
-    for on_conflict in (UPDATE, RETURN):
+    for on_conflict in (UPDATE, RETURN, SUPERSEDE):
         with refused(*TAKEN):
             await create(cook, fact("Lives in Oslo", agent_id="cook"), on_conflict)
 
@@ -251,7 +252,7 @@ async def test_the_clients_remember_keyed_facts_and_the_same_text_once(cluster: 
         texts = [await skein.remember("Ben lives in Oslo", subject_id="ben") for _ in range(3)]
         for city in ("Graz", "Oslo"):
             changed = await skein.remember(fact(f"Lives in {city}"), on_conflict="update")
-        with pytest.raises(ValueError, match="OnConflict is fail, update, return"):
+        with pytest.raises(ValueError, match="OnConflict is fail, update, return, supersede"):
             await skein.remember(fact("Lives in Rome"), on_conflict="merge")  # type: ignore[arg-type]
 
     assert len({response.memories[0].memory_id for response in texts}) == 1

@@ -24,7 +24,7 @@ MemoryInput: TypeAlias = memory_pb2.Memory | Mapping[str, Any] | str
 # What happens if a stored memory says the same, as itself or by its plain name.
 OnSimilar: TypeAlias = memory_pb2.OnSimilar | Literal["keep", "return", "reinforce"]
 # What happens with a fact whose key another one has, as itself or by its plain name.
-OnConflict: TypeAlias = memory_pb2.OnConflict | Literal["fail", "update", "return"]
+OnConflict: TypeAlias = memory_pb2.OnConflict | Literal["fail", "update", "return", "supersede"]
 # An arm as itself, or by its plain name.
 Arm: TypeAlias = gateway_pb2.Arm | Literal["memories", "messages", "blocks", "profile", "window"]
 _ROLES = {

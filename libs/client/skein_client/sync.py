@@ -176,7 +176,7 @@ class Client:
         of a new session. `on_similar` says what happens if a stored memory says the same: "return" returns the stored
         one, "reinforce" also strengthens it, "keep" stores the new one beside it. None: "return", for a caller who may
         read memories. `on_conflict` says what happens with a fact whose key another fact of the person has: "fail",
-        "update" changes that one, "return" returns it.
+        "update" changes that one, "return" returns it, "supersede" ends it and stores the new one.
 
         Memories are stored first. If the messages are refused after that, correct them and repeat the call with the
         error's `request_id`: the memories are not stored twice. With a `request_id` of your own any client may repeat

@@ -63,7 +63,12 @@ const ARMS = {
 
 const ON_SIMILAR = { keep: OnSimilar.KEEP, return: OnSimilar.RETURN, reinforce: OnSimilar.REINFORCE } as const;
 
-const ON_CONFLICT = { fail: OnConflict.FAIL, update: OnConflict.UPDATE, return: OnConflict.RETURN } as const;
+const ON_CONFLICT = {
+  fail: OnConflict.FAIL,
+  update: OnConflict.UPDATE,
+  return: OnConflict.RETURN,
+  supersede: OnConflict.SUPERSEDE,
+} as const;
 
 /** The fields of a request or a message, as an object. */
 type Fields<T> = Omit<T, "$typeName" | "$unknown">;

@@ -113,11 +113,11 @@ def on_conflict_option(command: Decorated) -> Decorated:
     """Add --on-conflict; the command gets `on_conflict`, a name of the enum."""
     return click.option(
         "--on-conflict",
-        type=click.Choice(["fail", "update", "return"]),
+        type=click.Choice(["fail", "update", "return", "supersede"]),
         default="fail",
         show_default=True,
         callback=lambda _context, _option, value: f"ON_CONFLICT_{value.upper()}",
-        help="If another fact of the subject has the key: refuse, change that one, or return that one.",
+        help="If another fact of the subject has the key: refuse, change that one, return it, or end it.",
     )(command)
 
 

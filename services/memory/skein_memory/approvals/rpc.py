@@ -116,8 +116,11 @@ class PendingWriteHandlers:
         memories_convert.caller_vectors(memories, messages, paths)
         await self._memories.prepare_months([draft.create_time for draft in drafts])
         async with self._idempotency.begin(caller, request) as write:
+            # What waits takes no key, so it ends no fact that has one.
+            waits_alone = key_conflicts.is_superseding(request)
+            new = {} if waits_alone else dict(enumerate(memories))
             conflicts = await key_conflicts.find_conflicts(
-                write.tx, self._memories, caller, dict(enumerate(memories)), messages, paths, request, at=at
+                write.tx, self._memories, caller, new, messages, paths, request, at=at
             )
             answers = await self._add(write.tx, context, memories, messages, conflicts, at=at)
             return await write.save(respond(answers, sorted(conflicts)))

@@ -73,7 +73,7 @@ async def read_sources(
     """
     _check(references, path)
     memories = await _memory_ids(tx, tenant_id, references, at=at, is_import=is_import)
-    messages = await _message_ids(tx, tenant_id, references, is_import=is_import)
+    messages = await _message_ids(tx, tenant_id, references, path=path, is_import=is_import)
     sources: dict[NodeKey, Source] = {}
     for reference in references:
         kind = KINDS[reference.kind]
@@ -87,6 +87,7 @@ async def read_sources(
             source_id=None if ids is None else ids[reference.id],
             name=" ".join(reference.name.split()) or None,
             is_declared=True,
+            characters=(reference.start_character, reference.end_character) if reference.end_character else None,
         )
         sources.setdefault(source.node, source)
     return list(sources.values())
@@ -120,9 +121,9 @@ async def _memory_ids(
 
 
 async def _message_ids(
-    tx: Transaction, tenant_id: UUID, references: Sequence[memory_pb2.SourceReference], *, is_import: bool
+    tx: Transaction, tenant_id: UUID, references: Sequence[memory_pb2.SourceReference], *, path: str, is_import: bool
 ) -> dict[str, UUID]:
-    """Return the ids of the messages that are there; of an import all of them."""
+    """Return the ids of the messages that are there; of an import all of them. Raises FieldInvalid."""
     ids = {
         one.id: id_
         for one in references
@@ -131,8 +132,11 @@ async def _message_ids(
     if not ids or is_import:
         return ids
     rows = await tx.rows(QUERIES["read_lineage_messages"], tenant_id=tenant_id, message_ids=sorted(set(ids.values())))
-    existing = {row["message_id"] for row in rows if row["is_active"]}
-    return {name: id_ for name, id_ in ids.items() if id_ in existing}
+    counts = {row["message_id"]: row["character_count"] for row in rows if row["is_active"]}
+    for place, one in enumerate(references):
+        if one.id in ids and one.end_character > counts.get(ids[one.id], one.end_character):
+            raise FieldInvalid(violations=[(f"{path}[{place}].end_character", "is behind the end of the message")])
+    return {name: id_ for name, id_ in ids.items() if id_ in counts}
 
 
 def references(sources: Sequence[Source], written_by: Iterable[str]) -> list[memory_pb2.SourceReference]:
@@ -148,12 +152,18 @@ def references(sources: Sequence[Source], written_by: Iterable[str]) -> list[mem
     ][:MAX_DECLARED_SOURCES]
 
 
+def _characters(source: Source) -> dict[str, int]:
+    start, end = source.characters or (0, 0)
+    return {"start_character": start, "end_character": end}
+
+
 def _declarable(sources: Iterable[Source]) -> list[memory_pb2.SourceReference]:
     return [
         memory_pb2.SourceReference(
             kind=_NUMBERS[source.kind],
             id="" if source.source_id is None else str(source.source_id),
             name=source.name or "",
+            **_characters(source),
         )
         for source in sources
         if not source.is_principal and source.role == "part" and not source.is_erased
@@ -191,7 +201,14 @@ def lineage(
         node = value.graph.nodes.get(key)
         for source in () if node is None else node.sources:
             if not source.is_principal:
-                response.edges.add(memory_number=number, source_number=numbers[source.node], role=_ROLES[source.role])
+                source_number = numbers[source.node]
+                is_shown = response.nodes[source_number].state == pb.LINEAGE_STATE_SHOWN
+                response.edges.add(
+                    memory_number=number,
+                    source_number=source_number,
+                    role=_ROLES[source.role],
+                    **(_characters(source) if is_shown else {}),
+                )
     return response
 
 

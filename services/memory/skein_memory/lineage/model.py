@@ -55,6 +55,8 @@ class Source:
     erased_trust: float | None = None
     # A caller named it; else Skein did, which callers cannot undo.
     is_declared: bool = False
+    # The characters of a message that say it: the first, and the one behind the last. None: the whole source.
+    characters: tuple[int, int] | None = None
 
     @property
     def name_key(self) -> str | None:

@@ -1,14 +1,16 @@
 -- read_sources --
 -- Read the sources of memories, in order.
-SELECT memory_id, position, kind, role, source_id, name, erased_trust
+SELECT memory_id, position, kind, role, source_id, name, erased_trust, start_character, end_character
 FROM memory.sources
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
 ORDER BY memory_id, position;
 
 -- insert_sources --
 -- Insert sources of memories.
-INSERT INTO memory.sources (tenant_id, memory_id, position, kind, role, source_id, name, name_key, erased_trust)
-VALUES (:tenant_id, :memory_id, :position, :kind, :role, :source_id, :name, :name_key, :erased_trust);
+INSERT INTO memory.sources (
+    tenant_id, memory_id, position, kind, role, source_id, name, name_key, erased_trust, start_character, end_character)
+VALUES (:tenant_id, :memory_id, :position, :kind, :role, :source_id, :name, :name_key, :erased_trust, :start_character,
+        :end_character);
 
 -- delete_declared_sources --
 -- Delete the sources of a memory that callers declared.
@@ -57,9 +59,9 @@ FROM memory.memories
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
 -- read_lineage_messages --
--- Read the authors of messages.
+-- Read the authors of messages, and how long their contents are.
 SELECT message_id, session_id, name, sender_id, role, agent_id, subject_id, created_by, updated_by, create_time,
-       is_active
+       is_active, char_length(content) AS character_count
 FROM session.messages
 WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]);
 
@@ -260,7 +262,7 @@ ORDER BY source_id;
 -- mark_erased --
 -- Mark sources as erased: of each only its trust stays.
 UPDATE memory.sources
-SET erased_trust = gone.trust
+SET erased_trust = gone.trust, start_character = NULL, end_character = NULL
 FROM unnest(:source_ids::uuid[], :trusts::double precision[]) AS gone (source_id, trust)
 WHERE sources.tenant_id = :tenant_id AND sources.source_id = gone.source_id AND sources.erased_trust IS NULL
 RETURNING sources.source_id;
@@ -268,7 +270,7 @@ RETURNING sources.source_id;
 -- mark_former_erased --
 -- Mark former sources as erased: of each only its trust stays.
 UPDATE memory.sources_history
-SET erased_trust = gone.trust
+SET erased_trust = gone.trust, start_character = NULL, end_character = NULL
 FROM unnest(:source_ids::uuid[], :trusts::double precision[]) AS gone (source_id, trust)
 WHERE sources_history.tenant_id = :tenant_id AND sources_history.source_id = gone.source_id
     AND sources_history.erased_trust IS NULL;

@@ -176,6 +176,7 @@ async def read_sources(
             role=row["role"],
             erased_trust=row["erased_trust"],
             is_declared=0 <= row["position"] < _FIRST_ADDED,
+            characters=None if row["end_character"] is None else (row["start_character"], row["end_character"]),
         )
         sources.setdefault(row["memory_id"], []).append(source)
     return sources
@@ -541,6 +542,8 @@ async def _insert(tx: Transaction, tenant_id: UUID, sources: Mapping[UUID, Seque
             "name": source.name,
             "name_key": source.name_key,
             "erased_trust": source.erased_trust,
+            "start_character": None if source.characters is None else source.characters[0],
+            "end_character": None if source.characters is None else source.characters[1],
         }
         for memory_id, listed in sources.items()
         for place, source in enumerate(listed)

@@ -1,4 +1,4 @@
-"""New facts whose keys other facts have: those are found, and changed or returned, as the write asks."""
+"""New facts whose keys other facts have: those are found, and changed, returned or ended, as the write asks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     CreateRequest = pb.CreateMemoryRequest | pb.BatchCreateMemoriesRequest
 
-_ANSWERED = frozenset({pb.ON_CONFLICT_UPDATE, pb.ON_CONFLICT_RETURN})
+_ANSWERED = frozenset({pb.ON_CONFLICT_UPDATE, pb.ON_CONFLICT_RETURN, pb.ON_CONFLICT_SUPERSEDE})
+_RETURNING = frozenset({pb.ON_CONFLICT_RETURN, pb.ON_CONFLICT_SUPERSEDE})
 _READ = "memory.read"
 # A fact has no secret.
 _UPDATABLE = convert.UPDATABLE - {"secret_value"}
@@ -37,6 +38,8 @@ class KeyConflict:
     after: Memory
     # The fields of the new one that the caller sets.
     fields: frozenset[str]
+    # The new one is stored and takes the key; the next revision of the other one has an end and no key.
+    is_superseded: bool = False
 
     @property
     def is_change(self) -> bool:
@@ -55,9 +58,14 @@ def is_answered(request: CreateRequest) -> bool:
     return request.on_conflict in _ANSWERED and not request.keep_times
 
 
+def is_superseding(request: CreateRequest) -> bool:
+    """Return whether a request wants facts whose keys are taken ended, and its own stored beside them."""
+    return request.on_conflict == pb.ON_CONFLICT_SUPERSEDE
+
+
 def check_may_return(caller: Caller, request: CreateRequest) -> None:
     """Reject a caller that would get a stored fact without the right to read one. Raises PermissionMissing."""
-    if request.on_conflict == pb.ON_CONFLICT_RETURN and _READ not in caller.permissions:
+    if request.on_conflict in _RETURNING and _READ not in caller.permissions:
         raise PermissionMissing(permission=_READ)
 
 
@@ -77,10 +85,11 @@ async def find_conflicts(
     Those that the caller may not see are left out, so that the claim of the key is refused. Raises ReadersWidened and
     what an update with these fields raises.
     """
+    refused = frozenset[str]() if is_superseding(request) else _REFUSED_FIELDS
     keys = {
         index: key
         for index, memory in new.items()
-        if (key := memory.fact_key) is not None and not _set_fields(messages[index]) & _REFUSED_FIELDS
+        if (key := memory.fact_key) is not None and not _set_fields(messages[index]) & refused
     }
     if not is_answered(request) or not keys:
         return {}
@@ -105,7 +114,10 @@ async def find_conflicts(
                 after = _updated(before, new[index], fields, at=at, by=caller.principal)
         else:
             fields = frozenset()
-        conflicts[index] = KeyConflict(before=before, after=after, fields=fields)
+        is_superseded = is_superseding(request) and before.draft.content_hash != new[index].draft.content_hash
+        if is_superseded:
+            after = _ended(before, new[index], at=at, by=caller.principal)
+        conflicts[index] = KeyConflict(before=before, after=after, fields=fields, is_superseded=is_superseded)
     return conflicts
 
 
@@ -113,6 +125,15 @@ def _set_fields(message: pb.Memory) -> frozenset[str]:
     """Return the fields of a new memory that its caller sets, by the names of an update."""
     present = {field.name.removesuffix("_json") for field, _ in message.ListFields()}
     return frozenset({"expire_time" if name == "ttl" else name for name in present})
+
+
+def _ended(before: Memory, new: Memory, *, at: datetime, by: str) -> Memory:
+    """Return the next revision of a fact that a new one supersedes: without its key, and true until the new one is."""
+    draft = before.draft
+    begin = draft.valid_from_time
+    end = next((time for time in (new.draft.valid_from_time, at) if time and (begin is None or time >= begin)), None)
+    ends = [time for time in (draft.valid_to_time, end) if time is not None]
+    return before.revise(replace(draft, key=None, valid_to_time=min(ends, default=None)), at=at, by=by)
 
 
 def _updated(before: Memory, new: Memory, fields: frozenset[str], *, at: datetime, by: str) -> Memory:

@@ -223,8 +223,12 @@ class MemoryHandlers:
             conflicts = await key_conflicts.find_conflicts(
                 tx, self._store, caller, remaining, new.messages, new.paths, request, at=at
             )
+            superseded = {index: conflict for index, conflict in conflicts.items() if conflict.is_superseded}
+            conflicts = {index: conflict for index, conflict in conflicts.items() if index not in superseded}
             left_out = {memories[index].memory_id for index in (*similar, *conflicts)}
             documents = [document for document in new.documents if document.item_id not in left_out]
+            # Before the new ones are stored, because they take the keys.
+            documents += (await self._update_existing(tx, new, caller, superseded, at=at))[1]
             if left_out:
                 existing, changed_documents = await self._update_existing(tx, new, caller, conflicts, at=at)
                 documents += changed_documents
@@ -256,6 +260,9 @@ class MemoryHandlers:
                     secrets={memory_id: secret for memory_id, secret in secrets.items() if memory_id in stored_ids},
                     sources=await _sources(tx, tenant_id, memories, new.messages, new.paths, left_out, at=at),
                 )
+            if superseded:
+                pairs = [(memories[index].memory_id, each.before.memory_id) for index, each in superseded.items()]
+                await self._store.link_superseded(tx, tenant_id, pairs, at=at, by=caller.principal)
         return response, created, documents
 
     async def _update_existing(

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 
 from skein_kit.database.tx_options import READ_ONLY, TxOptions
 from skein_kit.errors import QuotaExceeded, RpcError
+from skein_kit.ids import new_id
 from skein_kit.search_text import postings
 from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.lineage import changes
 from skein_memory.lineage import store as lineage
+from skein_memory.links import store as link_store
+from skein_memory.links.model import Link
 from skein_memory.memories import level_capacity, memory_type, names, writes
 from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.model import LEVELS
@@ -133,6 +136,17 @@ class MemoryStore:
         if secrets:
             await self._vault.put(tx, tenant_id, secrets, at=at)
         await self._charge_quota(tx, tenant_id, policy, memories, at=at)
+
+    @staticmethod
+    async def link_superseded(
+        tx: Transaction, tenant_id: UUID, pairs: Sequence[tuple[UUID, UUID]], *, at: datetime, by: str
+    ) -> None:
+        """Link new memories to those that they supersede."""
+        links = [
+            Link.create(newer_id, older_id, "supersedes", new_id(at), time=at, at=at, by=by)
+            for newer_id, older_id in pairs
+        ]
+        await link_store.insert(tx, tenant_id, links, at=at, by=by)
 
     def _may_demote_others(self, tenant_id: UUID) -> bool:
         """Return whether new memories may demote others: then the plan depends on how many there are."""

@@ -314,7 +314,13 @@ CREATE TABLE memory.sources (
     name_key text,
     -- The trust of the source when it was erased; NULL: it was not.
     erased_trust double precision CONSTRAINT sources_trust_range CHECK (erased_trust BETWEEN 0 AND 1),
+    -- The characters of a message that say it, from the first to the one behind the last; NULL: the whole source.
+    start_character integer,
+    end_character integer,
     record_time timestamptz NOT NULL DEFAULT skein.write_time(),
+    CONSTRAINT sources_characters CHECK (
+        start_character IS NULL AND end_character IS NULL
+        OR kind = 'message' AND start_character >= 0 AND start_character < end_character),
     CONSTRAINT sources_pkey PRIMARY KEY (tenant_id, memory_id, position),
     CONSTRAINT sources_id_or_name CHECK ((source_id IS NULL) <> (name IS NULL)),
     CONSTRAINT sources_memory_fkey FOREIGN KEY (tenant_id, memory_id)
@@ -352,19 +358,21 @@ CREATE TRIGGER keep_updated BEFORE UPDATE ON memory.sources
     EXECUTE FUNCTION skein.keep_updated('memory.sources_history');
 CREATE VIEW as_of.sources WITH (security_invoker = true) AS
 SELECT known.tenant_id, known.memory_id, known.position, known.kind, known.role, known.source_id, known.name,
-       known.name_key, known.erased_trust, known.record_time
+       known.name_key, known.erased_trust, known.start_character, known.end_character, known.record_time
 FROM (
-    SELECT tenant_id, memory_id, position, kind, role, source_id, name, name_key, erased_trust, record_time,
-           'infinity'::timestamptz AS until_time
+    SELECT tenant_id, memory_id, position, kind, role, source_id, name, name_key, erased_trust, start_character,
+           end_character, record_time, 'infinity'::timestamptz AS until_time
     FROM memory.sources
     UNION ALL
-    SELECT tenant_id, memory_id, position, kind, role, source_id, name, name_key, erased_trust, record_time, until_time
+    SELECT tenant_id, memory_id, position, kind, role, source_id, name, name_key, erased_trust, start_character,
+           end_character, record_time, until_time
     FROM memory.sources_history
 ) AS known
 WHERE known.record_time <= (SELECT skein.as_of_time()) AND known.record_time <> ALL ((SELECT skein.unseen_times())::timestamptz[])
     AND known.until_time > (SELECT skein.first_unseen_time())
     AND (known.until_time > (SELECT skein.as_of_time()) OR known.until_time = ANY ((SELECT skein.unseen_times())::timestamptz[]));
-GRANT SELECT, INSERT, UPDATE (erased_trust), DELETE ON memory.sources_history TO skein_memory;
+GRANT SELECT, INSERT, UPDATE (erased_trust, start_character, end_character), DELETE ON memory.sources_history
+    TO skein_memory;
 GRANT SELECT ON as_of.sources TO skein_memory;
 
 -- The trust of memories along the chains of their sources. A memory without a row has the neutral trust, 0.5.
@@ -437,7 +445,8 @@ CREATE POLICY tenant ON memory.trust_work
 GRANT SELECT, INSERT, UPDATE, DELETE ON memory.trust_work TO skein_memory;
 
 -- A purge of messages marks them as erased sources, with their trust.
-GRANT SELECT, UPDATE (erased_trust) ON memory.sources, memory.sources_history TO skein_session;
+GRANT SELECT, UPDATE (erased_trust, start_character, end_character) ON memory.sources, memory.sources_history
+    TO skein_session;
 GRANT SELECT ON memory.source_trust TO skein_session;
 GRANT SELECT, INSERT, UPDATE ON memory.trust_work TO skein_session;
 

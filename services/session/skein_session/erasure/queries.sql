@@ -295,14 +295,14 @@ WHERE tenant_id = :tenant_id AND source_key = ANY (:source_keys::text[]);
 -- mark_sources_erased --
 -- Mark messages as erased sources: of each only its trust stays.
 UPDATE memory.sources
-SET erased_trust = gone.trust
+SET erased_trust = gone.trust, start_character = NULL, end_character = NULL
 FROM unnest(:source_ids::uuid[], :trusts::double precision[]) AS gone (source_id, trust)
 WHERE sources.tenant_id = :tenant_id AND sources.source_id = gone.source_id AND sources.erased_trust IS NULL;
 
 -- mark_former_sources_erased --
 -- Mark messages as erased among former sources.
 UPDATE memory.sources_history
-SET erased_trust = gone.trust
+SET erased_trust = gone.trust, start_character = NULL, end_character = NULL
 FROM unnest(:source_ids::uuid[], :trusts::double precision[]) AS gone (source_id, trust)
 WHERE sources_history.tenant_id = :tenant_id AND sources_history.source_id = gone.source_id
     AND sources_history.erased_trust IS NULL;

@@ -96,14 +96,18 @@ class LineageNode(_message.Message):
     def __init__(self, number: _Optional[int] = ..., kind: _Optional[_Union[_memory_pb2.SourceKind, str]] = ..., state: _Optional[_Union[LineageState, str]] = ..., id: _Optional[str] = ..., name: _Optional[str] = ..., label: _Optional[str] = ..., written_by: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., trust: _Optional[float] = ..., is_origin: _Optional[bool] = ...) -> None: ...
 
 class LineageEdge(_message.Message):
-    __slots__ = ("memory_number", "source_number", "role")
+    __slots__ = ("memory_number", "source_number", "role", "start_character", "end_character")
     MEMORY_NUMBER_FIELD_NUMBER: _ClassVar[int]
     SOURCE_NUMBER_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
+    START_CHARACTER_FIELD_NUMBER: _ClassVar[int]
+    END_CHARACTER_FIELD_NUMBER: _ClassVar[int]
     memory_number: int
     source_number: int
     role: SourceRole
-    def __init__(self, memory_number: _Optional[int] = ..., source_number: _Optional[int] = ..., role: _Optional[_Union[SourceRole, str]] = ...) -> None: ...
+    start_character: int
+    end_character: int
+    def __init__(self, memory_number: _Optional[int] = ..., source_number: _Optional[int] = ..., role: _Optional[_Union[SourceRole, str]] = ..., start_character: _Optional[int] = ..., end_character: _Optional[int] = ...) -> None: ...
 
 class GetLineageRequest(_message.Message):
     __slots__ = ("memory_ids", "visible_to", "as_of_time")

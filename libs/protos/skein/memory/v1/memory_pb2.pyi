@@ -46,6 +46,7 @@ class OnConflict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ON_CONFLICT_FAIL: _ClassVar[OnConflict]
     ON_CONFLICT_UPDATE: _ClassVar[OnConflict]
     ON_CONFLICT_RETURN: _ClassVar[OnConflict]
+    ON_CONFLICT_SUPERSEDE: _ClassVar[OnConflict]
 
 class SourceKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -99,6 +100,7 @@ ON_CONFLICT_UNSPECIFIED: OnConflict
 ON_CONFLICT_FAIL: OnConflict
 ON_CONFLICT_UPDATE: OnConflict
 ON_CONFLICT_RETURN: OnConflict
+ON_CONFLICT_SUPERSEDE: OnConflict
 SOURCE_KIND_UNSPECIFIED: SourceKind
 SOURCE_KIND_MESSAGE: SourceKind
 SOURCE_KIND_MEMORY: SourceKind
@@ -210,14 +212,18 @@ class Memory(_message.Message):
     def __init__(self, memory_id: _Optional[str] = ..., external_id: _Optional[str] = ..., type: _Optional[str] = ..., title: _Optional[str] = ..., key: _Optional[str] = ..., content: _Optional[str] = ..., data: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., data_json: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., source: _Optional[str] = ..., source_agent: _Optional[str] = ..., agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., session_id: _Optional[str] = ..., scope: _Optional[_Union[Scope, str]] = ..., level: _Optional[_Union[Level, str]] = ..., confidence: _Optional[float] = ..., importance: _Optional[float] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., archive_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., valid_from_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., valid_to_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., metadata_json: _Optional[str] = ..., content_hash: _Optional[str] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delete_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ..., secret_value: _Optional[str] = ..., secret: _Optional[_Union[MaskedSecret, _Mapping]] = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., scores: _Optional[_Union[_scores_pb2.Scores, _Mapping]] = ..., access_count: _Optional[int] = ..., last_access_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., embedding: _Optional[_Iterable[float]] = ..., record_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., derived_from: _Optional[_Iterable[_Union[SourceReference, _Mapping]]] = ..., pending_approval: _Optional[bool] = ...) -> None: ...
 
 class SourceReference(_message.Message):
-    __slots__ = ("kind", "id", "name")
+    __slots__ = ("kind", "id", "name", "start_character", "end_character")
     KIND_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
+    START_CHARACTER_FIELD_NUMBER: _ClassVar[int]
+    END_CHARACTER_FIELD_NUMBER: _ClassVar[int]
     kind: SourceKind
     id: str
     name: str
-    def __init__(self, kind: _Optional[_Union[SourceKind, str]] = ..., id: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
+    start_character: int
+    end_character: int
+    def __init__(self, kind: _Optional[_Union[SourceKind, str]] = ..., id: _Optional[str] = ..., name: _Optional[str] = ..., start_character: _Optional[int] = ..., end_character: _Optional[int] = ...) -> None: ...
 
 class MaskedSecret(_message.Message):
     __slots__ = ("masked", "length_class")

@@ -78,7 +78,7 @@ def memory_arguments(prefix: str = "memory") -> tuple[Argument, ...]:
 # What is stored already is not stored again, for callers who may read it.
 RETURN_SIMILAR = {"on_similar": ("memory.read", "ON_SIMILAR_RETURN")}
 ON_SIMILAR = "If a stored memory has the same words: return it (the default), keep both, or reinforce it."
-ON_CONFLICT = "If another fact has the key: fail (the default), update it, or return it."
+ON_CONFLICT = "If another fact has the key: fail (the default), update it, return it, or end it and supersede it."
 
 # What a client gets that names no toolset: without schemas of their results, which cost more than all else.
 CORE_TOOLS = (
