@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from typing import TYPE_CHECKING
 
@@ -83,9 +82,10 @@ async def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> No
 @click.option("--content", help="Store this content instead.")
 @options.cluster_options
 @options.json_option
-def approve(pending_id: str, content: str | None, environment: dict[str, str], *, as_json: bool) -> None:
+@options.asynchronous
+async def approve(pending_id: str, content: str | None, environment: dict[str, str], *, as_json: bool) -> None:
     """Approve what waits under PENDING_ID: it becomes a memory, or changes one; or a message that all find."""
-    approved = asyncio.run(_approve(environment, pending_id, content))
+    approved = await _approve(environment, pending_id, content)
     if output.print_if_json(approved, as_json=as_json):
         return
     output.echo(f"Approved {approved.memory_id if isinstance(approved, memory_pb2.Memory) else approved.message_id}.")

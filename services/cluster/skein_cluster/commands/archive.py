@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -29,12 +28,13 @@ def archive_command() -> None:
 @options.limit_option
 @options.cluster_options
 @options.json_option
-def list_(limit: int, environment: dict[str, str], *, of_sessions: bool, as_json: bool) -> None:
+@options.asynchronous
+async def list_(limit: int, environment: dict[str, str], *, of_sessions: bool, as_json: bool) -> None:
     """List archives of memories, or archived sessions, newest first."""
     if of_sessions:
-        _show_sessions(asyncio.run(_list_sessions(environment, limit)), as_json=as_json)
+        _show_sessions(await _list_sessions(environment, limit), as_json=as_json)
         return
-    archives = asyncio.run(_list(environment, limit))
+    archives = await _list(environment, limit)
     if output.print_if_json({"archives": archives}, as_json=as_json):
         return
     lines = [
@@ -61,9 +61,10 @@ def list_(limit: int, environment: dict[str, str], *, of_sessions: bool, as_json
 @click.option("--label", default="", help="Label of the archives.")
 @options.cluster_options
 @options.json_option
-def create(idle_days: int, session_id: str, label: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.asynchronous
+async def create(idle_days: int, session_id: str, label: str, environment: dict[str, str], *, as_json: bool) -> None:
     """Archive memories that were not changed for some days."""
-    archives = asyncio.run(_create(environment, idle_days, session_id, label))
+    archives = await _create(environment, idle_days, session_id, label)
     if output.print_if_json({"archives": archives}, as_json=as_json):
         return
     memories = sum(archive.memory_count for archive in archives)

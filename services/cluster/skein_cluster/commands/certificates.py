@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import os
 from contextlib import asynccontextmanager
@@ -141,7 +140,8 @@ async def keys(file: Path, environment: dict[str, str]) -> None:
 @click.option("--log", "with_log", is_flag=True, help="Also find the purges in the event log of the tenant's cluster.")
 @options.cluster_options
 @options.json_option
-def verify(file: Path, keys_file: Path, environment: dict[str, str], *, with_log: bool, as_json: bool) -> None:
+@options.asynchronous
+async def verify(file: Path, keys_file: Path, environment: dict[str, str], *, with_log: bool, as_json: bool) -> None:
     """Verify FILE with the published keys, without a cluster. Ends with 1 if it was changed or is incomplete.
 
     A certificate names its purges and the position at which the event log has them. With --log, the purges must be
@@ -151,7 +151,7 @@ def verify(file: Path, keys_file: Path, environment: dict[str, str], *, with_log
     statement = certificate.statement
     problem = event_log.position_problem(statement)
     if not problem and with_log:
-        problem = asyncio.run(_log_problem(environment, statement))
+        problem = await _log_problem(environment, statement)
     if problem:
         raise CommandError(f"The certificate is not valid: {problem}.", ExitCode.REFUSED)
     count = len(statement["receipt_ids"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import sys
@@ -43,7 +42,8 @@ def config_command() -> None:
     help="Number of such processes that share the database.",
 )
 @options.json_option
-def check(services: tuple[str, ...], replicas: int, *, as_json: bool) -> None:
+@options.asynchronous
+async def check(services: tuple[str, ...], replicas: int, *, as_json: bool) -> None:
     """Check the settings of a process that serves SERVICE (or all), and print a sentence for each problem.
 
     Problems are unknown settings, unusable values and files, and settings that exclude each other. If the database of
@@ -56,7 +56,7 @@ def check(services: tuple[str, ...], replicas: int, *, as_json: bool) -> None:
     is_up = not services and not environment.keys() & {"SKEIN_DATABASE_URL", "SKEIN_DATABASE_URL_FILE"}
     problems = find_problems(names, {**_EMBEDDED_SETTINGS, **environment} if is_up else environment)
     database_check = (
-        DatabaseCheck() if problems or is_up else asyncio.run(check_database(names, environment, replicas=replicas))
+        DatabaseCheck() if problems or is_up else await check_database(names, environment, replicas=replicas)
     )
     problems += database_check.problems
     if not problems:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from pathlib import Path
 
@@ -41,7 +40,8 @@ _NOT_MIGRATED = (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError, as
     is_flag=True,
     help="Prepare for Citus: let skein_owner log in and bypass row-level security, and set the database's settings.",
 )
-def migrate_command(lock_seconds: float, *, citus: bool, as_json: bool) -> None:
+@options.asynchronous
+async def migrate_command(lock_seconds: float, *, citus: bool, as_json: bool) -> None:
     """Migrate the database SKEIN_DATABASE_URL to the newest schema; safe to repeat.
 
     The URL names a superuser or a role that may create roles, which also creates the roles and the extension, or the
@@ -49,7 +49,7 @@ def migrate_command(lock_seconds: float, *, citus: bool, as_json: bool) -> None:
     """
     refuse_unknown_settings(os.environ)
     migrations = registry.migrations()
-    applied = asyncio.run(_migrate(database_url(), migrations, lock_seconds, citus=citus))
+    applied = await _migrate(database_url(), migrations, lock_seconds, citus=citus)
     if output.print_if_json(
         {
             "version": migrations[-1].number,
@@ -79,7 +79,8 @@ def migrate_command(lock_seconds: float, *, citus: bool, as_json: bool) -> None:
     metavar="FILE",
     help="File with the bearer token that these callers share; they act as members of the legacy tenant.",
 )
-def bootstrap_command(name: str, legacy_tenant: str, legacy_token_file: Path | None, *, as_json: bool) -> None:
+@options.asynchronous
+async def bootstrap_command(name: str, legacy_tenant: str, legacy_token_file: Path | None, *, as_json: bool) -> None:
     """Create an operator key in the database SKEIN_DATABASE_URL, and print it once.
 
     Set it as SKEIN_OPERATOR_KEY to create tenants and their keys with `skein tenants create`. A legacy token is
@@ -88,10 +89,10 @@ def bootstrap_command(name: str, legacy_tenant: str, legacy_token_file: Path | N
     refuse_unknown_settings(os.environ)
     token = None if legacy_token_file is None else _token(legacy_token_file)
     configured_key = OperatorSettings.read(os.environ).operator_key if token else ""
-    key = configured_key or asyncio.run(_bootstrap(database_url(), name))
+    key = configured_key or await _bootstrap(database_url(), name)
     document = {} if configured_key else {"operator_key": key}
     if token:
-        document["legacy_tenant_id"] = asyncio.run(_ensure_legacy_tenant(key, legacy_tenant, token))
+        document["legacy_tenant_id"] = await _ensure_legacy_tenant(key, legacy_tenant, token)
     if output.print_if_json(document, as_json=as_json):
         return
     if not configured_key:

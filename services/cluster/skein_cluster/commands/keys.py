@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -75,9 +74,10 @@ async def create(
 @options.limit_option
 @options.cluster_options
 @options.json_option
-def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
+@options.asynchronous
+async def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
     """List keys, newest first, including revoked ones."""
-    keys, prefixes = asyncio.run(_list(environment, limit))
+    keys, prefixes = await _list(environment, limit)
     if as_json:
         rows = [{**output.message_to_dict(key), "secret_prefix": prefixes[key.api_key_id]} for key in keys]
         output.print_json({"api_keys": rows})

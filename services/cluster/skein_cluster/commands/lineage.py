@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import click
@@ -33,10 +32,13 @@ _ROLES: Mapping[int, str] = {
 @options.limit_option
 @options.cluster_options
 @options.json_option
-def lineage_command(memory_id: str, limit: int, environment: dict[str, str], *, impacted: bool, as_json: bool) -> None:
+@options.asynchronous
+async def lineage_command(
+    memory_id: str, limit: int, environment: dict[str, str], *, impacted: bool, as_json: bool
+) -> None:
     """Show what a memory was made of, up to the origins, with the trust of each step."""
     if impacted:
-        memories = asyncio.run(_impacted(environment, memory_id, limit))
+        memories = await _impacted(environment, memory_id, limit)
         if output.print_if_json({"memories": memories}, as_json=as_json):
             return
         output.print_table(
@@ -45,7 +47,7 @@ def lineage_command(memory_id: str, limit: int, environment: dict[str, str], *, 
             empty="No memory derives from it.",
         )
         return
-    response = asyncio.run(_lineage(environment, memory_id))
+    response = await _lineage(environment, memory_id)
     if output.print_if_json(response, as_json=as_json):
         return
     output.stdout_console().print(lineage_tree(response))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -90,7 +89,8 @@ async def show(memory_id: str, environment: dict[str, str], *, as_json: bool) ->
 @options.on_conflict_option
 @options.cluster_options
 @options.json_option
-def add(
+@options.asynchronous
+async def add(
     content: str,
     fields: dict[str, Any],
     on_conflict: str,
@@ -100,7 +100,7 @@ def add(
 ) -> None:
     """Store CONTENT as a memory."""
     memory = memory_pb2.Memory(content=content, **fields)
-    memory = asyncio.run(_add(environment, memory_pb2.CreateMemoryRequest(memory=memory, on_conflict=on_conflict)))
+    memory = await _add(environment, memory_pb2.CreateMemoryRequest(memory=memory, on_conflict=on_conflict))
     if output.print_if_json(memory, as_json=as_json):
         return
     output.echo(memory.memory_id)

@@ -80,7 +80,8 @@ async def list_(environment: dict[str, str], *, as_json: bool) -> None:
 )
 @options.cluster_options
 @options.json_option
-def register(model: str, environment: dict[str, str], *, as_json: bool, **settings: Any) -> None:
+@options.asynchronous
+async def register(model: str, environment: dict[str, str], *, as_json: bool, **settings: Any) -> None:
     """Register MODEL without activating it.
 
     The recall service reads the key of its endpoint from SKEIN_EMBEDDINGS_API_KEY.
@@ -88,7 +89,7 @@ def register(model: str, environment: dict[str, str], *, as_json: bool, **settin
     embedding_model = pb.EmbeddingModel(
         model=model, **{name: value for name, value in settings.items() if value is not None}
     )
-    embedding_model = asyncio.run(_register(environment, embedding_model))
+    embedding_model = await _register(environment, embedding_model)
     if output.print_if_json(embedding_model, as_json=as_json):
         return
     output.echo(
@@ -103,12 +104,13 @@ def register(model: str, environment: dict[str, str], *, as_json: bool, **settin
 @click.option("--wait", is_flag=True, help="Wait until it is complete.")
 @options.cluster_options
 @options.json_option
-def reindex(
+@options.asynchronous
+async def reindex(
     model: str, tenant_id: str, rate: float | None, environment: dict[str, str], *, wait: bool, as_json: bool
 ) -> None:
     """Compute MODEL's vectors of all items in the background; searches still use the active model."""
     request = pb.StartReindexRequest(model=model, tenant_id=tenant_id, texts_per_second=rate or 0.0)
-    _show([asyncio.run(_reindex(environment, request, wait=wait))], as_json=as_json)
+    _show([await _reindex(environment, request, wait=wait)], as_json=as_json)
 
 
 @models_command.command("reindexes")
@@ -116,9 +118,10 @@ def reindex(
 @options.limit_option
 @options.cluster_options
 @options.json_option
-def reindexes(reindex_id: str | None, limit: int, environment: dict[str, str], *, as_json: bool) -> None:
+@options.asynchronous
+async def reindexes(reindex_id: str | None, limit: int, environment: dict[str, str], *, as_json: bool) -> None:
     """Show the progress of REINDEX_ID, or of all reindexes, newest first."""
-    _show(asyncio.run(_reindexes(environment, reindex_id, limit)), as_json=as_json)
+    _show(await _reindexes(environment, reindex_id, limit), as_json=as_json)
 
 
 @models_command.command("cancel-reindex")
@@ -169,9 +172,10 @@ async def compare(
 @click.option("--force", is_flag=True, help="Activate even if items lack its vectors; only keyword search finds these.")
 @options.cluster_options
 @options.json_option
-def activate(model: str, environment: dict[str, str], *, force: bool, as_json: bool) -> None:
+@options.asynchronous
+async def activate(model: str, environment: dict[str, str], *, force: bool, as_json: bool) -> None:
     """Activate MODEL; to go back, activate the former model."""
-    response = asyncio.run(_activate(environment, pb.ActivateEmbeddingModelRequest(model=model, force=force)))
+    response = await _activate(environment, pb.ActivateEmbeddingModelRequest(model=model, force=force))
     if output.print_if_json(response, as_json=as_json):
         return
     former = "" if response.former_model in {"", model} else f" instead of {response.former_model}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import click
@@ -23,12 +22,13 @@ if TYPE_CHECKING:
 @click.option("--query", default="", help="The text of the query, where the receipt has a digest of it.")
 @options.cluster_options
 @options.json_option
-def replay_command(receipt_id: str, query: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.asynchronous
+async def replay_command(receipt_id: str, query: str, environment: dict[str, str], *, as_json: bool) -> None:
     """Make the answer of a receipt again, from what was known then.
 
     Prints the text of a context, else the hits of a recall. Ends with 1 if it is not the same.
     """
-    response = asyncio.run(_replay(environment, receipt_id, query))
+    response = await _replay(environment, receipt_id, query)
     if as_json:
         output.print_json(output.message_to_dict(response))
     elif isinstance(response, gateway_pb2.ReplayContextResponse):

@@ -32,13 +32,14 @@ _STYLES = {
 @click.command()
 @options.cluster_options
 @options.json_option
-def status_command(environment: dict[str, str], *, as_json: bool) -> None:
+@options.asynchronous
+async def status_command(environment: dict[str, str], *, as_json: bool) -> None:
     """Show which services and processes answer.
 
     The exit code is 0 if all serve, 1 if one does not, and 4 if no cluster answers. Of a cluster of the data folder it
     also shows the processes, and why one is not ready, when the cluster cannot answer for itself.
     """
-    status, processes, failure = asyncio.run(_status(environment))
+    status, processes, failure = await _status(environment)
     if as_json:
         values = {**output.message_to_dict(status), **({"error": failure.message} if failure is not None else {})}
         output.print_json(values if not processes else {**values, "processes": [asdict(one) for one in processes]})
