@@ -28,8 +28,8 @@ ALL = [
     "Enumera todos los libros",
     "Quels pays Anne a-t-elle visités ?",
     "Combien de livres a-t-elle lus ?",
-    "Ana 去过哪些国家？",
-    "我一共跑了多少次？",
+    "Ana 去过哪些国家\uff1f",
+    "我一共跑了多少次\uff1f",
     "列出所有的书",
     "アンナは何回走りましたか",
 ]
@@ -49,7 +49,7 @@ ONE = [
     "¿Qué mes es?",
     "¿Dónde vive Ana?",
     "Où habite Anne ?",
-    "Ana 喜欢什么颜色？",
+    "Ana 喜欢什么颜色\uff1f",
     "",
 ]
 
