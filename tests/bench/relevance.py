@@ -105,8 +105,8 @@ class Row:
 async def ask(api: Client, questions: Sequence[BenchQuestion], group: Group, *, is_own: bool) -> list[Row]:
     """Ask the tenant of a group the questions that have an answer somewhere."""
     rows = []
-    texts = [each.content for each in (*group.items.messages, *group.items.memories)]
-    texts += [each.name for each in group.items.messages]
+    texts = [f"{each.name} {each.content}" for each in group.items.messages]
+    texts += [each.content for each in group.items.memories]
     words = set(re.findall(r"\w+", " ".join(texts).casefold()))
     for question in questions:
         if not question.evidence:

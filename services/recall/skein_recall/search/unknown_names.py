@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from skein_recall.search.date_words import LANGUAGES
+from skein_kit.dates.date_words import LANGUAGES
 from skein_recall.search.expansion import word_of_stem
 
 if TYPE_CHECKING:
