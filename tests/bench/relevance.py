@@ -16,6 +16,7 @@ import argparse
 import asyncio
 import dataclasses
 import os
+import re
 import sys
 from contextlib import AsyncExitStack
 from itertools import pairwise
@@ -25,11 +26,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skein.gateway.v1 import gateway_pb2
+from skein.recall.v1 import recall_pb2
 from skein_client.connection import Connection
 from skein_cluster.bench.conversations import read_conversations
 from skein_cluster.bench.corpus import read_corpus
 from skein_cluster.bench.run import BenchItems, temporary_tenant
 from skein_cluster.cli.recall_hits import hit_name
+from skein_recall.search.unknown_names import names_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,6 +70,9 @@ class Answers:
     expected: NDArray[np.float64]
     # Documents of the tenant, float64 (questions, 1).
     documents: NDArray[np.float64]
+    # The greatest cosine with one of them, and the share of the question's names that none has: float64 (questions, 1).
+    nearest: NDArray[np.float64]
+    unknown_names: NDArray[np.float64]
 
 
 def read_groups(path: Path) -> list[Group]:
@@ -85,11 +91,23 @@ def read_groups(path: Path) -> list[Group]:
     ]
 
 
-async def ask(
-    api: Client, questions: Sequence[BenchQuestion], *, is_own: bool
-) -> list[list[tuple[float, float, bool]]]:
-    """Ask questions that have an answer somewhere; return score, relevance and expectation of each hit."""
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """The answer to one question."""
+
+    # Score, relevance and expectation of each hit.
+    hits: Sequence[tuple[float, float, bool]]
+    documents: int
+    nearest: float
+    unknown_names: float
+
+
+async def ask(api: Client, questions: Sequence[BenchQuestion], group: Group, *, is_own: bool) -> list[Row]:
+    """Ask the tenant of a group the questions that have an answer somewhere."""
     rows = []
+    texts = [f"{each.name} {each.content}" for each in group.items.messages]
+    texts += [each.content for each in group.items.memories]
+    words = set(re.findall(r"\w+", " ".join(texts).casefold()))
     for question in questions:
         if not question.evidence:
             continue
@@ -97,29 +115,47 @@ async def ask(
             query=question.text, limit=_LIMIT, filter=question.filter, min_relevance=0, show_duplicates=True
         )
         hits = (await api.gateway.Recall(request)).hits
-        rows.append([(hit.score, hit.relevance, is_own and hit_name(hit) in question.evidence) for hit in hits])
+        by_meaning = gateway_pb2.RecallRequest(
+            query=question.text, limit=1, filter=question.filter, mode=recall_pb2.SEARCH_MODE_SEMANTIC
+        )
+        nearest = (await api.gateway.Recall(by_meaning)).hits
+        names = names_in(question.text)
+        rows.append(
+            Row(
+                hits=[(hit.score, hit.relevance, is_own and hit_name(hit) in question.evidence) for hit in hits],
+                documents=len(group.items.messages) + len(group.items.memories),
+                nearest=nearest[0].similarity if nearest else 0.0,
+                unknown_names=len(names - words) / max(1, len(names)),
+            )
+        )
     return rows
 
 
-def answers(rows: Sequence[Sequence[tuple[float, float, bool]]], documents: Sequence[int]) -> Answers:
-    """Make arrays of the hits of questions, each put to a tenant with a number of documents."""
+def answers(rows: Sequence[Row]) -> Answers:
+    """Make arrays of the answers to questions."""
     table = np.zeros((len(rows), _LIMIT, 3))
     for index, row in enumerate(rows):
         # A question may have no hit at all.
-        table[index, : len(row)] = np.array(row).reshape(-1, 3)
+        table[index, : len(row.hits)] = np.array(row.hits).reshape(-1, 3)
     return Answers(
         scores=table[:, :, 0],
         relevances=table[:, :, 1],
         expected=table[:, :, 2],
-        documents=np.array(documents, dtype=np.float64).reshape(-1, 1),
+        documents=_column([row.documents for row in rows]),
+        nearest=_column([row.nearest for row in rows]),
+        unknown_names=_column([row.unknown_names for row in rows]),
     )
 
 
+def _column(values: Sequence[float]) -> NDArray[np.float64]:
+    return np.array(values, dtype=np.float64).reshape(-1, 1)
+
+
 def answer_features(part: Answers) -> NDArray[np.float64]:
-    """Return 1 and the two features of the best hit in `relevance.relevances`: float64 (questions, 3)."""
+    """Return 1 and the four features of the best hit in `relevance.relevances`: float64 (questions, 5)."""
     best = part.scores[:, :1]
     chance = np.sqrt(np.log(np.clip(part.documents, 20, 3000)))
-    return np.concatenate([np.ones_like(best), best, chance], axis=1)
+    return np.concatenate([np.ones_like(best), best, chance, part.nearest, part.unknown_names], axis=1)
 
 
 def hit_features(scores: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -131,7 +167,7 @@ def hit_features(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def fit(parts: Sequence[Answers]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Fit the coefficients (3,) of answers and those (4,) of hits; each part has the same weight.
+    """Fit the coefficients (5,) of answers and those (4,) of hits; each part has the same weight.
 
     Answers with an expected hit weigh as much as those without. Of the former alone the hits count.
     """
@@ -236,18 +272,14 @@ async def measure(paths: Sequence[Path]) -> dict[str, tuple[Answers, Answers]]:
             for path in paths
             for group in read_groups(path)
         ]
-        own: dict[str, list[list[tuple[float, float, bool]]]] = {}
-        other: dict[str, list[list[tuple[float, float, bool]]]] = {}
-        sizes: dict[str, tuple[list[int], list[int]]] = {}
+        own: dict[str, list[Row]] = {}
+        other: dict[str, list[Row]] = {}
         for (name, group, api), (_, next_group, next_api) in pairwise([*stored, stored[0]]):
-            asked = [(own, api, group, 0), (other, next_api, next_group, 1)]
-            for rows, asked_api, asked_group, place in asked:
-                hits = await ask(asked_api, group.questions, is_own=place == 0)
-                rows.setdefault(name, []).extend(hits)
-                count = len(asked_group.items.messages) + len(asked_group.items.memories)
-                sizes.setdefault(name, ([], []))[place].extend([count] * len(hits))
+            for rows, asked_api, asked_group in ((own, api, group), (other, next_api, next_group)):
+                answered = await ask(asked_api, group.questions, asked_group, is_own=rows is own)
+                rows.setdefault(name, []).extend(answered)
             print(f"{name}, {group.name}: {len(group.questions)} questions", file=sys.stderr)
-    return {name: (answers(own[name], sizes[name][0]), answers(other[name], sizes[name][1])) for name in own}
+    return {name: (answers(own[name]), answers(other[name])) for name in own}
 
 
 def main() -> None:

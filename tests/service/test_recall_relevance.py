@@ -7,7 +7,7 @@ from fix_cluster import Tenant
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.gateway.v1 import gateway_pb2 as pb
-from skein.memory.v1 import memory_pb2
+from skein.memory.v1 import curation_pb2, memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2
@@ -193,3 +193,36 @@ async def test_a_speaker_is_found_by_name(tenant: Tenant) -> None:
     marta, ines = [await recall(tenant, f"Where was {name} this spring?") for name in ("Marta", "Ines")]
 
     assert (marta.hits[0].message.name, ines.hits[0].message.name) == ("Marta", "Ines")
+
+
+async def test_a_question_about_a_name_that_nothing_has_is_answered_by_nothing(tenant: Tenant) -> None:
+    await remember(tenant, *CONTENTS)
+
+    known = await recall(tenant, "What must Marta not eat?", min_relevance=0)
+    unknown = await recall(tenant, "What must Gudrun not eat?", min_relevance=0)
+    by_default = await recall(tenant, "What must Gudrun not eat?")
+
+    assert known.hits[0].relevance > 10 * unknown.hits[0].relevance
+    assert (list(by_default.hits), by_default.nothing_relevant) == ([], True)
+
+
+async def test_an_alias_of_a_name_is_known(tenant: Tenant) -> None:
+    (about_marta, *_) = await remember(tenant, *CONTENTS)
+    (canonical, alias) = await remember(tenant, "Marta", "Mopsi")
+    await tenant.curation.ResolveEntity(
+        curation_pb2.ResolveEntityRequest(canonical_memory_id=canonical, alias_memory_id=alias)
+    )
+
+    response = await recall(tenant, "What is our Mopsi allergic to?")
+
+    assert about_marta in [hit.item_id for hit in response.hits]
+
+
+async def test_an_unrelated_question_finds_nothing_in_a_tiny_tenant_by_default(tenant: Tenant) -> None:
+    await remember(tenant, *CONTENTS)
+
+    response = await recall(tenant, UNRELATED)
+    answered = await recall(tenant)
+
+    assert (list(response.hits), response.nothing_relevant) == ([], True)
+    assert [hit.memory.content for hit in answered.hits] == CONTENTS[:1]

@@ -62,7 +62,7 @@ async def test_an_answer_replays_with_tokens_or_without_whatever_the_policy_says
 
     await tenant.set_policy(recall_token_vectors=False)
 
-    assert [with_tokens.formula, without.formula] == ["scores-6", "scores-5"]
+    assert [with_tokens.formula, without.formula] == ["scores-8", "scores-7"]
     for response in (with_tokens, without):
         replayed = await replay(tenant, response.receipt_id)
         assert shown(replayed.response) == shown(response)

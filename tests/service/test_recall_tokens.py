@@ -92,7 +92,7 @@ async def test_a_tenant_leaves_vectors_of_tokens_out_by_its_policy(recall_tenant
     answer = await recall_tenant.recall("peanuts")
 
     assert await token_counts(recall_tenant.service, item_id) == [None]
-    assert answer.formula == "scores-5"
+    assert answer.formula == "scores-7"
     assert tokens_of(answer.hits[0]) is None
 
 
@@ -103,7 +103,7 @@ async def test_a_policy_leaves_stored_vectors_of_tokens_unread(recall_tenant: Re
     answer = await recall_tenant.recall("peanuts")
 
     assert await token_counts(recall_tenant.service, item_id) == [TOKENS_OF_PEANUTS]
-    assert answer.formula == "scores-5"
+    assert answer.formula == "scores-7"
     assert answer.hits[0].HasField("relevance")
 
 
@@ -113,7 +113,7 @@ async def test_a_hit_says_how_well_its_tokens_match(recall_tenant: RecallTenant)
 
     answer = await recall_tenant.recall("What is Marta allergic to?", min_relevance=0)
 
-    assert answer.formula == "scores-6"
+    assert answer.formula == "scores-8"
     best, other = (tokens_of(hit) for hit in answer.hits)
     assert best is not None
     assert other is not None
@@ -129,7 +129,7 @@ async def test_a_call_without_the_weight_of_tokens_has_the_formula_without_them(
 
     answer = await recall_tenant.recall("peanuts", weights={"tokens": 0.0})
 
-    assert answer.formula == "scores-5"
+    assert answer.formula == "scores-7"
     assert answer.hits[0].HasField("relevance")
 
 
@@ -146,7 +146,7 @@ async def test_an_item_without_vectors_of_tokens_is_ranked_by_what_the_others_ma
 
     answer = await recall_tenant.recall("What is Marta allergic to?", min_relevance=0)
 
-    assert answer.formula == "scores-6"
+    assert answer.formula == "scores-8"
     assert {hit.item_id for hit in answer.hits[:2]} == {by_caller, pending}
     for hit in answer.hits[:2]:
         part = tokens_of(hit)
@@ -160,7 +160,7 @@ async def test_a_long_text_is_no_question_whose_tokens_are_compared(recall_tenan
 
     answer = await recall_tenant.recall("What is Marta allergic to? " * 40)
 
-    assert answer.formula == "scores-5"
+    assert answer.formula == "scores-7"
 
 
 async def test_a_vector_of_the_caller_has_no_tokens_to_compare(recall_tenant: RecallTenant) -> None:
@@ -168,7 +168,7 @@ async def test_a_vector_of_the_caller_has_no_tokens_to_compare(recall_tenant: Re
 
     answer = await recall_tenant.recall("peanuts", embedding=[1.0] * 384)
 
-    assert answer.formula == "scores-5"
+    assert answer.formula == "scores-7"
 
 
 async def test_an_operator_leaves_them_out_by_a_setting_and_a_reindex_adds_them_later(
@@ -194,6 +194,6 @@ async def test_an_operator_leaves_them_out_by_a_setting_and_a_reindex_adds_them_
 
         assert before == [None]
         assert embedded == 1
-        assert (past.formula, present.formula) == ("scores-5", "scores-6")
+        assert (past.formula, present.formula) == ("scores-7", "scores-8")
         assert await token_counts(without.service, item_id) == [TOKENS_OF_PEANUTS]
         assert await token_counts(without.service, by_caller) == [None]

@@ -199,7 +199,7 @@ class Client:
         query: str,
         *,
         subject_id: str = "",
-        limit: int = 10,
+        limit: int = 0,
         arms: Iterable[request_messages.Arm] = (),
         filter: memory_pb2.MemoryFilter | None = None,  # noqa: A002 - the contract's own word.
         min_similarity: float = 0.0,
@@ -216,6 +216,7 @@ class Client:
         meaning alone. "hybrid" does both, and `has_query_words` of a hit says whether it contains a word of the query.
         `min_similarity` is a cosine from -1 to 1. `embedding` is the query's vector, if the caller has one. Hits of a
         lower relevance than `min_relevance`, 0 to 1, are left out; None: than the tenant's policy says; 0 keeps all.
+        There are at most `limit` hits; 0: 10, and 25 for a query that asks for all of something.
         With `as_of_time`, in UTC if it has no zone, the answer is that of then.
 
         Call `gateway.Recall` for further options, such as message_filter, weights and on_partial.

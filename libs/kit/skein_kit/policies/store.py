@@ -65,8 +65,8 @@ class Policy:
     # Weights of signals that differ from the defaults; JSON text of an object.
     recall_weights: str = "{}"
     # The lowest relevance of a hit, where the request sets none.
-    recall_min_relevance: float = 0.001
-    recall_min_best_relevance: float = 0.005
+    recall_min_relevance: float = 0.03
+    recall_min_best_relevance: float = 0.07
     # Whether vectors of tokens are stored and compared.
     recall_token_vectors: bool = True
     # Hours after its expire_time at which a memory is purged.

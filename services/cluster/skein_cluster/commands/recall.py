@@ -131,7 +131,11 @@ def show_as_of(as_of_time: datetime | None, purged_count: int) -> None:
 
 @click.command()
 @options.text_argument
-@click.option("--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="Maximum number of hits.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 100),
+    help="Maximum number of hits.  [default: 10, and 25 where TEXT asks for all of something]",
+)
 @click.option(
     "--arm", "arms", type=click.Choice(list(_ARMS)), multiple=True, help="Search only these items (repeatable)."
 )
@@ -151,7 +155,7 @@ def show_as_of(as_of_time: datetime | None, purged_count: int) -> None:
 @options.asynchronous
 async def recall_command(  # noqa: PLR0913 - one argument for each option.
     text: str,
-    limit: int,
+    limit: int | None,
     arms: tuple[str, ...],
     min_relevance: float | None,
     min_trust: float,
@@ -193,6 +197,8 @@ async def recall_command(  # noqa: PLR0913 - one argument for each option.
         for hit in response.hits
     ]
     show_expansions(response.query_expansions)
+    if explain and response.asks_for_all:
+        output.stderr_console().print(Text("Understood to ask for all of something: more hits, cut by share."))
     if response.HasField("profile"):
         output.stdout_console().print(Text(format_profile(response.profile)))
     if is_empty:

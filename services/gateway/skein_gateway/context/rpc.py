@@ -29,6 +29,7 @@ from skein_kit.calls.call import caller as caller_of
 from skein_kit.identity.permissions import ACCESS_RULES
 from skein_kit.ids import now
 from skein_kit.policies.history import read_as_of_time
+from skein_kit.search_text.list_questions import asks_for_all
 from skein_kit.text.token_estimate import DEFAULT_BUDGET
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
     from skein_gateway.recall.rpc import RecallHandler
     from skein_kit.calls.call import Context
 
-# Hits that the packer chooses from.
-DEFAULT_LIMIT = 30
+# Hits that the packer chooses from, and where the query asks for all of something.
+DEFAULT_LIMIT, LIST_LIMIT = 30, 60
 # Most messages of the recent window.
 MAX_RECENT = 200
 _WINDOW = ACCESS_RULES["/skein.session.v1.SessionService/GetRecentWindow"]
@@ -72,7 +73,8 @@ class ContextHandler:
         read_as_of_time(request.recall, at=now(), within="recall.")
         recall_request = pb.RecallRequest()
         recall_request.CopyFrom(request.recall)
-        recall_request.limit = request.recall.limit or DEFAULT_LIMIT
+        few_or_many = LIST_LIMIT if asks_for_all(request.recall.query) else DEFAULT_LIMIT
+        recall_request.limit = request.recall.limit or few_or_many
         recall_request.show_superseded = False
         # Packing finds duplicates of all arms, near ones too.
         recall_request.show_duplicates = True
@@ -106,6 +108,7 @@ class ContextHandler:
             pending_embedding_count=response.pending_embedding_count,
             purged_count=response.purged_count,
             receipt_id=response.receipt_id,
+            asks_for_all=response.asks_for_all,
         )
 
     async def _origins(

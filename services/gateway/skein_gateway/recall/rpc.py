@@ -28,6 +28,7 @@ from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc.interceptors import translate_upstream
 from skein_kit.rpc.pagination import fit_items
 from skein_kit.rpc.well_known_types import read_time
+from skein_kit.search_text.list_questions import asks_for_all
 from skein_kit.text.source_keys import NEUTRAL_TRUST
 
 if TYPE_CHECKING:
@@ -68,7 +69,8 @@ _RULES = {
     pb.ARM_PROFILE: ACCESS_RULES["/skein.tenancy.v1.TenancyService/GetSubject"],
 }
 _SERVICES = {pb.ARM_BLOCKS: "memory", pb.ARM_PROFILE: "tenancy", pb.ARM_WINDOW: "session"}
-DEFAULT_LIMIT = 10
+# Hits without a limit, and where the query asks for all of something.
+DEFAULT_LIMIT, LIST_LIMIT = 10, 25
 # Most blocks that one agent can see: about one subject and about none.
 MAX_BLOCKS = 200
 # Longer texts are matched in a thread, because they would block the event loop.
@@ -184,6 +186,7 @@ class RecallResult:
             pending_embedding_count=0 if index is None else index.pending_embedding_count,
             purged_count=0 if index is None else index.purged_count,
             receipt_id="" if index is None else index.receipt_id,
+            asks_for_all=index is not None and index.asks_for_all,
         )
 
 
@@ -206,9 +209,11 @@ class RecallHandler:
 
     async def Recall(self, request: pb.RecallRequest, context: Context) -> pb.RecallResponse:
         read_as_of_time(request, at=now())
+        # Receipts have the limit that applied.
+        request.limit = request.limit or (LIST_LIMIT if asks_for_all(request.query) else DEFAULT_LIMIT)
         result = await self.call_arms(request, context)
         enforce_partial_policy(result.outcomes, request.on_partial)
-        return result.response(request.limit or DEFAULT_LIMIT)
+        return result.response(request.limit)
 
     async def call_arms(
         self,

@@ -47,7 +47,7 @@ log = logs.get("recall")
 _LONG_CHARACTERS = 4000
 # The tokens of a longer text are not compared: it is no question. Turns of dialogues, of 150 to 400 characters, lose a
 # point of evidence by it.
-_MAX_QUESTION_CHARACTERS = 200
+MAX_QUESTION_CHARACTERS = 200
 # The rest of a call's time is left to the search itself.
 _SHARE_OF_TIME = 0.5
 # 3 kB each: the vector, and 128 bytes for each token.
@@ -165,7 +165,7 @@ class EmbeddedProvider:
     async def embed_query(self, text: str, *, seconds: float) -> QueryEmbedding:
         """Embed a query. The caller limits the time: a run of the model cannot be stopped."""
         vectors, tokens = await self._embedder.embed_with_tokens([text])
-        if tokens is None or len(text) > _MAX_QUESTION_CHARACTERS:
+        if tokens is None or len(text) > MAX_QUESTION_CHARACTERS:
             return QueryEmbedding(vectors[0])
         return QueryEmbedding(vectors[0], QueryTokens(tokens[0], self._embedder.words_of_tokens(text)))
 

@@ -201,6 +201,7 @@ def pins(
             is_calibrated=content.calibrated and not is_incomplete,
             min_relevance=_shortest(content.min_relevance),
             min_best_relevance=_shortest(content.min_best_relevance),
+            asks_for_all=content.asks_for_all,
         ),
         scale=SimilarityScale(_shortest(content.similarity_floor), _shortest(content.similarity_ceiling))
         if content.model
@@ -331,6 +332,7 @@ def _content(answer: RecordedAnswer) -> pb.ReceiptContent:
         entity_ids=b"".join(entity_id.bytes for entity_id in basis.entity_ids),
         filter_truncated=result.filter_truncated,
         nothing_relevant=result.nothing_relevant,
+        asks_for_all=result.asks_for_all,
         calibrated=formula.is_calibrated,
     )
     if not formula.name.startswith(("keyword", "semantic")):

@@ -256,6 +256,7 @@ def _recall_fields(result: RecallResult) -> dict[str, Any]:
     """Return the fields that FindSimilar does not have."""
     return {
         "nothing_relevant": result.nothing_relevant,
+        "asks_for_all": result.asks_for_all,
         "query_expansions": [
             pb.QueryExpansion(written=one.written, read_as=one.read_as, reason=_REASONS[one.reason])
             for one in result.expansions

@@ -9,24 +9,28 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
+import numpy as np
+
 from skein_kit.errors import FieldInvalid
 from skein_kit.filters.expression import And
 from skein_kit.filters.fields import ITEM_KINDS
 from skein_kit.filters.item_kinds import for_kind
 from skein_kit.ids import id_time
+from skein_kit.search_text.list_questions import asks_for_all
 from skein_kit.text.same_text import same_text
 from skein_recall.search import ranking, relevance
 from skein_recall.search.expansion import embedded_text, word_of_stem
 from skein_recall.search.query_terms import TermStatistics
 from skein_recall.search.ranking import Candidate, Candidates
 from skein_recall.search.weights import (
-    FORMER_VERSION,
+    OLDEST_VERSION,
     SIGNALS,
     TOKENS_VERSION,
     TOKENS_WEIGHTS,
     VERSION,
     Fusion,
     Weights,
+    compares_tokens,
     version_of,
 )
 
@@ -37,7 +41,6 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     import asyncpg
-    import numpy as np
     from numpy.typing import NDArray
 
     from skein_kit.filters.expression import Expression
@@ -55,6 +58,10 @@ if TYPE_CHECKING:
 CANDIDATES_PER_SIGNAL = 200
 # A shorter text is likely a phrase that many items have.
 _MIN_DUPLICATE_CHARACTERS = 20
+# A memory that answers a question alone must be so many times as relevant as what answers with others.
+_ALONE_FACTOR = 3
+# Of the best hit's relevance: what a hit must have where all of something is asked for.
+_LIST_SHARE = 0.05
 # Candidates beyond the limit where the vector alone ranks: some may not be shown.
 SPARE_HITS = 10
 # Signals by which FindSimilar ranks.
@@ -280,28 +287,36 @@ class ScoringFormula:
     is_calibrated: bool = False
     min_relevance: float = 0.0
     min_best_relevance: float = 0.0
-
-    @property
-    def is_former(self) -> bool:
-        """Whether it is of the version before, for a replay."""
-        return version_of(self.name) == FORMER_VERSION
+    # The query asks for all of something: its hits are cut by their share of the best one's relevance.
+    asks_for_all: bool = False
 
     @property
     def compares_tokens(self) -> bool:
         """Whether the tokens of the query and of items are compared."""
-        return version_of(self.name) == TOKENS_VERSION
+        return compares_tokens(self.name)
+
+    def least_relevance(self, kind: str, *, is_question: bool, best: float) -> float:
+        """Return the lowest relevance of a hit of a kind that is shown by the tenant's policy.
+
+        `best` is the relevance of the best hit.
+        """
+        if version_of(self.name) < VERSION:
+            return self.min_relevance
+        # The turns of a chat answer together, and a long text asks for nothing in particular.
+        least = self.min_relevance if kind == "memory" and is_question else self.min_relevance / _ALONE_FACTOR
+        return min(least, _LIST_SHARE * best) if self.asks_for_all else least
 
     @property
     def puts_newer_first(self) -> bool:
         """Whether hits that say what has changed go before those that they change: where all signals rank."""
-        return self.name.startswith(("scores-", "ranks-")) and not self.is_former
+        return self.name.startswith(("scores-", "ranks-")) and version_of(self.name) > OLDEST_VERSION
 
-    def relevances(self, scores: Sequence[float], *, documents: int) -> list[float]:
-        """Return the relevance of each hit, best first, by its score and the number of documents that were searched."""
-        if self.is_former:
-            return relevance.former_relevances(scores)
-        coefficients = relevance.WITH_TOKENS if self.compares_tokens else relevance.WITHOUT_TOKENS
-        return relevance.relevances(scores, documents=documents, coefficients=coefficients)
+    def relevances(self, scores: Sequence[float], evidence: relevance.Evidence) -> list[float]:
+        """Return the relevance of each hit, best first, by its score and the evidence that something answers."""
+        version = version_of(self.name)
+        if version == OLDEST_VERSION:
+            return relevance.oldest_relevances(scores)
+        return relevance.relevances(scores, evidence, relevance.COEFFICIENTS[version])
 
     @classmethod
     def of(cls, query: Query, policy: Policy, *, readable_share: float = 1.0, with_tokens: bool = False) -> Self:
@@ -335,6 +350,7 @@ class ScoringFormula:
             is_calibrated=name == "scores" and not chosen,
             min_relevance=policy.recall_min_relevance if query.min_relevance is None else query.min_relevance,
             min_best_relevance=policy.recall_min_best_relevance if query.min_relevance is None else 0.0,
+            asks_for_all=query.excluded_id is None and asks_for_all(query.text),
         )
 
 
@@ -370,6 +386,14 @@ class SignalMatches:
     query_terms: QueryTerms | None = None
     # Of candidates whose tokens were compared.
     ranking: Ranking | None = None
+
+    @property
+    def nearest_similarity(self) -> float:
+        """The greatest cosine of a candidate that may be a hit; 0 without any."""
+        if self.candidates is None:
+            return 0.0
+        cosines = self.candidates.similarities[self.candidates.eligible]
+        return float(np.fmax.reduce(cosines, initial=0.0))
 
     def __len__(self) -> int:
         if self.lexical_matches is not None:
@@ -562,6 +586,8 @@ class RecallResult:
     filter_truncated: bool
     # There were hits, and the relevance of each was too low.
     nothing_relevant: bool
+    # Hits were cut as those of a query that asks for all of something.
+    asks_for_all: bool
     # Items of the tenant that have no vector yet, counted up to a limit; 0 in the keyword mode.
     pending_count: int
     # Items of the tenant that were known at the query's as_of_time and purged since, counted up to a limit.

@@ -17,51 +17,94 @@ class Coefficients:
     answer_base: float
     answer_of_score: float
     answer_of_documents: float
+    answer_of_nearest: float = 0.0
+    answer_of_unknown_names: float = 0.0
     hit_base: float
     hit_of_score: float
     hit_of_share: float
     hit_of_first: float
 
 
-# Of the formula that compares no tokens, and of the one that does.
-WITHOUT_TOKENS: Final = Coefficients(
-    answer_base=5.66,
-    answer_of_score=37.87,
-    answer_of_documents=-6.77,
-    hit_base=-9.43,
-    hit_of_score=-1.09,
-    hit_of_share=9.11,
-    hit_of_first=3.11,
-)
-WITH_TOKENS: Final = Coefficients(
-    answer_base=2.60,
-    answer_of_score=25.56,
-    answer_of_documents=-5.04,
-    hit_base=-8.76,
-    hit_of_score=0.18,
-    hit_of_share=8.21,
-    hit_of_first=2.20,
-)
+# By the version of the formula: without tokens and with them. Those of 5 and 6 are for replays.
+COEFFICIENTS: Final = {
+    5: Coefficients(
+        answer_base=5.66,
+        answer_of_score=37.87,
+        answer_of_documents=-6.77,
+        hit_base=-9.43,
+        hit_of_score=-1.09,
+        hit_of_share=9.11,
+        hit_of_first=3.11,
+    ),
+    6: Coefficients(
+        answer_base=2.60,
+        answer_of_score=25.56,
+        answer_of_documents=-5.04,
+        hit_base=-8.76,
+        hit_of_score=0.18,
+        hit_of_share=8.21,
+        hit_of_first=2.20,
+    ),
+    7: Coefficients(
+        answer_base=-4.29,
+        answer_of_score=3.57,
+        answer_of_documents=0.67,
+        answer_of_nearest=5.36,
+        answer_of_unknown_names=-4.55,
+        hit_base=-7.42,
+        hit_of_score=0.27,
+        hit_of_share=6.74,
+        hit_of_first=2.89,
+    ),
+    8: Coefficients(
+        answer_base=-3.17,
+        answer_of_score=7.98,
+        answer_of_documents=-0.60,
+        answer_of_nearest=4.24,
+        answer_of_unknown_names=-4.21,
+        hit_base=-8.67,
+        hit_of_score=0.23,
+        hit_of_share=8.08,
+        hit_of_first=2.36,
+    ),
+}
 # The best of many items resembles a query by chance: the greatest of n normal values grows with the root of ln n.
 # Tenants of 23 to 2,760 documents were measured; smaller and larger ones count as these.
 _MEASURED_DOCUMENTS: Final = (20, 3000)
 
 
-def relevances(scores: Sequence[float], *, documents: int, coefficients: Coefficients = WITHOUT_TOKENS) -> list[float]:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evidence:
+    """What tells, beside the scores, whether a tenant can answer a query."""
+
+    # That were searched.
+    documents: int
+    # The greatest cosine of the query with one of them.
+    nearest: float = 0.0
+    # Share of the query's names that no document has.
+    unknown_names: float = 0.0
+
+
+def relevances(scores: Sequence[float], evidence: Evidence, coefficients: Coefficients) -> list[float]:
     """Return the probability, 0 to 1, that each hit helps to answer the query, from the scores of all hits, best first.
 
-    It is the product of two logistic regressions: that the best hit answers, on its score and on the number of
-    `documents` that were searched; and that a hit helps to, on its score, its share of the best one, and the score
-    again for the first hit. They were fitted with the default weights and the embedded model:
-    docs/internals/recall.md has the data and the plot.
+    It is the product of two logistic regressions: that the best hit answers, on its score and on the `evidence`; and
+    that a hit helps to, on its score, its share of the best one, and the score again for the first hit. They were
+    fitted with the default weights and the embedded model: docs/internals/recall.md has the data and the plot.
     """
     if not scores:
         return []
     best = scores[0] or 1.0
     least, most = _MEASURED_DOCUMENTS
-    chance = math.sqrt(math.log(min(max(documents, least), most)))
+    chance = math.sqrt(math.log(min(max(evidence.documents, least), most)))
     of = coefficients
-    answers = _logistic(of.answer_base + of.answer_of_score * scores[0] + of.answer_of_documents * chance)
+    answers = _logistic(
+        of.answer_base
+        + of.answer_of_score * scores[0]
+        + of.answer_of_documents * chance
+        + of.answer_of_nearest * evidence.nearest
+        + of.answer_of_unknown_names * evidence.unknown_names
+    )
     return [
         answers
         * _logistic(
@@ -74,7 +117,7 @@ def relevances(scores: Sequence[float], *, documents: int, coefficients: Coeffic
     ]
 
 
-def former_relevances(scores: Sequence[float]) -> list[float]:
+def oldest_relevances(scores: Sequence[float]) -> list[float]:
     """Return the relevances of the formulas of version 4, for replays: one regression, without the documents."""
     best = scores[0] or 1.0 if scores else 1.0
     return [

@@ -12,6 +12,7 @@ from skein_kit.errors import ReadTooCostly
 from skein_kit.ids import id_time, now
 from skein_kit.telemetry.metrics import RECALL_SEARCHES
 from skein_recall.providers.provider import QueryEmbedding
+from skein_recall.providers.text_embedder import MAX_QUESTION_CHARACTERS
 from skein_recall.quality.sampler import APPROXIMATE
 from skein_recall.search import changes, ranking
 from skein_recall.search.changes import newer_first
@@ -34,6 +35,8 @@ from skein_recall.search.model import (
 from skein_recall.search.nearest import NearestSearch
 from skein_recall.search.query_terms import TermStatistics
 from skein_recall.search.ranking import Candidates, Ranking
+from skein_recall.search.relevance import Evidence
+from skein_recall.search.unknown_names import unknown_name_share
 from skein_recall.term_cache.words import read_cached_words
 
 if TYPE_CHECKING:
@@ -94,8 +97,9 @@ class SearchTransaction:
         # The items that have a near term in place of a typo, by the term and the near one.
         self._corrected: Mapping[tuple[str, str], AbstractSet[UUID]] = {}
         self._terms: QueryTerms | None = None
-        # Documents that were searched, as far as they are known.
+        # Documents that were searched, as far as they are known, and the greatest cosine with one that may be a hit.
         self._documents = 0
+        self._nearest_similarity = 0.0
         vector = self._vector = None if embedding is None else embedding.vector
         self._search = NearestSearch(tx, model, query, vector, vector_cache, shortlist, at)
         # Set when the term cache searches the words.
@@ -137,13 +141,28 @@ class SearchTransaction:
         is_known = is_known and len(self._query.text) <= _MAX_CALIBRATED_CHARACTERS
         if not (is_known and self.formula.is_calibrated):
             return hits
-        relevances = self.formula.relevances([hit.item.score for hit in hits], documents=self._documents)
+        relevances = self.formula.relevances([hit.item.score for hit in hits], self._evidence())
         answers = not hits or hits[0].item.similarity is None or relevances[0] >= self.formula.min_best_relevance
         return [
             hit if hit.item.similarity is None else replace(hit, relevance=relevance)
             for hit, relevance in zip(hits, relevances, strict=True)
-            if hit.item.similarity is None or (answers and relevance >= self.formula.min_relevance)
+            if hit.item.similarity is None
+            or (answers and relevance >= self._least_relevance(hit.item.kind, relevances[0]))
         ]
+
+    def _evidence(self) -> Evidence:
+        terms, text = self._terms, self._query.text
+        return Evidence(
+            documents=self._documents,
+            nearest=self._nearest_similarity,
+            unknown_names=0.0 if terms is None else unknown_name_share(text, terms, self._language),
+        )
+
+    def _least_relevance(self, kind: str, best: float) -> float:
+        if self._query.min_relevance is not None:
+            return self.formula.min_relevance
+        is_question = len(self._query.text) <= MAX_QUESTION_CHARACTERS
+        return self.formula.least_relevance(kind, is_question=is_question, best=best)
 
     def expansions(self, hits: Sequence[SearchHit]) -> list[QueryExpansion]:
         """Tell what the query was read as too; of near terms only what a hit has, because others may be hidden."""
@@ -200,6 +219,7 @@ class SearchTransaction:
             self.nearest = matches.nearest
             self._corrected = matches.corrected
             self._terms, self._documents = matches.query_terms, matches.documents
+            self._nearest_similarity = matches.nearest_similarity
             trusted, distrusted = await self._read_hits(self._rank(matches, limit + SPARE_HITS), query.filter, limit)
             if len(trusted) < limit and limit + SPARE_HITS < len(matches):
                 trusted, distrusted = await self._read_hits(self._rank(matches, len(matches)), query.filter, limit)

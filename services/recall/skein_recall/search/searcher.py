@@ -162,6 +162,7 @@ class RecallSearcher:
             formula=search.formula.name,
             hits=relevant_hits,
             nothing_relevant=bool(hits) and not relevant_hits,
+            asks_for_all=search.formula.asks_for_all,
             pending_count=pending_count,
             purged_count=purged_count,
             expansions=search.expansions(relevant_hits),

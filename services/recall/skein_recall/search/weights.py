@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 # Raised with every change of the formulas, so that scores of different versions are not compared.
-VERSION: Final = 5
+VERSION: Final = 7
 # Of the fusion of scores where vectors of tokens are compared.
-TOKENS_VERSION: Final = 6
-# Receipts of the version before are replayed too: its relevances did not depend on the number of documents, and no
-# newer hit took the place of an older one.
-FORMER_VERSION: Final = 4
-KNOWN_VERSIONS: Final = frozenset({FORMER_VERSION, VERSION, TOKENS_VERSION})
+TOKENS_VERSION: Final = 8
+# Receipts of the versions before are replayed too, each with its relevances; of the oldest one no newer hit took the
+# place of an older one.
+OLDEST_VERSION: Final = 4
+KNOWN_VERSIONS: Final = frozenset({OLDEST_VERSION, 5, 6, VERSION, TOKENS_VERSION})
+# Those that compare tokens.
+_TOKENS_VERSIONS: Final = frozenset({6, TOKENS_VERSION})
 
 Fusion: TypeAlias = Literal["scores", "rrf"]
 
@@ -22,6 +24,11 @@ def version_of(formula: str) -> int:
     """Return the version in the name of a formula; 0 where it has none."""
     text = formula.rpartition("-")[2]
     return int(text) if text.isdecimal() else 0
+
+
+def compares_tokens(formula: str) -> bool:
+    """Return whether a formula of this name compares the tokens of the query with those of items."""
+    return version_of(formula) in _TOKENS_VERSIONS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -185,7 +185,7 @@ class RecallRequest(_message.Message):
     def __init__(self, query: _Optional[str] = ..., embedding: _Optional[_Iterable[float]] = ..., limit: _Optional[int] = ..., kinds: _Optional[_Iterable[_Union[ItemKind, str]]] = ..., filter: _Optional[_Union[_memory_pb2.MemoryFilter, _Mapping]] = ..., min_similarity: _Optional[float] = ..., show_superseded: _Optional[bool] = ..., weights: _Optional[_Mapping[str, float]] = ..., fusion: _Optional[str] = ..., mode: _Optional[_Union[SearchMode, str]] = ..., min_relevance: _Optional[float] = ..., show_duplicates: _Optional[bool] = ..., message_filter: _Optional[_Union[MessageFilter, _Mapping]] = ..., min_trust: _Optional[float] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class RecallResponse(_message.Message):
-    __slots__ = ("hits", "model", "dense_path", "dense_unavailable", "filter_emptied", "filter_truncated", "emptied_by", "formula", "nothing_relevant", "query_expansions", "pending_embedding_count", "purged_count", "receipt_id")
+    __slots__ = ("hits", "model", "dense_path", "dense_unavailable", "filter_emptied", "filter_truncated", "emptied_by", "formula", "nothing_relevant", "query_expansions", "pending_embedding_count", "purged_count", "receipt_id", "asks_for_all")
     HITS_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     DENSE_PATH_FIELD_NUMBER: _ClassVar[int]
@@ -199,6 +199,7 @@ class RecallResponse(_message.Message):
     PENDING_EMBEDDING_COUNT_FIELD_NUMBER: _ClassVar[int]
     PURGED_COUNT_FIELD_NUMBER: _ClassVar[int]
     RECEIPT_ID_FIELD_NUMBER: _ClassVar[int]
+    ASKS_FOR_ALL_FIELD_NUMBER: _ClassVar[int]
     hits: _containers.RepeatedCompositeFieldContainer[Hit]
     model: str
     dense_path: str
@@ -212,7 +213,8 @@ class RecallResponse(_message.Message):
     pending_embedding_count: int
     purged_count: int
     receipt_id: str
-    def __init__(self, hits: _Optional[_Iterable[_Union[Hit, _Mapping]]] = ..., model: _Optional[str] = ..., dense_path: _Optional[str] = ..., dense_unavailable: _Optional[bool] = ..., filter_emptied: _Optional[bool] = ..., filter_truncated: _Optional[bool] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ..., nothing_relevant: _Optional[bool] = ..., query_expansions: _Optional[_Iterable[_Union[QueryExpansion, _Mapping]]] = ..., pending_embedding_count: _Optional[int] = ..., purged_count: _Optional[int] = ..., receipt_id: _Optional[str] = ...) -> None: ...
+    asks_for_all: bool
+    def __init__(self, hits: _Optional[_Iterable[_Union[Hit, _Mapping]]] = ..., model: _Optional[str] = ..., dense_path: _Optional[str] = ..., dense_unavailable: _Optional[bool] = ..., filter_emptied: _Optional[bool] = ..., filter_truncated: _Optional[bool] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ..., nothing_relevant: _Optional[bool] = ..., query_expansions: _Optional[_Iterable[_Union[QueryExpansion, _Mapping]]] = ..., pending_embedding_count: _Optional[int] = ..., purged_count: _Optional[int] = ..., receipt_id: _Optional[str] = ..., asks_for_all: _Optional[bool] = ...) -> None: ...
 
 class RecordContextsRequest(_message.Message):
     __slots__ = ("records",)
@@ -529,7 +531,7 @@ class ReceiptRequest(_message.Message):
     def __init__(self, request: _Optional[_Union[RecallRequest, _Mapping]] = ..., term_documents: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ReceiptContent(_message.Message):
-    __slots__ = ("principal_kind", "principal_id", "time_microseconds", "duration_microseconds", "snapshot_start", "snapshot_size", "snapshot_gaps", "request_digest", "query_digest", "query_key_check", "model", "formula", "dense_path", "weights", "similarity_floor", "similarity_ceiling", "search_language", "min_relevance", "min_best_relevance", "dense_unavailable", "pending_embedding_count", "corpus_documents", "corpus_length", "entity_ids", "item_ids", "revisions", "flags", "scores", "dense", "context", "lexical", "reply", "length", "date", "trust", "newer", "tokens", "filter_truncated", "nothing_relevant", "calibrated", "text_digests")
+    __slots__ = ("principal_kind", "principal_id", "time_microseconds", "duration_microseconds", "snapshot_start", "snapshot_size", "snapshot_gaps", "request_digest", "query_digest", "query_key_check", "model", "formula", "dense_path", "weights", "similarity_floor", "similarity_ceiling", "search_language", "min_relevance", "min_best_relevance", "dense_unavailable", "pending_embedding_count", "corpus_documents", "corpus_length", "entity_ids", "item_ids", "revisions", "flags", "scores", "dense", "context", "lexical", "reply", "length", "date", "trust", "newer", "tokens", "asks_for_all", "filter_truncated", "nothing_relevant", "calibrated", "text_digests")
     PRINCIPAL_KIND_FIELD_NUMBER: _ClassVar[int]
     PRINCIPAL_ID_FIELD_NUMBER: _ClassVar[int]
     TIME_MICROSECONDS_FIELD_NUMBER: _ClassVar[int]
@@ -567,6 +569,7 @@ class ReceiptContent(_message.Message):
     TRUST_FIELD_NUMBER: _ClassVar[int]
     NEWER_FIELD_NUMBER: _ClassVar[int]
     TOKENS_FIELD_NUMBER: _ClassVar[int]
+    ASKS_FOR_ALL_FIELD_NUMBER: _ClassVar[int]
     FILTER_TRUNCATED_FIELD_NUMBER: _ClassVar[int]
     NOTHING_RELEVANT_FIELD_NUMBER: _ClassVar[int]
     CALIBRATED_FIELD_NUMBER: _ClassVar[int]
@@ -608,11 +611,12 @@ class ReceiptContent(_message.Message):
     trust: _containers.RepeatedScalarFieldContainer[float]
     newer: _containers.RepeatedScalarFieldContainer[float]
     tokens: _containers.RepeatedScalarFieldContainer[float]
+    asks_for_all: bool
     filter_truncated: bool
     nothing_relevant: bool
     calibrated: bool
     text_digests: bytes
-    def __init__(self, principal_kind: _Optional[str] = ..., principal_id: _Optional[bytes] = ..., time_microseconds: _Optional[int] = ..., duration_microseconds: _Optional[int] = ..., snapshot_start: _Optional[int] = ..., snapshot_size: _Optional[int] = ..., snapshot_gaps: _Optional[_Iterable[int]] = ..., request_digest: _Optional[bytes] = ..., query_digest: _Optional[bytes] = ..., query_key_check: _Optional[bytes] = ..., model: _Optional[str] = ..., formula: _Optional[str] = ..., dense_path: _Optional[str] = ..., weights: _Optional[_Iterable[float]] = ..., similarity_floor: _Optional[float] = ..., similarity_ceiling: _Optional[float] = ..., search_language: _Optional[str] = ..., min_relevance: _Optional[float] = ..., min_best_relevance: _Optional[float] = ..., dense_unavailable: _Optional[bool] = ..., pending_embedding_count: _Optional[int] = ..., corpus_documents: _Optional[int] = ..., corpus_length: _Optional[int] = ..., entity_ids: _Optional[bytes] = ..., item_ids: _Optional[bytes] = ..., revisions: _Optional[_Iterable[int]] = ..., flags: _Optional[bytes] = ..., scores: _Optional[_Iterable[float]] = ..., dense: _Optional[_Iterable[float]] = ..., context: _Optional[_Iterable[float]] = ..., lexical: _Optional[_Iterable[float]] = ..., reply: _Optional[_Iterable[float]] = ..., length: _Optional[_Iterable[int]] = ..., date: _Optional[_Iterable[float]] = ..., trust: _Optional[_Iterable[float]] = ..., newer: _Optional[_Iterable[float]] = ..., tokens: _Optional[_Iterable[float]] = ..., filter_truncated: _Optional[bool] = ..., nothing_relevant: _Optional[bool] = ..., calibrated: _Optional[bool] = ..., text_digests: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, principal_kind: _Optional[str] = ..., principal_id: _Optional[bytes] = ..., time_microseconds: _Optional[int] = ..., duration_microseconds: _Optional[int] = ..., snapshot_start: _Optional[int] = ..., snapshot_size: _Optional[int] = ..., snapshot_gaps: _Optional[_Iterable[int]] = ..., request_digest: _Optional[bytes] = ..., query_digest: _Optional[bytes] = ..., query_key_check: _Optional[bytes] = ..., model: _Optional[str] = ..., formula: _Optional[str] = ..., dense_path: _Optional[str] = ..., weights: _Optional[_Iterable[float]] = ..., similarity_floor: _Optional[float] = ..., similarity_ceiling: _Optional[float] = ..., search_language: _Optional[str] = ..., min_relevance: _Optional[float] = ..., min_best_relevance: _Optional[float] = ..., dense_unavailable: _Optional[bool] = ..., pending_embedding_count: _Optional[int] = ..., corpus_documents: _Optional[int] = ..., corpus_length: _Optional[int] = ..., entity_ids: _Optional[bytes] = ..., item_ids: _Optional[bytes] = ..., revisions: _Optional[_Iterable[int]] = ..., flags: _Optional[bytes] = ..., scores: _Optional[_Iterable[float]] = ..., dense: _Optional[_Iterable[float]] = ..., context: _Optional[_Iterable[float]] = ..., lexical: _Optional[_Iterable[float]] = ..., reply: _Optional[_Iterable[float]] = ..., length: _Optional[_Iterable[int]] = ..., date: _Optional[_Iterable[float]] = ..., trust: _Optional[_Iterable[float]] = ..., newer: _Optional[_Iterable[float]] = ..., tokens: _Optional[_Iterable[float]] = ..., asks_for_all: _Optional[bool] = ..., filter_truncated: _Optional[bool] = ..., nothing_relevant: _Optional[bool] = ..., calibrated: _Optional[bool] = ..., text_digests: _Optional[bytes] = ...) -> None: ...
 
 class QueryExpansion(_message.Message):
     __slots__ = ("written", "read_as", "reason")

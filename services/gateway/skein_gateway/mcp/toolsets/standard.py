@@ -106,7 +106,7 @@ CORE_TOOLS = (
         "components of its score. Use it before you answer a question about earlier statements or decisions.",
         required("query", "query", "A question or a few words."),
         optional("mode", "mode", _MODE),
-        optional("limit", "limit", "Most hits; default 10."),
+        optional("limit", "limit", "Most hits; default 10, and 25 for a query that asks for all of something."),
         optional("arms", "arms", "Search only these; default: all."),
         *recall_conditions().values(),
         optional("min_similarity", "min_similarity", "Least similarity in meaning, 0 to 1; other hits are omitted."),
