@@ -6,17 +6,22 @@ WHERE tenant_id = :tenant_id AND principal = :principal AND agent_id = :agent_id
     AND expire_time > :at;
 
 -- insert_ledger --
--- Insert a caller's ledger; an expired one counts as none. No row comes back when there is another. `is_new` says whether
--- the key had no row.
-INSERT INTO session.context_ledgers AS existing
+-- Insert a caller's ledger; no row comes back when there is another.
+INSERT INTO session.context_ledgers
     (tenant_id, principal, agent_id, ledger_id, revision, session_id, subject_id, content, create_time, expire_time)
 VALUES (:tenant_id, :principal, :agent_id, :ledger_id, :revision, :session_id, :subject_id, :content, :create_time,
         :expire_time)
-ON CONFLICT ON CONSTRAINT context_ledgers_pkey DO UPDATE
-    SET revision = excluded.revision, session_id = excluded.session_id, subject_id = excluded.subject_id,
-        content = excluded.content, create_time = excluded.create_time, expire_time = excluded.expire_time
-    WHERE existing.expire_time <= :create_time
-RETURNING (existing.xmax = 0) AS is_new;
+ON CONFLICT ON CONSTRAINT context_ledgers_pkey DO NOTHING
+RETURNING revision;
+
+-- renew_ledger --
+-- Replace a caller's expired ledger; no row comes back when it has not expired.
+UPDATE session.context_ledgers
+SET revision = :revision, session_id = :session_id, subject_id = :subject_id, content = :content,
+    create_time = :create_time, expire_time = :expire_time
+WHERE tenant_id = :tenant_id AND principal = :principal AND agent_id = :agent_id AND ledger_id = :ledger_id
+    AND expire_time <= :create_time
+RETURNING revision;
 
 -- replace_ledger --
 -- Replace a revision of a caller's ledger; no row comes back when the ledger has another one.

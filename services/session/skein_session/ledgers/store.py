@@ -44,8 +44,9 @@ class LedgerStore:
                 row = await tx.row(_QUERIES["replace_ledger"], **values, last_revision=last_revision, at=at)
             else:
                 row = await tx.row(_QUERIES["insert_ledger"], **values, create_time=at)
-                if row is not None:
-                    await self._quotas.charge(tx, tenant_id, {"session_items": int(row["is_new"])})
+                await self._quotas.charge(tx, tenant_id, {"session_items": int(row is not None)})
+                if row is None:
+                    row = await tx.row(_QUERIES["renew_ledger"], **values, create_time=at)
             if row is None:
                 current = await tx.value(_QUERIES["get_ledger_revision"], **key)
                 raise ContextLedgerChanged(requested=last_revision, current=current or 0)
