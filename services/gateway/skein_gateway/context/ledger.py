@@ -1,7 +1,7 @@
 """Turns of a context ledger: a first text, then appends that leave every earlier byte as it is. Pure.
 
 Lines of the ledger itself are "[3] now: ..." and "[3] withdrawn: superseded", in a group that comes first. Stored text
-makes no such line: it stands behind the number of its own item, and behind a time or a name.
+makes no such line: it stands behind the number of its own item, and behind a time or its kind.
 """
 
 from __future__ import annotations
@@ -35,8 +35,6 @@ _CHANGE_SHARE = 0.25
 # A conversation with more items begins anew.
 MAX_ENTRIES = 1500
 _DIGEST_BYTES = 16
-# A ledger's profile line names its source as every line does, so that its text cannot begin as a line of the ledger.
-_PROFILE = "profile"
 
 
 class EntryState(IntEnum):
@@ -420,5 +418,5 @@ def _next_number(entries: Sequence[Entry], ledger: Ledger) -> int:
 
 
 def _with_source(item: Item) -> Item:
-    """Return an item whose line names a source; only a profile has none of its own."""
-    return replace(item, by=_PROFILE) if item.kind is ItemKind.PROFILE and not item.by else item
+    """Return an item whose line begins with a time or its kind, so that its text and names cannot begin the line."""
+    return item if item.at is not None else replace(item, by=f"{item.kind.name.lower()} {item.by}".strip())
