@@ -29,9 +29,14 @@ if TYPE_CHECKING:
     from skein_gateway.context.model import ContextFormat, Item, ItemKey, PackedContext, PackOptions
 
 # Shares of the budget: of one append, and of all appends to one first text. docs/guides/prompt-cache.md has figures.
-APPEND_SHARE, REBASE_SHARE = 0.15, 2.0
+APPEND_SHARE, REBASE_SHARE = 0.2, 5.0
+# Hits with a smaller share of the best hit's score are appended while the append has this share of the budget at most.
+_STRONG_SCORE_SHARE, _WEAK_APPEND_SHARE = 0.7, 0.075
+# Tokens of a line beside its text.
+_LINE_TOKENS = 6
 # One changed item takes this share of the budget at most.
 _CHANGE_SHARE = 0.25
+_SEARCHED = frozenset({ItemKind.MEMORY, ItemKind.MESSAGE})
 # A conversation with more items begins anew.
 MAX_ENTRIES = 1500
 _DIGEST_BYTES = 16
@@ -371,9 +376,10 @@ def _pack_new(
         else:
             by_key[item.key] = _contained(item.key, number, ledger)
     used = estimate_tokens(changes.text(options.context_format))
+    worth = _worth_appending(new, items, options.token_budget)
     known = {key: entry.number for key, entry in by_key.items() if entry.state is not EntryState.CONTAINED}
-    return pack(
-        new,
+    packed = pack(
+        worth,
         replace(
             options,
             token_budget=max(0, int(options.token_budget * APPEND_SHARE) - used),
@@ -382,6 +388,22 @@ def _pack_new(
             first_number=ledger.next_number,
         ),
     )
+    return replace(packed, omitted_count=packed.omitted_count + len(new) - len(worth))
+
+
+def _worth_appending(new: Sequence[Item], items: Sequence[Item], token_budget: int) -> list[Item]:
+    """Return the new ones of a turn's items without those that answer little and would make the append long."""
+    strong_score = _STRONG_SCORE_SHARE * max((item.score for item in items if item.kind in _SEARCHED), default=0.0)
+    worth: list[Item] = []
+    used = 0
+    for item in new:
+        tokens = estimate_tokens(item.text) + _LINE_TOKENS
+        is_weak = item.kind in _SEARCHED and not item.is_part and item.score < strong_score
+        # The packer cuts what is strong and too long.
+        if not is_weak or used + tokens <= token_budget * _WEAK_APPEND_SHARE:
+            worth.append(item)
+            used += tokens
+    return worth
 
 
 def _contained(key: ItemKey, number: int, ledger: Ledger) -> Entry:
