@@ -31,7 +31,7 @@ from skein.recall.v1 import recall_pb2
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-_TURNS, _BATCH, _WARM_UP = 50, 100, 5
+_TURNS, _BATCH, _WARM_UP = 50, 8, 5
 _EVIDENCE = re.compile(r"D\d+:\d+")
 
 
