@@ -151,7 +151,7 @@ KEPT: dict[str, tuple[str, str]] = {
         "agent_id session_id state_data created_by updated_by",
     ),
     "session.context_ledgers": (
-        "Those for the person go; others name what is purged by ids and keyed digests, for a day or until the next turn.",
+        "Those for the person go; others name what is purged by ids and keyed digests, for a day at most.",
         "principal agent_id ledger_id session_id subject_id content",
     ),
     "session.unreferenced_files": (
