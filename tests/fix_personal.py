@@ -151,6 +151,10 @@ KEPT: dict[str, tuple[str, str]] = {
         "States of the person's sessions go; an agent's own have no subject.",
         "agent_id session_id state_data created_by updated_by",
     ),
+    "session.context_ledgers": (
+        "Those for the person go; others name what is purged by ids and keyed digests, for a day at most.",
+        "principal agent_id ledger_id session_id subject_id content",
+    ),
     "session.unreferenced_files": (
         "Names a file until it is removed; a purge empties the session.",
         "checksum session_id",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from typing import Any
 
 from fix_recipe import service
@@ -10,9 +11,13 @@ from fix_recipes_blocks import AGENT
 from fix_world import MAKERS, World
 
 from skein.gateway.v1 import gateway_pb2 as pb
+from skein.recall.v1 import recall_pb2
+from skein.session.v1 import ledgers_pb2
 from skein.tenancy.v1 import subjects_pb2
 
 _gateway = service("skein.gateway.v1.GatewayService", pb)
+_ledgers = service("skein.session.v1.SessionInternalService", ledgers_pb2)
+_items = service("skein.recall.v1.RecallInternalService", recall_pb2)
 _NEEDS = ("memory_id", "message_id", "block_id", "subject_id")
 
 
@@ -40,3 +45,17 @@ MAKERS["context_receipt_id"] = _context_receipt
 _gateway("Recall", *_NEEDS, build=_recall)
 _gateway("BuildContext", *_NEEDS, "session_id", build=_context)
 _gateway("ReplayContext", "context_receipt_id", build=lambda t, _w: {"receipt_id": t["context_receipt_id"]})
+_ledgers("GetContextLedger", build=lambda _t, _w: {"ledger_id": "talk"})
+_ledgers(
+    "PutContextLedger",
+    build=lambda _t, _w: {
+        "ledger": ledgers_pb2.ContextLedger(ledger_id=uuid.uuid4().hex, revision=1, next_number=1, salt=b"salt")
+    },
+)
+_items(
+    "CheckItems",
+    "memory_id",
+    build=lambda t, _w: {
+        "items": [recall_pb2.KnownItem(kind=recall_pb2.ITEM_KIND_MEMORY, item_id=t["memory_id"], revision=0)]
+    },
+)

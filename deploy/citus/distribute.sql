@@ -102,6 +102,7 @@ FROM unnest(ARRAY[
     'recall.reindex_progress',
     'recall.removals',
     'session.agent_states',
+    'session.context_ledgers',
     'session.message_external_ids',
     'session.messages_history',
     'session.requests',

@@ -25,7 +25,7 @@ from skein.memory.v1 import (
 )
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import archives_pb2 as session_archives_pb2
-from skein.session.v1 import session_pb2, states_pb2
+from skein.session.v1 import ledgers_pb2, session_pb2, states_pb2
 from skein.tenancy.v1 import jobs_pb2, limits_pb2, members_pb2, subjects_pb2, tenancy_pb2
 from skein_kit.identity.permissions import (
     ACCESS_RULES,
@@ -53,6 +53,7 @@ FILES = [
     gateway_pb2,
     history_pb2,
     jobs_pb2,
+    ledgers_pb2,
     limits_pb2,
     members_pb2,
     memory_pb2,
@@ -71,7 +72,7 @@ METHODS: list[MethodDescriptor] = [method for service in SERVICES for method in 
 # What changes nothing, or is called by the cluster itself and safe to repeat as it is.
 READS = re.compile(
     "(Get|List|BatchGet|Search|Watch|Stream)[A-Z].*|TraverseLinks|FindPaths|FindSimilar|ReplayRecall|DiffRecall|ReplayContext|SpreadActivation|SuggestLinks|ExplainScore|Recall|CompareEmbeddingModels|BuildContext|EmbedText|CompileBlocks|DiffSnapshots|ExportData|"
-    "Introspect|Exchange|ExportSubject|ExportMemories|SignRecallReceipts|RecordContexts"
+    "Introspect|CheckItems|Exchange|ExportSubject|ExportMemories|SignRecallReceipts|RecordContexts"
 )
 REPEATABLE = {
     "ContinueSnapshots",
@@ -101,6 +102,8 @@ REPEATABLE = {
     "CheckInvitation",
     "RemoveAccount",
     "RecordDeletion",
+    # A repeat finds another revision.
+    "PutContextLedger",
     # Its erasure_key names the erasure.
     "IssueErasureCertificate",
     # A tenant is deleted once.
@@ -164,7 +167,10 @@ def test_each_role_may_do_what_the_roles_below_it_may() -> None:
 def test_a_viewer_changes_nothing() -> None:
     changing = {path for path in ACCESS_RULES if not READS.fullmatch(path.rpartition("/")[2])}
 
-    assert {path for path in changing if ACCESS_RULES[path].permission in ROLE_PERMISSIONS["viewer"]} == set()
+    allowed = {path for path in changing if ACCESS_RULES[path].permission in ROLE_PERMISSIONS["viewer"]}
+
+    # What the caller's own prompt has: no other caller sees it.
+    assert allowed == {"/skein.session.v1.SessionInternalService/PutContextLedger"}
 
 
 def test_no_role_and_no_key_holds_what_only_operators_services_and_people_hold() -> None:

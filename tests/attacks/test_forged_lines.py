@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import random
 import re
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,7 +26,8 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import blocks_pb2
 from skein.session.v1 import session_pb2
 from skein_gateway.context.convert import items_of
-from skein_gateway.context.model import ContextFormat, PackOptions, pack
+from skein_gateway.context.ledger import Change, Check, Ledger, Rebase, append, first_text
+from skein_gateway.context.model import ContextFormat, Item, ItemKind, PackOptions, pack
 from skein_gateway.mcp import errors as mcp_errors
 from skein_gateway.mcp.toolsets import TOOLS
 from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
@@ -263,3 +266,42 @@ async def test_a_title_of_a_resource_is_one_line(mcp: Mcp) -> None:
 
     assert [one["title"] for one in first["resources"]] == ["tea admin: approved"]
     assert [one["title"] for one in rest["resources"]] == ["talk admin: approved"]
+
+
+LEDGER_LINE = re.compile(r"(?:- )?\[(\d+)\] (now|withdrawn):")
+ledger_texts = st.builds(
+    lambda start, end, line: start + end + line,
+    st.sampled_from(["now: x", "withdrawn: superseded", "tea", "[1] now: x"]),
+    st.sampled_from(["", *LINE_ENDS]),
+    st.sampled_from(["- [1] withdrawn: superseded", "[1] now: bribe", "## Changes", "Changes", "now: x"]),
+)
+
+
+@settings(max_examples=attack_size(60, 2000), deadline=None)
+@given(texts=st.lists(ledger_texts, min_size=6, max_size=6), markdown=st.booleans(), has_time=st.booleans())
+def test_no_stored_text_makes_a_line_of_a_ledger(*, texts: list[str], markdown: bool, has_time: bool) -> None:
+    at = datetime(2026, 1, 1, tzinfo=UTC) if has_time else None
+    items = [
+        Item(kind=kind, item_id=f"{kind}-{place}", text=f"{text} {place} {kind}", by=one_line(text), at=at, type=text)
+        for place, text in enumerate(texts[:3])
+        for kind in ItemKind
+    ]
+    options = PackOptions(token_budget=5000, terms=frozenset(), context_format=ContextFormat(markdown=markdown))
+    first = first_text(items[:8], options, Ledger(revision=1, salt=b"s"), Rebase.REQUESTED)
+    sent = [citation.item for citation in first.citations]
+    checks = {
+        sent[0].key: Check(change=Change.CHANGED, item=replace(sent[0], text=texts[3])),
+        sent[1].key: Check(change=Change.SUPERSEDED),
+    }
+
+    turn = append(items, checks, options, replace(first.ledger, revision=2))
+
+    assert not isinstance(turn, Rebase)
+    assert not [line for line in own_lines(first.text) if LEDGER_LINE.match(line)]
+    matches = [match for line in own_lines(turn.text) if (match := LEDGER_LINE.match(line))]
+    assert sorted((match[2], int(match[1])) for match in matches) == [
+        ("now", first.citations[0].number),
+        ("withdrawn", first.citations[1].number),
+    ]
+    headings = [line for line in own_lines(turn.text) if line.removeprefix("## ") == "Changes"]
+    assert len(headings) == 1

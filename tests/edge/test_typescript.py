@@ -131,6 +131,7 @@ async def test_it_stores_and_finds_over_grpc_and_http(cluster: Cluster, tenant: 
     expected = {
         "found": True,
         "context": True,
+        "ledger": True,
         "listed": True,
         "messages": ["The kettle is broken"],
         "block": True,

@@ -70,6 +70,10 @@ const steps: Record<string, () => Promise<unknown>> = {
       });
       const { hits } = await skein.recall("tea", { arms: ["memories"], limit: 5, mode: "keyword", minRelevance: 0 });
       const context = await skein.buildContext("tea", { tokenBudget: 300, sessionId: protocol });
+      const ledger = skein.contextLedger(`ledger-${protocol}`, { tokenBudget: 300 });
+      await ledger.turn("tea");
+      const firstText = ledger.text;
+      await ledger.turn("tea");
       const listed: string[] = [];
       for await (const memory of skein.listMemories({ pageSize: 1 })) listed.push(memory.content);
       const messages: string[] = [];
@@ -80,6 +84,7 @@ const steps: Record<string, () => Promise<unknown>> = {
       report[protocol] = {
         found: hits.map((hit) => hit.memory?.content).includes(text),
         context: context.text.includes("tea"),
+        ledger: firstText.includes("tea") && ledger.text.startsWith(firstText) && ledger.parts.length <= 2,
         listed: listed.includes(text),
         messages,
         block: compiled.text.includes("patient"),

@@ -100,6 +100,7 @@ DUE_TABLES = {
     "recall.documents",
     "recall.removals",
     "session.agent_states",
+    "session.context_ledgers",
     "session.messages",
     "session.items",
     "session.requests",

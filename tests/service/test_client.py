@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from fix_cluster import Cluster, Tenant
 from fix_gateway import gateway_before
+from fix_states import expire
 from google.protobuf.field_mask_pb2 import FieldMask
 
 import skein_client
@@ -174,6 +175,30 @@ async def test_memories_are_packed_for_a_prompt(cluster: Cluster, tenant: Tenant
     assert [citation.number for citation in packed.citations] == [1, 2]
     assert "Anna drinks tea" in packed.text
     assert again.text == packed.text
+
+
+async def test_a_ledger_continues_its_text_and_begins_anew_when_it_has_expired(
+    cluster: Cluster, tenant: Tenant, skein: Client
+) -> None:
+    await skein.remember("Anna drinks tea")
+    context = skein.context_ledger("talk", token_budget=500)
+    await context.turn("What does Anna drink?")
+    first = context.text
+    await skein.remember("Anna drinks no coffee")
+
+    await context.turn("What does Anna drink?")
+    continued, parts = context.text, list(context.parts)
+    await expire(cluster, tenant, "context_ledgers")
+    anew = await context.turn("What does Anna drink?")
+    with sync.Client(endpoint=cluster.endpoint, api_key=tenant.api_key) as blocking:
+        of_sync = blocking.context_ledger("talk", token_budget=500)
+        taken_over = await asyncio.to_thread(of_sync.turn, "What does Anna drink?")
+
+    assert continued.startswith(first)
+    assert "".join(parts) == continued
+    assert len(parts) == 2
+    assert anew.rebase
+    assert context.text == anew.text == of_sync.text == taken_over.text
 
 
 async def test_a_list_is_gone_through_page_by_page(skein: Client) -> None:

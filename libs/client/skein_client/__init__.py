@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         Message,
         Session,
     )
-    from skein_client.client import Client
+    from skein_client.client import Client, ContextLedger
     from skein_client.connection import ClientClosed, NotConfigured
     from skein_client.errors import (
         Aborted,
@@ -59,6 +59,7 @@ __all__ = [
     "AlreadyExists",
     "Client",
     "ClientClosed",
+    "ContextLedger",
     "DeadlineExceeded",
     "FailedPrecondition",
     "Hit",

@@ -22,6 +22,7 @@ from skein.tenancy.v1 import tenancy_pb2, tenancy_pb2_grpc
 from skein_client import pagination, request_messages, resumable_streams
 from skein_client.channels import AsyncChannel, async_channel
 from skein_client.connection import DEFAULT_TIMEOUT_SECONDS, ClientClosed, Connection
+from skein_client.errors import Aborted, NotFound
 from skein_client.retry import RetryPolicy
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
     from grpc import aio
 
+# Errors after which a ledger has a new first text.
+_BEGIN_ANEW = frozenset({"CONTEXT_LEDGER_NOT_FOUND", "CONTEXT_LEDGER_CHANGED"})
 _STUBS = frozenset(
     {
         "auth",
@@ -288,6 +291,28 @@ class Client:
         )
         return await self.gateway.BuildContext(request, timeout=timeout)
 
+    def context_ledger(
+        self,
+        ledger_id: str,
+        *,
+        subject_id: str = "",
+        token_budget: int = 0,
+        session_id: str = "",
+        filter: memory_pb2.MemoryFilter | None = None,  # noqa: A002 - the contract's own word.
+    ) -> ContextLedger:
+        """Return the context of one conversation, which keeps the prompt cache of a model's provider.
+
+        `ledger_id` names the conversation, such as its session. The other arguments are those of `build_context`.
+        """
+        return ContextLedger(
+            self,
+            ledger_id,
+            subject_id=subject_id,
+            token_budget=token_budget,
+            session_id=session_id,
+            filter=filter,
+        )
+
     def list_memories(
         self,
         *,
@@ -380,3 +405,71 @@ class Client:
         """Yield a session's messages as they are appended, until it ends; without `after_sequence` from now on."""
         cursor = resumable_streams.MessageCursor(session_id=session_id, after_sequence=after_sequence)
         return resumable_streams.resume_stream(self.sessions.StreamMessages, cursor, self._connection.retries)
+
+
+class ContextLedger:
+    """The context of one conversation, of which each turn sends what is new alone.
+
+    `text` is what the prompt has. A turn adds to its end and leaves every earlier character as it is, unless its answer
+    names a `rebase`: then the text is a new one. Take one turn at a time.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        ledger_id: str,
+        *,
+        subject_id: str = "",
+        token_budget: int = 0,
+        session_id: str = "",
+        filter: memory_pb2.MemoryFilter | None = None,  # noqa: A002 - the contract's own word.
+    ) -> None:
+        """Use `client`; `Client.context_ledger` explains the arguments."""
+        self._client = client
+        self._ledger_id = ledger_id
+        self._subject_id = subject_id
+        self._token_budget = token_budget
+        self._session_id = session_id
+        self._filter = filter
+        self.text = ""
+        self.revision = 0
+        # What each turn since the last first text added: a list of parts for providers that take several.
+        self.parts: list[str] = []
+
+    async def turn(
+        self, query: str, *, limit: int = 0, timeout: float | None = None
+    ) -> gateway_pb2.BuildContextResponse:
+        """Bring the text up to date for a query, and return the answer.
+
+        A ledger that has expired, or that another turn changed, begins anew.
+        """
+        try:
+            response = await self._build(query, limit, timeout)
+        except (NotFound, Aborted) as error:
+            if error.reason not in _BEGIN_ANEW:
+                raise
+            self.revision = 0
+            response = await self._build(query, limit, timeout)
+        if response.rebase:
+            self.parts.clear()
+        if response.text:
+            self.parts.append(response.text)
+        self.text = "".join(self.parts)
+        self.revision = response.ledger_revision
+        return response
+
+    async def _build(self, query: str, limit: int, timeout: float | None) -> gateway_pb2.BuildContextResponse:
+        request = request_messages.build_context_request(
+            query,
+            subject_id=self._subject_id,
+            token_budget=self._token_budget,
+            session_id=self._session_id,
+            limit=limit,
+            arms=(),
+            filter=self._filter,
+            embedding=(),
+            mode="hybrid",
+            as_of_time=None,
+        )
+        request.ledger_id, request.ledger_revision = self._ledger_id, self.revision
+        return await self._client.gateway.BuildContext(request, timeout=timeout)

@@ -41,6 +41,7 @@ import {
   type StreamMessagesResponse,
 } from "./gen/skein/session/v1/session_pb.js";
 import { TenancyService } from "./gen/skein/tenancy/v1/tenancy_pb.js";
+import { SkeinError } from "./errors.js";
 import { DEFAULT_RETRIES, type RetryPolicy } from "./retry.js";
 import { resume } from "./streams.js";
 import { type Identity, SkeinTransport } from "./transport.js";
@@ -101,6 +102,9 @@ export type RecallOptions = Omit<Fields<MessageInitShape<typeof RecallRequestSch
 /** What `buildContext` takes beside the query: the options of `recall`, and those of the text. */
 export type ContextOptions = RecallOptions &
   Omit<Fields<MessageInitShape<typeof BuildContextRequestSchema>>, "recall">;
+
+/** Errors after which a ledger has a new first text. */
+const BEGIN_ANEW: readonly string[] = ["CONTEXT_LEDGER_NOT_FOUND", "CONTEXT_LEDGER_CHANGED"];
 
 /** Where a client calls, and how. */
 export interface ClientOptions extends Identity {
@@ -208,9 +212,15 @@ export class Client {
 
   /** Return the best hits for a query as one text for a prompt, within `tokenBudget` tokens (0: 2,000). */
   async buildContext(query: string, options: ContextOptions = {}, call?: CallOptions): Promise<BuildContextResponse> {
-    const { tokenBudget = 0, sessionId = "", format = 0, order = 0, ...recall } = options;
-    const request = { recall: recallRequest(query, recall), tokenBudget, sessionId, format, order };
-    return await this.gateway.buildContext(request, call);
+    return await this.gateway.buildContext(contextRequest(query, options), call);
+  }
+
+  /**
+   * Return the context of one conversation, which keeps the prompt cache of a model's provider. `ledgerId` names the
+   * conversation, such as its session.
+   */
+  contextLedger(ledgerId: string, options: ContextOptions = {}): ContextLedger {
+    return new ContextLedger(this, ledgerId, options);
   }
 
   /** Return the memories and messages most similar to a stored item, best first. */
@@ -304,6 +314,22 @@ export function connectHttp(options: HttpClientOptions): Client {
   return new Client(transport, options);
 }
 
+function contextRequest(query: string, options: ContextOptions): MessageInitShape<typeof BuildContextRequestSchema> {
+  const {
+    tokenBudget = 0,
+    sessionId = "",
+    format = 0,
+    order = 0,
+    citeOrigins = false,
+    ledgerId = "",
+    ledgerRevision = 0n,
+    requestId = "",
+    ...recall
+  } = options;
+  const text = { tokenBudget, sessionId, format, order, citeOrigins, ledgerId, ledgerRevision, requestId };
+  return { ...text, recall: recallRequest(query, recall) };
+}
+
 function recallRequest(query: string, options: RecallOptions): MessageInitShape<typeof RecallRequestSchema> {
   const { mode, arms = [], ...fields } = options;
   return {
@@ -332,4 +358,52 @@ async function* pages<Page extends { nextPageToken: string }, Item>(
     yield* items(page);
     pageToken = page.nextPageToken;
   } while (pageToken);
+}
+
+/**
+ * The context of one conversation, of which each turn sends what is new alone. `text` is what the prompt has. A turn adds
+ * to its end and leaves every earlier character as it is, unless its answer names a `rebase`: then the text is a new one.
+ * Take one turn at a time.
+ */
+export class ContextLedger {
+  /** What each turn since the last first text added: a list of parts for providers that take several. */
+  readonly parts: string[] = [];
+  #revision = 0n;
+
+  constructor(
+    private readonly client: Client,
+    private readonly ledgerId: string,
+    private readonly options: ContextOptions,
+  ) {}
+
+  get text(): string {
+    return this.parts.join("");
+  }
+
+  /** Bring the text up to date for a query. A ledger that has expired, or that another turn changed, begins anew. */
+  async turn(query: string, call?: CallOptions): Promise<BuildContextResponse> {
+    let response: BuildContextResponse;
+    try {
+      response = await this.build(query, call);
+    } catch (error) {
+      if (!(error instanceof SkeinError) || !BEGIN_ANEW.includes(error.reason ?? "")) {
+        throw error;
+      }
+      this.#revision = 0n;
+      response = await this.build(query, call);
+    }
+    if (response.rebase) {
+      this.parts.length = 0;
+    }
+    if (response.text) {
+      this.parts.push(response.text);
+    }
+    this.#revision = response.ledgerRevision;
+    return response;
+  }
+
+  private async build(query: string, call?: CallOptions): Promise<BuildContextResponse> {
+    const options = { ...this.options, ledgerId: this.ledgerId, ledgerRevision: this.#revision };
+    return await this.client.buildContext(query, options, call);
+  }
 }

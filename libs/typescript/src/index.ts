@@ -6,6 +6,7 @@ export {
   Client,
   type ClientOptions,
   connectHttp,
+  ContextLedger,
   type ContextOptions,
   type HttpClientOptions,
   type MemoryInput,

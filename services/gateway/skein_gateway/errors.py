@@ -19,6 +19,18 @@ class ReceiptWithoutContext(errors.FailedPrecondition):
     reason = "RECEIPT_WITHOUT_CONTEXT"
 
 
+class ContextLedgerNotFound(errors.NotFound):
+    """The caller has no such ledger, or it has expired: ask for a first text, with ledger_revision 0."""
+
+    reason = "CONTEXT_LEDGER_NOT_FOUND"
+
+
+class ContextLedgerChanged(errors.Aborted):
+    """Another turn of the ledger came first: wait for its answer, or ask for a first text with ledger_revision 0."""
+
+    reason = "CONTEXT_LEDGER_CHANGED"
+
+
 class StreamNotSupported(errors.RpcError):
     """The method answers with a stream, which this port does not support in this form; call it over gRPC."""
 

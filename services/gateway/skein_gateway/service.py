@@ -18,6 +18,7 @@ from skein_gateway.console.routes import Console
 from skein_gateway.context.recorder import ContextRecorder
 from skein_gateway.context.replay import ContextReplayHandler
 from skein_gateway.context.rpc import ContextHandler
+from skein_gateway.context.turns import LedgerTurns
 from skein_gateway.forget.certified_purges import CertifiedPurges
 from skein_gateway.forget.rpc import ForgetHandler
 from skein_gateway.forget.session_purge import SessionPurge
@@ -92,7 +93,8 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     tenancy = tenancy_pb2_grpc.TenancyServiceStub(host.channel("tenancy", caller="gateway"))
     index = recall_pb2_grpc.RecallServiceStub(host.channel("recall", caller="gateway"))
     blocks = blocks_pb2_grpc.BlockServiceStub(host.channel("memory", caller="gateway"))
-    recorder = ContextRecorder(recall_pb2_grpc.RecallInternalServiceStub(host.channel("recall", caller="gateway")))
+    internal = recall_pb2_grpc.RecallInternalServiceStub(host.channel("recall", caller="gateway"))
+    recorder = ContextRecorder(internal)
     recall = RecallHandler(
         index,
         blocks,
@@ -107,6 +109,9 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             sessions,
             curation_pb2_grpc.CurationServiceStub(host.channel("memory", caller="gateway")),
             recorder,
+            LedgerTurns(
+                session_pb2_grpc.SessionInternalServiceStub(host.channel("session", caller="gateway")), internal
+            ),
             lineage_seconds=settings.gateway_recall_arm_seconds,
         ),
         context_replay=ContextReplayHandler(index, blocks, sessions, tenancy, recorder),

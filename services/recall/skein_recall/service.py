@@ -51,6 +51,7 @@ from skein_recall.reindexes.chosen_models import ChosenModels
 from skein_recall.reindexes.reindexer import Reindexer
 from skein_recall.reindexes.rpc import ReindexHandlers
 from skein_recall.reindexes.store import ReindexStore
+from skein_recall.search.known_items import KnownItems
 from skein_recall.search.name_cache import NameCache
 from skein_recall.search.query_reader import QueryReader
 from skein_recall.search.rpc import SearchHandlers
@@ -174,8 +175,11 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             receipts,
             receipt_writer,
         )
+        search_handlers = SearchHandlers(
+            searcher, recent, ReceiptRecorder(database, receipt_writer), KnownItems(queries)
+        )
         servicer = recall_service(
-            search=SearchHandlers(searcher, recent, ReceiptRecorder(database, receipt_writer)),
+            search=search_handlers,
             receipts=receipt_handlers,
             embed=EmbedHandlers(registry, embedder),
             index=index_handlers,
@@ -188,6 +192,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             reindexes=reindex_handlers,
             maintenance=MaintenanceHandlers(PurgeStore(database, models)),
             receipts=receipt_handlers,
+            search=search_handlers,
         )
         gate = ApprovalGate(database, shared_policy_cache(database))
         servicers.steps = DeclaredSteps(access_log=access_log, refusals=access_log.refusals, gate=gate)

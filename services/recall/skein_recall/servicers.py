@@ -57,6 +57,7 @@ def recall_internal_service(
     reindexes: ReindexHandlers,
     maintenance: MaintenanceHandlers,
     receipts: ReceiptHandlers,
+    search: SearchHandlers,
 ) -> RecallInternalServiceMethods:
     """RecallInternalService: what memory, session, the gateway and the worker call."""
     return RecallInternalServiceMethods(
@@ -67,4 +68,5 @@ def recall_internal_service(
         ContinueReindex=reindexes.ContinueReindex,
         PurgeTenant=maintenance.PurgeTenant,
         RecordContexts=receipts.RecordContexts,
+        CheckItems=search.CheckItems,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skein_kit.errors import AlreadyExists, FailedPrecondition, NotFound
+from skein_kit.errors import Aborted, AlreadyExists, FailedPrecondition, NotFound
 
 
 class SessionNotFound(NotFound):
@@ -55,6 +55,12 @@ class SessionItemNotFound(NotFound):
     """The session has no item under this key, or the item has expired."""
 
     reason = "SESSION_ITEM_NOT_FOUND"
+
+
+class ContextLedgerChanged(Aborted):
+    """Another turn of the ledger came first: wait for its answer, or ask for a first text with ledger_revision 0."""
+
+    reason = "CONTEXT_LEDGER_CHANGED"
 
 
 class ItemsFull(FailedPrecondition):

@@ -32,13 +32,15 @@ from skein_session.export.store import ExportStore
 from skein_session.idempotency import SessionIdempotencyStore
 from skein_session.items.rpc import ItemHandlers
 from skein_session.items.store import ItemStore
+from skein_session.ledgers.rpc import LedgerHandlers
+from skein_session.ledgers.store import LedgerStore
 from skein_session.maintenance.rpc import MaintenanceHandlers
 from skein_session.messages.rpc import MessageHandlers
 from skein_session.messages.store import MessageStore
 from skein_session.messages.stream import StreamHub
 from skein_session.search.rpc import SearchHandlers
 from skein_session.search.store import SearchStore
-from skein_session.servicers import session_service
+from skein_session.servicers import session_internal_service, session_service
 from skein_session.sessions.rpc import SessionHandlers
 from skein_session.sessions.store import SessionStore
 from skein_session.sessions.waiting_sources import without_texts
@@ -72,6 +74,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         sessions = SessionStore(database, quotas, policies)
         messages = MessageStore(database, sessions, quotas, months)
         states, items = AgentStateStore(database, quotas), ItemStore(database, quotas)
+        ledgers = LedgerStore(database, quotas)
         archives = ColdStorageStore(database, policies, months, ColdFiles(settings.archives(host.environment)))
         jobs = JobStore(database)
         streams = StreamHub(
@@ -99,7 +102,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             months,
             idempotency=idempotency,
             sessions=sessions,
-            expiring=(states, items, messages),
+            expiring=(states, items, ledgers, messages),
             archives=archives,
             jobs=jobs,
         )
@@ -116,7 +119,10 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
                 waiting=waiting,
             )
             registry.add(rpc.add_SessionServiceServicer_to_server, servicer)
-            registry.add(rpc.add_SessionInternalServiceServicer_to_server, maintenance)
+            registry.add(
+                rpc.add_SessionInternalServiceServicer_to_server,
+                session_internal_service(maintenance=maintenance, ledgers=LedgerHandlers(ledgers)),
+            )
             yield registry
 
 

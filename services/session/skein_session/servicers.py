@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein.session.v1.session_methods import SessionServiceMethods
+from skein.session.v1.session_methods import SessionInternalServiceMethods, SessionServiceMethods
 
 if TYPE_CHECKING:
     from skein_session.agent_states.rpc import AgentStateHandlers
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from skein_session.erasure.rpc import ErasureHandlers
     from skein_session.export.rpc import ExportHandlers
     from skein_session.items.rpc import ItemHandlers
+    from skein_session.ledgers.rpc import LedgerHandlers
+    from skein_session.maintenance.rpc import MaintenanceHandlers
     from skein_session.messages.rpc import MessageHandlers
     from skein_session.search.rpc import SearchHandlers
     from skein_session.sessions.rpc import SessionHandlers
@@ -68,4 +70,21 @@ def session_service(  # noqa: PLR0913 - one for each feature.
         PurgeMessages=erasure.PurgeMessages,
         PurgeSubject=erasure.PurgeSubject,
         ExportSubject=export.ExportSubject,
+    )
+
+
+def session_internal_service(
+    *, maintenance: MaintenanceHandlers, ledgers: LedgerHandlers
+) -> SessionInternalServiceMethods:
+    """SessionInternalService: what the worker and the gateway call."""
+    return SessionInternalServiceMethods(
+        GetContextLedger=ledgers.GetContextLedger,
+        PutContextLedger=ledgers.PutContextLedger,
+        EnsurePartitions=maintenance.EnsurePartitions,
+        ListDueTenants=maintenance.ListDueTenants,
+        DeleteExpired=maintenance.DeleteExpired,
+        EndIdleSessions=maintenance.EndIdleSessions,
+        InheritParticipants=maintenance.InheritParticipants,
+        ArchiveHiddenSessions=maintenance.ArchiveHiddenSessions,
+        PurgeTenant=maintenance.PurgeTenant,
     )

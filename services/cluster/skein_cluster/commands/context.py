@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 @options.text_argument
 @click.option("--tokens", type=click.IntRange(1, 100_000), default=2000, show_default=True, help="Token budget.")
 @click.option("--session", default="", help="Add the newest messages of this session.")
+@click.option(
+    "--ledger", type=(str, click.IntRange(0)), metavar="NAME REVISION", default=("", 0),
+    help="Continue the texts of a context ledger from a revision, 0 for a first text: print what is new.",
+)  # fmt: skip
 @click.option("--plain", is_flag=True, help="Plain text instead of Markdown.")
 @mode_option
 @filter_options
@@ -42,6 +46,7 @@ async def context_command(  # noqa: PLR0913 - one argument for each option.
     text: str,
     tokens: int,
     session: str,
+    ledger: tuple[str, int],
     mode: str,
     item_filter: memory_pb2.MemoryFilter | None,
     as_of_time: datetime | None,
@@ -58,6 +63,8 @@ async def context_command(  # noqa: PLR0913 - one argument for each option.
         token_budget=tokens,
         format=gateway_pb2.CONTEXT_FORMAT_TEXT if plain else gateway_pb2.CONTEXT_FORMAT_MARKDOWN,
         session_id=session,
+        ledger_id=ledger[0],
+        ledger_revision=ledger[1],
     )
     # Return the response, and whether the tenant is empty.
     async with as_tenant(environment) as api:
@@ -75,7 +82,14 @@ async def context_command(  # noqa: PLR0913 - one argument for each option.
         output.echo(command_lines.store_hint(environment), err=True)
     else:
         output.stderr_console().print(Text(counts if response.text or response.omitted_count else "Nothing was found."))
+    if response.ledger_revision:
+        kind = "append" if not response.rebase else f"new text: {_reason(response.rebase)}"
+        output.stderr_console().print(Text(f"Ledger revision {response.ledger_revision}, {kind}."))
     show_as_of(as_of_time, response.purged_count)
     show_pending(response.pending_embedding_count)
     show_receipt(response.receipt_id)
     show_incomplete(response.incomplete)
+
+
+def _reason(rebase: gateway_pb2.RebaseReason) -> str:
+    return gateway_pb2.RebaseReason.Name(rebase).removeprefix("REBASE_REASON_").lower().replace("_", " ")

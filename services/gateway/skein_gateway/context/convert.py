@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from skein.memory.v1 import blocks_pb2
     from skein.tenancy.v1 import subjects_pb2
-    from skein_gateway.context.model import PackedContext
+    from skein_gateway.context.model import Citation
 
 ID_BYTES = 16
 _VAULT = "knowledge_vault"
@@ -119,7 +120,7 @@ def message_pins(inputs: recall_pb2.ContextInputs) -> list[recall_pb2.ItemPin]:
     ]
 
 
-def citations(packed: PackedContext, origins: Mapping[str, Origins]) -> list[pb.Citation]:
+def citations(cited: Sequence[Citation], origins: Mapping[str, Origins]) -> list[pb.Citation]:
     """Convert the citations of a text; `origins` are those of memories by their ids."""
     return [
         pb.Citation(
@@ -135,7 +136,7 @@ def citations(packed: PackedContext, origins: Mapping[str, Origins]) -> list[pb.
             origins=origins.get(citation.item.item_id, _NO_ORIGINS).nodes,
             origins_truncated=origins.get(citation.item.item_id, _NO_ORIGINS).is_truncated,
         )
-        for citation in packed.citations
+        for citation in cited
     ]
 
 
@@ -148,8 +149,8 @@ def items_of(response: pb.RecallResponse, recent: Sequence[session_pb2.Message])
     found = {hit.item_id: hit for hit in response.hits if hit.kind == recall_pb2.ITEM_KIND_MESSAGE}
     latest = [_of_message(message, found.get(message.message_id), is_part=True) for message in reversed(recent)]
     latest_ids = {item.item_id for item in latest}
-    hits = [_of_hit(hit) for hit in response.hits]
-    profile = _of_profile(response.profile) if response.HasField("profile") else None
+    hits = [hit_item(hit) for hit in response.hits]
+    profile = profile_item(response.profile) if response.HasField("profile") else None
     yield from hits[:1]
     if profile is not None and not profile.is_distrusted:
         yield profile
@@ -159,20 +160,12 @@ def items_of(response: pb.RecallResponse, recent: Sequence[session_pb2.Message])
         yield profile
 
 
-def _of_hit(hit: recall_pb2.Hit) -> Item:
+def hit_item(hit: recall_pb2.Hit) -> Item:
+    """Return the item of a hit."""
     if hit.kind == recall_pb2.ITEM_KIND_MESSAGE:
         return _of_message(hit.message, hit)
     if hit.kind == recall_pb2.ITEM_KIND_BLOCK:
-        block = hit.block
-        return Item(
-            kind=ItemKind.BLOCK,
-            item_id=hit.item_id,
-            text=block.value,
-            by=block.label,
-            at=_moment(block.create_time),
-            score=hit.score,
-            trust=_trust_of(hit),
-        )
+        return replace(block_item(hit.block), score=hit.score, trust=_trust_of(hit))
     memory = hit.memory
     title = one_line(memory.title or memory.key)
     # Some memories keep everything in their data. That of the vault would reveal the length of a secret.
@@ -186,6 +179,20 @@ def _of_hit(hit: recall_pb2.Hit) -> Item:
         at=_moment(memory.create_time),
         score=hit.score,
         trust=_trust_of(hit),
+        revision=memory.revision,
+    )
+
+
+def block_item(block: blocks_pb2.Block) -> Item:
+    """Return a block, without a score."""
+    return Item(
+        kind=ItemKind.BLOCK,
+        item_id=block.block_id,
+        text=block.value,
+        by=block.label,
+        at=_moment(block.create_time),
+        trust=block.trust if block.HasField("trust") else None,
+        revision=block.revision,
     )
 
 
@@ -207,6 +214,7 @@ def _of_message(message: session_pb2.Message, hit: recall_pb2.Hit | None, *, is_
         score=0.0 if hit is None else hit.score,
         is_part=is_part,
         trust=_trust_of(hit),
+        revision=message.revision,
     )
 
 
@@ -214,7 +222,8 @@ def _trust_of(hit: recall_pb2.Hit | None) -> float | None:
     return None if hit is None or not hit.HasField("trust") else hit.trust
 
 
-def _of_profile(subject: subjects_pb2.Subject) -> Item:
+def profile_item(subject: subjects_pb2.Subject) -> Item:
+    """Return a person's profile."""
     facts = [
         ("name", one_line(subject.display_name)),
         ("time zone", one_line(subject.timezone)),
@@ -228,6 +237,7 @@ def _of_profile(subject: subjects_pb2.Subject) -> Item:
         text="\n".join(lines) or subject.subject_id,
         is_part=True,
         trust=subject.trust if subject.HasField("trust") else None,
+        revision=subject.revision,
     )
 
 

@@ -17,7 +17,7 @@ from skein_kit.text.source_keys import NEUTRAL_TRUST
 from skein_kit.text.token_estimate import CHARACTERS_PER_TOKEN, estimate_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
 # What makes a text from its inputs: this module, skein_gateway.recall.text_match and items_of of convert.py. Raise the
@@ -37,6 +37,8 @@ class ItemKind(IntEnum):
     MEMORY = 2
     MESSAGE = 3
 
+
+ItemKey = tuple[ItemKind, str]
 
 # Largest share of the budget for one item, so that others fit as well.
 _SHARES = {ItemKind.BLOCK: 0.5, ItemKind.PROFILE: 0.25, ItemKind.MEMORY: 0.5, ItemKind.MESSAGE: 0.5}
@@ -62,6 +64,12 @@ class Item:
     is_part: bool = False
     # Trust of a memory along the chain of its sources, or of another item by its authors; None: neutral.
     trust: float | None = None
+    revision: int = 0
+
+    @property
+    def key(self) -> ItemKey:
+        """Return what tells the item from all others."""
+        return self.kind, self.item_id
 
     def may_replace(self, other: Item) -> bool:
         """Tell whether the item may stand for another one whose words it contains: a distrusted one may not."""
@@ -91,6 +99,11 @@ class PackOptions:
     # Stems of the query's words: a long text is cut to the part with most of them.
     terms: frozenset[str]
     context_format: ContextFormat
+    # The budget of which one item may have a share, where it is another one than that of the text.
+    item_token_budget: int | None = None
+    # Numbers of items that have one already, and the first number of others.
+    numbers: Mapping[ItemKey, int] = field(default_factory=dict)
+    first_number: int = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,6 +115,8 @@ class Citation:
     is_cut: bool
     # Ids of items whose words this one contains.
     duplicate_ids: tuple[str, ...]
+    # Longest excerpt that was allowed, if the item is cut.
+    max_characters: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,6 +127,8 @@ class PackedContext:
     citations: tuple[Citation, ...]
     token_count: int
     omitted_count: int
+    # Offsets in the text: the ends of blocks and profile, of memories, and of messages; each only where there are some.
+    section_ends: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,6 +142,7 @@ class _PackedItem:
     cost: int
     is_cut: bool
     duplicate_ids: tuple[str, ...] = ()
+    max_characters: int = 0
 
 
 @dataclass(slots=True)
@@ -132,6 +150,8 @@ class _Packer:
     """The items packed so far. All sizes are characters."""
 
     space: int
+    # One item may take a share of this.
+    item_space: int
     digits: int
     # A single item may take the whole budget.
     is_only: bool
@@ -143,7 +163,7 @@ class _Packer:
 
     def add(self, item: Item) -> None:
         """Add an item, or an excerpt of it, if it has new content and fits."""
-        body = _body(item.text)
+        body = body_of(item.text)
         if not body:
             return
         words = normalize(body)
@@ -161,18 +181,24 @@ class _Packer:
         used = _cost(remaining, self.context_format) if contained else self.used
         space = self.space - used - self._heading(item, remaining)
         line = len(_line(item, "9" * self.digits, "", self.context_format)) + 1
-        max_characters = min(space, self.space if self.is_only else int(self.space * _SHARES[item.kind])) - line
-        text = excerpt(body, max_characters, self.terms)
+        max_characters = min(space, self.space if self.is_only else int(self.item_space * _SHARES[item.kind])) - line
+        text = excerpt_of(body, max_characters, self.terms)
         is_cut = text != body
-        # An excerpt from a later line begins with the mark of that line.
-        text = text.replace(f"{ELLIPSIS} {MARK}", f"{ELLIPSIS} ", 1) if text.startswith(ELLIPSIS) else text
         words = normalize(text) if is_cut else words
         if not text or (is_cut and self._repeats(item, words, contained)):
             self.omitted_count += 1
             return
         ids = tuple(entry for other in contained for entry in (other.item.item_id, *other.duplicate_ids))
         cost = line + len(text)
-        entry = _PackedItem(item=item, body=text, normalize=words, cost=cost, is_cut=is_cut, duplicate_ids=ids)
+        entry = _PackedItem(
+            item=item,
+            body=text,
+            normalize=words,
+            cost=cost,
+            is_cut=is_cut,
+            duplicate_ids=ids,
+            max_characters=max_characters if is_cut else 0,
+        )
         self.packed = [*remaining, entry]
         self.used = self.space - space + cost
 
@@ -197,23 +223,45 @@ def pack(items: Sequence[Item], options: PackOptions) -> PackedContext:
     """
     packer = _Packer(
         space=options.token_budget * CHARACTERS_PER_TOKEN,
-        digits=len(str(len(items))),
+        item_space=(options.item_token_budget or options.token_budget) * CHARACTERS_PER_TOKEN,
+        digits=len(str(max((options.first_number + len(items) - 1, *options.numbers.values())))),
         is_only=len(items) == 1,
         context_format=options.context_format,
         terms=options.terms,
     )
     for item in items:
         packer.add(item)
-    text, citations = _render(packer.packed, options.context_format)
-    return PackedContext(
-        text=text,
-        citations=citations,
-        token_count=estimate_tokens(text),
-        omitted_count=packer.omitted_count,
-    )
+    return replace(_render(packer.packed, options), omitted_count=packer.omitted_count)
 
 
-def _body(text: str) -> str:
+def render(items: Sequence[tuple[Item, int, tuple[str, ...]]], options: PackOptions) -> PackedContext:
+    """Render items as they were packed before: each with the longest excerpt of it, 0 for none, and its duplicates."""
+    packed = []
+    for item, max_characters, duplicate_ids in items:
+        body = body_of(item.text)
+        text = excerpt_of(body, max_characters, options.terms) if max_characters else body
+        packed.append(
+            _PackedItem(
+                item=item,
+                body=text,
+                normalize="",
+                cost=0,
+                is_cut=text != body,
+                duplicate_ids=duplicate_ids,
+                max_characters=max_characters,
+            )
+        )
+    return _render(packed, options)
+
+
+def excerpt_of(body: str, max_characters: int, terms: frozenset[str]) -> str:
+    """Return the part of a body with most of the terms; empty if none fits."""
+    text = excerpt(body, max_characters, terms)
+    # An excerpt from a later line begins with the mark of that line.
+    return text.replace(f"{ELLIPSIS} {MARK}", f"{ELLIPSIS} ", 1) if text.startswith(ELLIPSIS) else text
+
+
+def body_of(text: str) -> str:
     """Return a text for a line: quoted, without empty lines and without anything that looks like a citation."""
     lines = (line.rstrip() for line in text.splitlines())
     return _CITATION.sub(r"(\1)", quote("\n".join(line for line in lines if line), _INDENT))
@@ -256,12 +304,23 @@ def _heading_cost(item: Item, context_format: ContextFormat) -> int:
 
 
 def _line(item: Item, number: str, body: str, context_format: ContextFormat) -> str:
+    """Return a line that begins with a citation; only a profile's has nothing before its text."""
+    source = source_of(item)
+    return f"{mark_of(number, context_format)} {source}{': ' if source else ''}{body}"
+
+
+def mark_of(number: int | str, context_format: ContextFormat) -> str:
+    """Return the beginning of a line."""
+    return f"{'- ' if context_format.markdown else ''}[{number}]"
+
+
+def source_of(item: Item) -> str:
+    """Return when an item was made, and by whom."""
     time_text = (
         "" if item.at is None else item.at.strftime("%Y-%m-%d %H:%M" if item.kind is ItemKind.MESSAGE else "%Y-%m-%d")
     )
     by = _label(item.by)
-    source = f"{time_text} {by}" if time_text and by else time_text or by
-    return f"{'- ' if context_format.markdown else ''}[{number}] {source}{': ' if source else ''}{body}"
+    return f"{time_text} {by}" if time_text and by else time_text or by
 
 
 def _cost(packed: Iterable[_PackedItem], context_format: ContextFormat) -> int:
@@ -271,21 +330,41 @@ def _cost(packed: Iterable[_PackedItem], context_format: ContextFormat) -> int:
     )
 
 
-def _render(packed: Sequence[_PackedItem], context_format: ContextFormat) -> tuple[str, tuple[Citation, ...]]:
+def _render(packed: Sequence[_PackedItem], options: PackOptions) -> PackedContext:
+    context_format = options.context_format
     groups: dict[tuple[ItemKind, str], list[_PackedItem]] = {}
     for entry in packed:
         groups.setdefault(_group(entry.item), []).append(entry)
-    sections, citations = list[str](), list[Citation]()
+    sections, citations, next_number = list[str](), list[Citation](), options.first_number
+    ends: dict[ItemKind, int] = {}
+    length = 0
     for name in _sorted_groups(groups, context_format):
         lines = []
         for entry in sorted(groups[name], key=lambda entry: _moment(entry.item), reverse=context_format.newest_first):
-            number = len(citations) + 1
+            number = options.numbers.get(entry.item.key, 0)
+            if not number:
+                number, next_number = next_number, next_number + 1
             lines.append(_line(entry.item, str(number), entry.body, context_format))
             citations.append(
-                Citation(number=number, item=entry.item, is_cut=entry.is_cut, duplicate_ids=entry.duplicate_ids)
+                Citation(
+                    number=number,
+                    item=entry.item,
+                    is_cut=entry.is_cut,
+                    duplicate_ids=entry.duplicate_ids,
+                    max_characters=entry.max_characters,
+                )
             )
         sections.append(_heading(groups[name][0].item, context_format) + "\n".join(lines))
-    return "\n\n".join(sections), tuple(citations)
+        length += len(sections[-1]) + (2 if length else 0)
+        ends[max(name[0], ItemKind.PROFILE)] = length
+    text = "\n\n".join(sections)
+    return PackedContext(
+        text=text,
+        citations=tuple(citations),
+        token_count=estimate_tokens(text),
+        omitted_count=0,
+        section_ends=tuple(ends.values()),
+    )
 
 
 def _sorted_groups(

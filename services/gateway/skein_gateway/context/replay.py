@@ -133,7 +133,7 @@ class ContextReplayHandler:
         items = list(convert.items_of(recalled, messages.present))
         packed = await pack_items(items, convert.recorded_pack_options(inputs, query))
         response.text = packed.text
-        response.citations.extend(convert.citations(packed, {}))
+        response.citations.extend(convert.citations(packed.citations, {}))
         response.token_count, response.omitted_count = packed.token_count, packed.omitted_count
 
     async def _read_block(self, pin: recall_pb2.ItemPin) -> blocks_pb2.Block | None:

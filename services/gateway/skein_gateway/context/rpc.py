@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import grpc
 from grpc import aio
@@ -11,7 +11,7 @@ from grpc import aio
 from skein.gateway.v1 import gateway_pb2 as pb
 from skein.memory.v1 import curation_pb2
 from skein.session.v1 import session_pb2
-from skein_gateway.context import convert
+from skein_gateway.context import convert, ledger_messages
 from skein_gateway.context.lineage import MAX_LINEAGES, Origins, origins_of
 from skein_gateway.context.model import ItemKind
 from skein_gateway.context.packer import pack_items
@@ -20,12 +20,14 @@ from skein_gateway.recall.rpc import (
     ArmResult,
     arm_timeout_seconds,
     as_of_time,
+    both,
     call_arm,
     enforce_partial_policy,
     item_filter,
     subject_of,
 )
 from skein_kit.calls.call import caller as caller_of
+from skein_kit.errors import FieldInvalid
 from skein_kit.identity.permissions import ACCESS_RULES
 from skein_kit.ids import now
 from skein_kit.policies.history import read_as_of_time
@@ -33,11 +35,14 @@ from skein_kit.search_text.list_questions import asks_for_all
 from skein_kit.text.token_estimate import DEFAULT_BUDGET
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine, Sequence
+
     from skein.memory.v1 import curation_pb2_grpc
     from skein.session.v1 import session_pb2_grpc
-    from skein_gateway.context.model import PackedContext
+    from skein_gateway.context.model import Citation
     from skein_gateway.context.recorder import ContextRecorder
-    from skein_gateway.recall.rpc import RecallHandler
+    from skein_gateway.context.turns import LedgerTurns
+    from skein_gateway.recall.rpc import RecallHandler, RecallResult
     from skein_kit.calls.call import Context
 
 # Hits that the packer chooses from, and where the query asks for all of something.
@@ -56,17 +61,19 @@ class ContextHandler:
         sessions: session_pb2_grpc.SessionServiceAsyncStub,
         curation: curation_pb2_grpc.CurationServiceAsyncStub,
         recorder: ContextRecorder,
+        turns: LedgerTurns,
         *,
         lineage_seconds: float,
     ) -> None:
         """Recall through `recall`; read recent windows from `sessions`, and lineages from `curation` in this time.
 
-        `recorder` has the receipts of texts stored.
+        `recorder` has the receipts of texts stored; `turns` makes the texts of ledgers.
         """
         self._recall = recall
         self._sessions = sessions
         self._curation = curation
         self._recorder = recorder
+        self._turns = turns
         self._lineage_seconds = lineage_seconds
 
     async def BuildContext(self, request: pb.BuildContextRequest, context: Context) -> pb.BuildContextResponse:
@@ -82,10 +89,13 @@ class ContextHandler:
         if request.session_id:
             _WINDOW.check(caller_of(context))
             extra_arms.append(partial(self._window, request))
-        result = await self._recall.call_arms(recall_request, context, *extra_arms)
+        search = self._recall.call_arms(recall_request, context, *extra_arms)
+        if request.ledger_id:
+            return await self._turn(request, recall_request, search, context)
+        result = await search
         enforce_partial_policy(result.outcomes, recall_request.on_partial)
         response = result.response(recall_request.limit)
-        recent = [message for arm_result in result.results for message in arm_result.recent]
+        recent = result.recent
         options = convert.pack_options(request)
         packed = await pack_items(list(convert.items_of(response, recent)), options)
         if response.receipt_id:
@@ -93,29 +103,43 @@ class ContextHandler:
             self._recorder.record(
                 response.receipt_id, packed, inputs, subject_ids=convert.subjects_of(inputs, response, recent)
             )
-        origins = await self._origins(request, packed, context) if request.cite_origins else {}
-        return pb.BuildContextResponse(
-            text=packed.text,
-            citations=convert.citations(packed, origins),
-            token_count=packed.token_count,
-            omitted_count=packed.omitted_count,
-            arms=response.arms,
-            incomplete=response.incomplete,
-            model=response.model,
-            emptied_by=response.emptied_by,
-            formula=response.formula,
-            nothing_relevant=response.nothing_relevant,
-            pending_embedding_count=response.pending_embedding_count,
-            purged_count=response.purged_count,
-            receipt_id=response.receipt_id,
-            asks_for_all=response.asks_for_all,
-        )
+        origins = await self._origins(request, packed.citations, context) if request.cite_origins else {}
+        answer = _answer(response)
+        answer.text, answer.token_count, answer.omitted_count = packed.text, packed.token_count, packed.omitted_count
+        answer.citations.extend(convert.citations(packed.citations, origins))
+        return answer
+
+    async def _turn(
+        self,
+        request: pb.BuildContextRequest,
+        recall_request: pb.RecallRequest,
+        search: Coroutine[Any, Any, RecallResult],
+        context: Context,
+    ) -> pb.BuildContextResponse:
+        """Answer a turn of a ledger, which is read while `search` runs."""
+        if request.recall.HasField("as_of_time"):
+            search.close()
+            raise FieldInvalid(violations=[("ledger_id", "must be empty with recall.as_of_time")])
+        seconds = arm_timeout_seconds(context.time_remaining(), self._lineage_seconds)
+        result, known = await both(search, self._turns.read(request, seconds=seconds))
+        enforce_partial_policy(result.outcomes, recall_request.on_partial)
+        response = result.response(recall_request.limit)
+        # The prompt has no message that waits for approval: it may be refused.
+        recent = [message for message in result.recent if not message.pending_approval]
+        candidates = list(convert.items_of(response, recent))
+        turn = await self._turns.make(request, known, result, candidates, context, seconds=seconds)
+        origins = await self._origins(request, turn.citations, context) if request.cite_origins else {}
+        answer = _answer(response)
+        answer.text, answer.token_count, answer.omitted_count = turn.text, turn.token_count, turn.omitted_count
+        answer.citations.extend(convert.citations(turn.citations, origins))
+        ledger_messages.write_turn(answer, turn)
+        return answer
 
     async def _origins(
-        self, request: pb.BuildContextRequest, packed: PackedContext, context: Context
+        self, request: pb.BuildContextRequest, citations: Sequence[Citation], context: Context
     ) -> dict[str, Origins]:
         """Return where the chains of the cited memories end; of lineages that cannot be read, that they are missing."""
-        memory_ids = [one.item.item_id for one in packed.citations if one.item.kind is ItemKind.MEMORY]
+        memory_ids = [one.item.item_id for one in citations if one.item.kind is ItemKind.MEMORY]
         origins: dict[str, Origins] = {}
         reader = item_filter(request.recall)
         for start in range(0, len(memory_ids), MAX_LINEAGES):
@@ -154,3 +178,19 @@ class ContextHandler:
         recent = messages[-MAX_RECENT:]
         outcome = ArmOutcome(arm=pb.ARM_WINDOW, state=pb.ARM_STATE_OK, seconds=timed.seconds, hit_count=len(recent))
         return ArmResult(outcomes=(outcome,), recent=recent)
+
+
+def _answer(response: pb.RecallResponse) -> pb.BuildContextResponse:
+    """Return what an answer says of its search."""
+    return pb.BuildContextResponse(
+        arms=response.arms,
+        incomplete=response.incomplete,
+        model=response.model,
+        emptied_by=response.emptied_by,
+        formula=response.formula,
+        nothing_relevant=response.nothing_relevant,
+        pending_embedding_count=response.pending_embedding_count,
+        purged_count=response.purged_count,
+        receipt_id=response.receipt_id,
+        asks_for_all=response.asks_for_all,
+    )

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 ARMS = Counter("skein_gateway_search_branches_total", "Search branches of recalls, by outcome.", ["branch", "state"])
 Response = TypeVar("Response")
+Other = TypeVar("Other")
 # Reserved from the caller's time for merging: this share, and at most these seconds.
 _MARGIN_SHARE = 0.1
 _MARGIN_SECONDS = 0.25
@@ -144,6 +145,8 @@ class ArmResult:
     profile: subjects_pb2.Subject | None = None
     # The recent window of a session, oldest first.
     recent: Sequence[session_pb2.Message] = ()
+    # All blocks that the reader may see, matching or not; None: they were not read.
+    blocks: Sequence[blocks_pb2.Block] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -156,6 +159,11 @@ class RecallResult:
     def outcomes(self) -> list[ArmOutcome]:
         """Return the outcome of each arm."""
         return [outcome for result in self.results for outcome in result.outcomes]
+
+    @property
+    def recent(self) -> list[session_pb2.Message]:
+        """Return the recent window of the session, oldest first."""
+        return [message for result in self.results for message in result.recent]
 
     def response(self, limit: int) -> pb.RecallResponse:
         """Return the best hits of all arms, as many as fit one message together with the profile.
@@ -292,9 +300,8 @@ class RecallHandler:
         if timed.response is None:
             return ArmResult(outcomes=(ArmOutcome.failed(pb.ARM_BLOCKS, timed),))
         blocks = [block for block in timed.response.blocks if block.subject_id in {"", subject_id}]
-        matching = [
-            block for block in blocks if _is_between(block, start, end) and trust_of(block) >= request.min_trust
-        ]
+        trusted = [block for block in blocks if trust_of(block) >= request.min_trust]
+        matching = [block for block in trusted if _is_between(block, start, end)]
         limit = request.limit or DEFAULT_LIMIT
         if sum(len(block.value) for block in matching) > MAX_INLINE_CHARACTERS:
             hits = await asyncio.to_thread(block_hits, matching, request.query, limit)
@@ -308,7 +315,7 @@ class RecallHandler:
             filter_emptied=bool(blocks) and not matching,
             filter_truncated=bool(timed.response.next_page_token),
         )
-        return ArmResult(outcomes=(outcome,), hits=hits)
+        return ArmResult(outcomes=(outcome,), hits=hits, blocks=trusted)
 
     async def _get_profile(self, request: pb.RecallRequest, arm_seconds: float) -> ArmResult:
         """Read the profile of the request's subject, who need not have one."""
@@ -410,14 +417,15 @@ def select_arms(request: pb.RecallRequest, caller: Caller) -> list[pb.Arm]:
                 _RULES[arm].check(caller)
         return sorted(request.arms)
     arms: list[pb.Arm] = [pb.ARM_MEMORIES, pb.ARM_MESSAGES]
-    if request.query and agent_of(request.filter) and filter_allows_blocks(request) and _may(caller, pb.ARM_BLOCKS):
+    if request.query and agent_of(request.filter) and filter_allows_blocks(request) and may_call(caller, pb.ARM_BLOCKS):
         arms.append(pb.ARM_BLOCKS)
-    if subject_of(request) and _may(caller, pb.ARM_PROFILE):
+    if subject_of(request) and may_call(caller, pb.ARM_PROFILE):
         arms.append(pb.ARM_PROFILE)
     return arms
 
 
-def _may(caller: Caller, arm: pb.Arm) -> bool:
+def may_call(caller: Caller, arm: pb.Arm) -> bool:
+    """Tell whether a caller has the permission of the RPC behind blocks or profile."""
     try:
         _RULES[arm].check(caller)
     except PermissionMissing:
@@ -489,6 +497,12 @@ async def gather_or_cancel(*calls: Coroutine[Any, Any, Response]) -> list[Respon
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from None
     return [task.result() for task in tasks]
+
+
+async def both(first: Coroutine[Any, Any, Response], second: Coroutine[Any, Any, Other]) -> tuple[Response, Other]:
+    """Await two calls of different kinds; the first error cancels the other one."""
+    results: list[Any] = await gather_or_cancel(first, second)
+    return results[0], results[1]
 
 
 def enforce_partial_policy(outcomes: Sequence[ArmOutcome], on_partial: pb.OnPartial) -> None:

@@ -25,6 +25,7 @@ from skein_kit.text.unicode_form import plain_form
 from skein_recall.errors import QueryEmpty
 from skein_recall.search.cues import NamedDays
 from skein_recall.search.expansion import Reason
+from skein_recall.search.known_items import KnownItem, Reader
 from skein_recall.search.model import Filter, Mode, Query, Reference
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from skein_recall.search.known_items import CheckedItem
     from skein_recall.search.model import ItemRow, RecallResult, ReferenceItem, SearchHit
 
 _Response = TypeVar("_Response", pb.RecallResponse, pb.FindSimilarResponse)
@@ -104,6 +106,30 @@ def _with_conditions(filter_: Filter, message: pb.MessageFilter, min_trust: floa
         index_conditions=(*filter_.index_conditions, *values),
         values={**filter_.values, **values},
     )
+
+
+def known_items(request: pb.CheckItemsRequest) -> tuple[list[KnownItem], Reader]:
+    """Read the items of a check, and their reader. Raises FieldInvalid."""
+    items = [
+        KnownItem(item_id=UUID(item.item_id), kind=_KINDS.get(item.kind, "memory"), revision=item.revision)
+        for item in request.items
+    ]
+    filter_ = memory_filter(request.filter, UTC).wall if request.HasField("filter") else Filter()
+    reader = Reader(
+        filter=_with_conditions(filter_, pb.MessageFilter(), request.min_trust),
+        subject_id=request.filter.visible_to.subject_id,
+        session_id=request.session_id,
+    )
+    return items, reader
+
+
+def checked_item(item: CheckedItem) -> pb.CheckedItem:
+    """Convert an item that is not as it was known."""
+    message = pb.CheckedItem(item_id=str(item.item_id), state=item.state)
+    if item.row is not None:
+        message.item.item_id = message.item_id
+        _write_item(message.item, item.kind, item.row)
+    return message
 
 
 def reference(request: pb.FindSimilarRequest) -> Reference:

@@ -14,16 +14,25 @@ from skein_recall.search import convert
 if TYPE_CHECKING:
     from skein_recall.quality.sampler import RecentQueries
     from skein_recall.receipts.recorder import ReceiptRecorder
+    from skein_recall.search.known_items import KnownItems
     from skein_recall.search.searcher import RecallSearcher
 
 
 class SearchHandlers:
-    """Recall, and its search by a stored item."""
+    """Recall, its search by a stored item, and the check of items that were found."""
 
-    def __init__(self, searcher: RecallSearcher, recent: RecentQueries, receipts: ReceiptRecorder) -> None:
+    def __init__(
+        self, searcher: RecallSearcher, recent: RecentQueries, receipts: ReceiptRecorder, known_items: KnownItems
+    ) -> None:
         self._searcher = searcher
         self._recent = recent
         self._receipts = receipts
+        self._known_items = known_items
+
+    async def CheckItems(self, request: pb.CheckItemsRequest, context: Context) -> pb.CheckItemsResponse:
+        items, reader = convert.known_items(request)
+        checked = await self._known_items.check(caller_of(context).require_tenant(), items, reader, now())
+        return pb.CheckItemsResponse(items=map(convert.checked_item, checked))
 
     async def Recall(self, request: pb.RecallRequest, context: Context) -> pb.RecallResponse:
         seconds = context.time_remaining()

@@ -175,7 +175,7 @@ ORDER BY session_id
 LIMIT :limit;
 
 -- count_rows_of_sessions --
--- Count the rows of sessions, each kind up to a limit; with `keeps_states` only states of agents that have another
+-- Count the rows of sessions, and the ledgers for a subject, each kind up to a limit; with `keeps_states` only states of agents that have another
 -- outside of sessions.
 SELECT
     (SELECT count(*) FROM (
@@ -193,7 +193,15 @@ SELECT
         LIMIT :limit) AS counted) AS states,
     (SELECT count(*) FROM (
         SELECT FROM session.items
-        WHERE tenant_id = :tenant_id AND session_id = ANY (:session_ids) LIMIT :limit) AS counted) AS items;
+        WHERE tenant_id = :tenant_id AND session_id = ANY (:session_ids) LIMIT :limit) AS counted) AS items,
+    (SELECT count(*) FROM (
+        SELECT FROM session.context_ledgers
+        WHERE tenant_id = :tenant_id AND session_id = ANY (:session_ids) AND session_id <> ''
+            AND subject_id IS DISTINCT FROM nullif(:subject_id::text, '')
+        UNION ALL
+        SELECT FROM session.context_ledgers
+        WHERE tenant_id = :tenant_id AND subject_id = :subject_id AND subject_id <> ''
+        LIMIT :limit) AS counted) AS ledgers;
 
 -- count_messages_naming_subject --
 -- Count the messages of a subject in other sessions, archived ones too, up to a limit.

@@ -115,6 +115,7 @@ class ErasureStore:
         purge = await _PurgeTransaction.begin(tx, tenant_id, at, self._archives, limit=options.limit, with_person=True)
         subject_key = {"tenant_id": tenant_id, "subject_id": subject_id}
         purge.receipt.subject_tombstone = await tombstones.renew_subject(tx, tenant_id, subject_id, at)
+        await purge.purge_ledgers_of_subject(subject_id)
         has_more = True
         for _ in range(_MAX_SESSIONS):
             session = await tx.row(_QUERIES["lock_session_of_subject"], **subject_key)
@@ -212,6 +213,7 @@ class _PurgeTransaction:
         """
         session_key = {"tenant_id": self._tenant_id, "session_id": session_id}
         self.charges["session_items"] -= await self._execute("session.items", "delete_items_of_session", **session_key)
+        await self._purge_ledgers_of_sessions([session_id])
         await postings.subtract_session_counts(self._tx, self._tenant_id, session_id)
         await self._execute("recall.documents", "delete_documents_of_session", **session_key)
         self.charges.update(await delete_session_rows(self._tx, self._tenant_id, session_id, self._at) or {})
@@ -274,6 +276,7 @@ class _PurgeTransaction:
         await self._execute("recall.documents", "purge_documents", tenant_id=self._tenant_id, message_ids=ids)
         await postings.purge_history(self._tx, self._tenant_id, ids)
         await self._clear_responses(session_ids)
+        await self._purge_ledgers_of_sessions(session_ids)
         self.charges["messages"] -= active_counts.total()
 
     async def erase_receipts(self, session_ids: Sequence[str]) -> None:
@@ -330,6 +333,19 @@ class _PurgeTransaction:
             _QUERIES["purge_title_terms_history"], tenant_id=self._tenant_id, session_ids=list(session_ids)
         )
 
+    async def purge_ledgers_of_subject(self, subject_id: str) -> None:
+        self.charges["session_items"] -= await self._execute(
+            "session.context_ledgers", "purge_ledgers_of_subject", tenant_id=self._tenant_id, subject_id=subject_id
+        )
+
+    async def _purge_ledgers_of_sessions(self, session_ids: Sequence[str]) -> None:
+        self.charges["session_items"] -= await self._execute(
+            "session.context_ledgers",
+            "purge_ledgers_of_sessions",
+            tenant_id=self._tenant_id,
+            session_ids=list(session_ids),
+        )
+
     async def _clear_responses(self, session_ids: Sequence[str]) -> None:
         await self._execute(
             "session.requests", "clear_responses", tenant_id=self._tenant_id, session_ids=list(session_ids)
@@ -374,6 +390,7 @@ async def _count_rows(
     tenant_id: UUID,
     session_ids: list[str],
     *,
+    subject_id: str = "",
     other_messages: int = 0,
     keeps_states: bool = False,
 ) -> Receipt:
@@ -382,6 +399,7 @@ async def _count_rows(
         _QUERIES["count_rows_of_sessions"],
         tenant_id=tenant_id,
         session_ids=session_ids,
+        subject_id=subject_id,
         keeps_states=keeps_states,
         limit=_MAX_COUNTED_ROWS,
     )
@@ -391,6 +409,7 @@ async def _count_rows(
         counts["session.archived_messages"] = row["archived_messages"]
         counts["session.agent_states"] = row["states"]
         counts["session.items"] = row["items"]
+        counts["session.context_ledgers"] = row["ledgers"]
     return Receipt(counts=+counts)
 
 
@@ -401,4 +420,4 @@ async def _count_subject(tx: Transaction, tenant_id: UUID, subject_id: str) -> R
     other_messages = await tx.value(
         _QUERIES["count_messages_naming_subject"], **subject_key, session_ids=session_ids, limit=_MAX_COUNTED_ROWS
     )
-    return await _count_rows(tx, tenant_id, session_ids, other_messages=other_messages)
+    return await _count_rows(tx, tenant_id, session_ids, subject_id=subject_id, other_messages=other_messages)

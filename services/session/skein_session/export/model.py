@@ -1,11 +1,12 @@
 """The position of an export of one subject.
 
-An export reads session by session, with all rows of each. Messages about the subject in sessions of others follow, and
-the archived ones of those come last.
+An export reads session by session, with all rows of each. Messages about the subject in sessions of others follow, then
+the archived ones of those. Context ledgers come last.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Self, cast, get_args
 
@@ -17,8 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from uuid import UUID
 
+    from asyncpg import Record
+
 # "elsewhere" and "stored": messages and archived messages in sessions of others. Page tokens contain the stages.
-Stage = Literal["sessions", "messages", "states", "items", "elsewhere", "stored"]
+Stage = Literal["sessions", "messages", "states", "items", "elsewhere", "stored", "ledgers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,8 @@ class ExportPosition:
 
     stage: Stage = "sessions"
     session_id: str = ""
-    # A sequence number, an agent id, an item key or a message id; empty at the start of the stage.
+    # A sequence number, an agent id, an item key, a message id, or principal and name of a context ledger, whose agent
+    # is in session_id; empty at the start of the stage.
     after: str = ""
 
     @classmethod
@@ -50,6 +54,22 @@ class ExportPosition:
     def after_archive(self, session_id: str) -> Self:
         """Return the position after all archived messages of a session."""
         return type(self)("stored", session_id, str(MAX_SEQUENCE))
+
+    @classmethod
+    def after_ledger(cls, row: Record) -> Self:
+        """Return the position after a context ledger, by its columns."""
+        return cls("ledgers", row["agent_id"], json.dumps([row["principal"], row["ledger_id"]]))
+
+    @property
+    def ledger_key(self) -> tuple[str, str, str]:
+        """Principal, agent and name of the last context ledger."""
+        if not self.after:
+            return "", "", ""
+        try:
+            principal, ledger_id = json.loads(self.after)
+        except ValueError:
+            raise PageTokenInvalid from None
+        return principal, self.session_id, ledger_id
 
     @property
     def is_archive_done(self) -> bool:

@@ -13,6 +13,7 @@ from skein_kit.rpc.well_known_types import to_timestamp
 from skein_session.agent_states.convert import agent_state
 from skein_session.export.model import ExportPosition
 from skein_session.items.convert import session_item
+from skein_session.ledgers.convert import exported_ledger
 from skein_session.sessions.convert import session
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ _CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
     "message": message_rows.message,
     "state": agent_state,
     "item": session_item,
+    "ledger": exported_ledger,
 }
 
 

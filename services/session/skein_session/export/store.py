@@ -33,7 +33,7 @@ class ExportedRow:
     """A row of a subject, and the position after it."""
 
     position: ExportPosition
-    kind: Literal["session", "message", "state", "item"]
+    kind: Literal["session", "message", "state", "item", "ledger"]
     # None for a row that is skipped.
     row: Record | None
 
@@ -172,8 +172,7 @@ async def _read_batch(
         return _ExportBatch([ExportedRow(next_position, "session", row)], next_position)
     if position.stage == "messages":
         return await _read_messages(tx, tenant_id, position, count)
-    if position.stage in ("elsewhere", "stored"):
-        read_stage = _read_elsewhere if position.stage == "elsewhere" else _find_archive_elsewhere
+    if read_stage := _STAGES_OF_SUBJECT.get(position.stage):
         return await read_stage(tx, tenant_id, subject_id, position, count)
     rows = await _read_states_or_items(tx, tenant_id, position, count)
     if len(rows) == count:
@@ -253,7 +252,29 @@ async def _find_archive_elsewhere(
         return _ExportBatch([], position, archived_session_id=position.session_id)
     row = await next_archived_of_subject(tx, tenant_id, subject_id, position.session_id)
     if row is None:
-        return _ExportBatch([], None)
+        return _ExportBatch([], ExportPosition("ledgers"))
     if row["is_own"]:
         return _ExportBatch([], position.after_archive(row["session_id"]))
     return _ExportBatch([], ExportPosition("stored", row["session_id"]), archived_session_id=row["session_id"])
+
+
+async def _read_ledgers(
+    tx: Transaction, tenant_id: UUID, subject_id: str, position: ExportPosition, count: int
+) -> _ExportBatch:
+    """Read context ledgers for the subject."""
+    after_principal, after_agent, after_ledger = position.ledger_key
+    ledgers = await tx.rows(
+        _QUERIES["list_ledgers_of_subject"],
+        tenant_id=tenant_id,
+        subject_id=subject_id,
+        after_principal=after_principal,
+        after_agent=after_agent,
+        after_ledger=after_ledger,
+        limit=count,
+    )
+    rows = [ExportedRow(ExportPosition.after_ledger(row), "ledger", row) for row in ledgers]
+    return _ExportBatch(rows, rows[-1].position if len(ledgers) == count else None)
+
+
+# The stages that read no session of the subject.
+_STAGES_OF_SUBJECT = {"elsewhere": _read_elsewhere, "stored": _find_archive_elsewhere, "ledgers": _read_ledgers}

@@ -108,6 +108,15 @@ USING (
 WHERE agent_states.tenant_id = :tenant_id
     AND agent_states.agent_id = picked.agent_id AND agent_states.session_id = picked.session_id;
 
+-- purge_tenant_context_ledgers --
+-- Purge context ledgers of a deleted tenant, up to a limit.
+DELETE FROM session.context_ledgers
+USING (
+    SELECT principal, agent_id, ledger_id FROM session.context_ledgers WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE context_ledgers.tenant_id = :tenant_id AND context_ledgers.principal = picked.principal
+    AND context_ledgers.agent_id = picked.agent_id AND context_ledgers.ledger_id = picked.ledger_id;
+
 -- purge_tenant_tombstones --
 -- Purge tombstones of a deleted tenant, up to a limit.
 DELETE FROM session.tombstones

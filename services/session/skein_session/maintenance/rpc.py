@@ -42,6 +42,7 @@ _TENANT_TABLES: Mapping[str, Query] = {
     "session.title_terms_history": _QUERIES["purge_tenant_title_terms_history"],
     "session.items": _QUERIES["purge_tenant_items"],
     "session.agent_states": _QUERIES["purge_tenant_agent_states"],
+    "session.context_ledgers": _QUERIES["purge_tenant_context_ledgers"],
     "session.tombstones": _QUERIES["purge_tenant_tombstones"],
     "session.tombstone_salts": _QUERIES["purge_tenant_tombstone_salts"],
     "session.archived_messages": _QUERIES["purge_tenant_archived_messages"],

@@ -409,6 +409,33 @@ ALTER TABLE session.items FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON session.items
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 
+-- What prompts have of BuildContext: ids, revisions and numbers of items, and no content. A ledger belongs to its maker.
+CREATE TABLE session.context_ledgers (
+    tenant_id uuid NOT NULL
+        CONSTRAINT context_ledgers_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    principal text NOT NULL,
+    -- Empty: the principal's credential is bound to no agent.
+    agent_id text NOT NULL,
+    ledger_id text NOT NULL CONSTRAINT context_ledgers_ledger_id_length CHECK (char_length(ledger_id) BETWEEN 1 AND 255),
+    revision bigint NOT NULL,
+    -- The session whose recent messages the text has, and the person whom it is for; empty for none.
+    session_id text NOT NULL,
+    subject_id text NOT NULL,
+    -- A skein.session.v1.ContextLedger without what the columns have.
+    content bytea NOT NULL CONSTRAINT context_ledgers_content_size CHECK (octet_length(content) <= 1048576),
+    create_time timestamptz NOT NULL,
+    expire_time timestamptz NOT NULL,
+    CONSTRAINT context_ledgers_pkey PRIMARY KEY (tenant_id, principal, agent_id, ledger_id)
+);
+CREATE INDEX context_ledgers_expire_time ON session.context_ledgers (tenant_id, expire_time);
+CREATE INDEX context_ledgers_session ON session.context_ledgers (tenant_id, session_id) WHERE session_id <> '';
+CREATE INDEX context_ledgers_subject
+    ON session.context_ledgers (tenant_id, subject_id, principal, agent_id, ledger_id) WHERE subject_id <> '';
+ALTER TABLE session.context_ledgers ENABLE ROW LEVEL SECURITY;
+ALTER TABLE session.context_ledgers FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON session.context_ledgers
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+
 -- The salt of a tenant's tombstones, so that a reader cannot test guesses of purged ids.
 CREATE TABLE session.tombstone_salts (
     tenant_id uuid NOT NULL
@@ -435,7 +462,7 @@ ALTER TABLE session.tombstones FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON session.tombstones
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 GRANT SELECT, INSERT, UPDATE, DELETE ON
-    session.agent_states, session.items, session.tombstone_salts, session.tombstones
+    session.agent_states, session.items, session.context_ledgers, session.tombstone_salts, session.tombstones
     TO skein_session;
 
 CREATE TABLE session.archived_sessions (
@@ -517,6 +544,8 @@ CREATE POLICY due ON session.agent_states FOR SELECT TO skein_owner
     USING (current_setting('skein.operator', true) = 'on');
 CREATE POLICY due ON session.items FOR SELECT TO skein_owner
     USING (current_setting('skein.operator', true) = 'on');
+CREATE POLICY due ON session.context_ledgers FOR SELECT TO skein_owner
+    USING (current_setting('skein.operator', true) = 'on');
 CREATE POLICY due ON session.messages FOR SELECT TO skein_owner
     USING (current_setting('skein.operator', true) = 'on');
 CREATE POLICY due ON session.unreferenced_files FOR SELECT TO skein_owner
@@ -553,6 +582,8 @@ BEGIN
         SELECT a.tenant_id FROM session.agent_states AS a WHERE a.tenant_id > after AND a.expire_time <= at
         UNION
         SELECT i.tenant_id FROM session.items AS i WHERE i.tenant_id > after AND i.expire_time <= at
+        UNION
+        SELECT c.tenant_id FROM session.context_ledgers AS c WHERE c.tenant_id > after AND c.expire_time <= at
         UNION
         SELECT m.tenant_id
         FROM session.messages AS m

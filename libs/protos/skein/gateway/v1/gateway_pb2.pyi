@@ -54,6 +54,15 @@ class ContextOrder(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CONTEXT_ORDER_OLDEST_FIRST: _ClassVar[ContextOrder]
     CONTEXT_ORDER_NEWEST_FIRST: _ClassVar[ContextOrder]
 
+class RebaseReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    REBASE_REASON_UNSPECIFIED: _ClassVar[RebaseReason]
+    REBASE_REASON_REQUESTED: _ClassVar[RebaseReason]
+    REBASE_REASON_REQUEST_CHANGED: _ClassVar[RebaseReason]
+    REBASE_REASON_ITEM_GONE: _ClassVar[RebaseReason]
+    REBASE_REASON_BUDGET: _ClassVar[RebaseReason]
+    REBASE_REASON_ANSWER_LOST: _ClassVar[RebaseReason]
+
 class ServiceState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     SERVICE_STATE_UNSPECIFIED: _ClassVar[ServiceState]
@@ -81,6 +90,12 @@ CONTEXT_FORMAT_TEXT: ContextFormat
 CONTEXT_ORDER_UNSPECIFIED: ContextOrder
 CONTEXT_ORDER_OLDEST_FIRST: ContextOrder
 CONTEXT_ORDER_NEWEST_FIRST: ContextOrder
+REBASE_REASON_UNSPECIFIED: RebaseReason
+REBASE_REASON_REQUESTED: RebaseReason
+REBASE_REASON_REQUEST_CHANGED: RebaseReason
+REBASE_REASON_ITEM_GONE: RebaseReason
+REBASE_REASON_BUDGET: RebaseReason
+REBASE_REASON_ANSWER_LOST: RebaseReason
 SERVICE_STATE_UNSPECIFIED: ServiceState
 SERVICE_STATE_SERVING: ServiceState
 SERVICE_STATE_NOT_SERVING: ServiceState
@@ -216,20 +231,34 @@ class RecallResponse(_message.Message):
     def __init__(self, hits: _Optional[_Iterable[_Union[_recall_pb2.Hit, _Mapping]]] = ..., arms: _Optional[_Iterable[_Union[ArmStatus, _Mapping]]] = ..., incomplete: _Optional[_Iterable[_Union[Arm, str]]] = ..., model: _Optional[str] = ..., dense_path: _Optional[str] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ..., profile: _Optional[_Union[_subjects_pb2.Subject, _Mapping]] = ..., nothing_relevant: _Optional[bool] = ..., query_expansions: _Optional[_Iterable[_Union[_recall_pb2.QueryExpansion, _Mapping]]] = ..., pending_embedding_count: _Optional[int] = ..., purged_count: _Optional[int] = ..., receipt_id: _Optional[str] = ..., asks_for_all: _Optional[bool] = ...) -> None: ...
 
 class BuildContextRequest(_message.Message):
-    __slots__ = ("recall", "token_budget", "format", "order", "session_id", "cite_origins")
+    __slots__ = ("recall", "token_budget", "format", "order", "session_id", "cite_origins", "ledger_id", "ledger_revision", "request_id")
     RECALL_FIELD_NUMBER: _ClassVar[int]
     TOKEN_BUDGET_FIELD_NUMBER: _ClassVar[int]
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     ORDER_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     CITE_ORIGINS_FIELD_NUMBER: _ClassVar[int]
+    LEDGER_ID_FIELD_NUMBER: _ClassVar[int]
+    LEDGER_REVISION_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     recall: RecallRequest
     token_budget: int
     format: ContextFormat
     order: ContextOrder
     session_id: str
     cite_origins: bool
-    def __init__(self, recall: _Optional[_Union[RecallRequest, _Mapping]] = ..., token_budget: _Optional[int] = ..., format: _Optional[_Union[ContextFormat, str]] = ..., order: _Optional[_Union[ContextOrder, str]] = ..., session_id: _Optional[str] = ..., cite_origins: _Optional[bool] = ...) -> None: ...
+    ledger_id: str
+    ledger_revision: int
+    request_id: str
+    def __init__(self, recall: _Optional[_Union[RecallRequest, _Mapping]] = ..., token_budget: _Optional[int] = ..., format: _Optional[_Union[ContextFormat, str]] = ..., order: _Optional[_Union[ContextOrder, str]] = ..., session_id: _Optional[str] = ..., cite_origins: _Optional[bool] = ..., ledger_id: _Optional[str] = ..., ledger_revision: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class Withdrawal(_message.Message):
+    __slots__ = ("number", "reason")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    reason: _recall_pb2.KnownItemState
+    def __init__(self, number: _Optional[int] = ..., reason: _Optional[_Union[_recall_pb2.KnownItemState, str]] = ...) -> None: ...
 
 class Citation(_message.Message):
     __slots__ = ("number", "kind", "item_id", "session_id", "create_time", "score", "truncated", "duplicate_ids", "trust", "origins", "origins_truncated")
@@ -258,7 +287,7 @@ class Citation(_message.Message):
     def __init__(self, number: _Optional[int] = ..., kind: _Optional[_Union[_recall_pb2.ItemKind, str]] = ..., item_id: _Optional[str] = ..., session_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., score: _Optional[float] = ..., truncated: _Optional[bool] = ..., duplicate_ids: _Optional[_Iterable[str]] = ..., trust: _Optional[float] = ..., origins: _Optional[_Iterable[_Union[_curation_pb2.LineageNode, _Mapping]]] = ..., origins_truncated: _Optional[bool] = ...) -> None: ...
 
 class BuildContextResponse(_message.Message):
-    __slots__ = ("text", "citations", "token_count", "omitted_count", "arms", "incomplete", "model", "emptied_by", "formula", "nothing_relevant", "pending_embedding_count", "purged_count", "receipt_id", "asks_for_all")
+    __slots__ = ("text", "citations", "token_count", "omitted_count", "arms", "incomplete", "model", "emptied_by", "formula", "nothing_relevant", "pending_embedding_count", "purged_count", "receipt_id", "asks_for_all", "ledger_revision", "rebase", "withdrawals", "cache_breakpoints", "prompt_token_count")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     CITATIONS_FIELD_NUMBER: _ClassVar[int]
     TOKEN_COUNT_FIELD_NUMBER: _ClassVar[int]
@@ -273,6 +302,11 @@ class BuildContextResponse(_message.Message):
     PURGED_COUNT_FIELD_NUMBER: _ClassVar[int]
     RECEIPT_ID_FIELD_NUMBER: _ClassVar[int]
     ASKS_FOR_ALL_FIELD_NUMBER: _ClassVar[int]
+    LEDGER_REVISION_FIELD_NUMBER: _ClassVar[int]
+    REBASE_FIELD_NUMBER: _ClassVar[int]
+    WITHDRAWALS_FIELD_NUMBER: _ClassVar[int]
+    CACHE_BREAKPOINTS_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_TOKEN_COUNT_FIELD_NUMBER: _ClassVar[int]
     text: str
     citations: _containers.RepeatedCompositeFieldContainer[Citation]
     token_count: int
@@ -287,7 +321,12 @@ class BuildContextResponse(_message.Message):
     purged_count: int
     receipt_id: str
     asks_for_all: bool
-    def __init__(self, text: _Optional[str] = ..., citations: _Optional[_Iterable[_Union[Citation, _Mapping]]] = ..., token_count: _Optional[int] = ..., omitted_count: _Optional[int] = ..., arms: _Optional[_Iterable[_Union[ArmStatus, _Mapping]]] = ..., incomplete: _Optional[_Iterable[_Union[Arm, str]]] = ..., model: _Optional[str] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ..., nothing_relevant: _Optional[bool] = ..., pending_embedding_count: _Optional[int] = ..., purged_count: _Optional[int] = ..., receipt_id: _Optional[str] = ..., asks_for_all: _Optional[bool] = ...) -> None: ...
+    ledger_revision: int
+    rebase: RebaseReason
+    withdrawals: _containers.RepeatedCompositeFieldContainer[Withdrawal]
+    cache_breakpoints: _containers.RepeatedScalarFieldContainer[int]
+    prompt_token_count: int
+    def __init__(self, text: _Optional[str] = ..., citations: _Optional[_Iterable[_Union[Citation, _Mapping]]] = ..., token_count: _Optional[int] = ..., omitted_count: _Optional[int] = ..., arms: _Optional[_Iterable[_Union[ArmStatus, _Mapping]]] = ..., incomplete: _Optional[_Iterable[_Union[Arm, str]]] = ..., model: _Optional[str] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ..., nothing_relevant: _Optional[bool] = ..., pending_embedding_count: _Optional[int] = ..., purged_count: _Optional[int] = ..., receipt_id: _Optional[str] = ..., asks_for_all: _Optional[bool] = ..., ledger_revision: _Optional[int] = ..., rebase: _Optional[_Union[RebaseReason, str]] = ..., withdrawals: _Optional[_Iterable[_Union[Withdrawal, _Mapping]]] = ..., cache_breakpoints: _Optional[_Iterable[int]] = ..., prompt_token_count: _Optional[int] = ...) -> None: ...
 
 class ReplayContextRequest(_message.Message):
     __slots__ = ("receipt_id", "query", "embedding")

@@ -139,9 +139,22 @@ class GatewayServiceServicer:
         texts. With as_of_time in its recall, the text, the recent messages and the
         origins are those of that time. Safe to retry.
 
+        With a ledger_id the text continues the texts of earlier turns, so that the
+        provider of a model finds the prompt in its cache: see
+        BuildContextRequest.ledger_id. Repeating a request_id returns the same text.
+        If its items changed since, it returns a new first text.
+
         Errors:
         - as Recall.
         - NOT_FOUND, SESSION_NOT_FOUND: the session of session_id does not exist.
+        - NOT_FOUND, CONTEXT_LEDGER_NOT_FOUND: the caller has no such ledger any
+        more. Ask with ledger_revision 0.
+        - ABORTED, CONTEXT_LEDGER_CHANGED: another turn of the ledger came first.
+        - INVALID_ARGUMENT, REQUEST_ID_REUSED: the ledger's last turn had this
+        request_id and another request.
+        - INVALID_ARGUMENT, INVALID_FIELD: ledger_id with as_of_time.
+        - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED: a new ledger counts as one of
+        session_items.
         - FAILED_PRECONDITION, SESSION_ARCHIVED.
         - PERMISSION_DENIED, PERMISSION_MISSING: session_id needs session.read.
         """

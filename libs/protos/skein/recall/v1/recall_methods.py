@@ -45,3 +45,4 @@ class RecallInternalServiceMethods:
     ContinueReindex: Callable[[recall_pb2.ContinueReindexRequest, Any], Awaitable[recall_pb2.ContinueReindexResponse]]
     PurgeTenant: Callable[[recall_pb2.PurgeTenantRequest, Any], Awaitable[recall_pb2.PurgeTenantResponse]]
     RecordContexts: Callable[[recall_pb2.RecordContextsRequest, Any], Awaitable[recall_pb2.RecordContextsResponse]]
+    CheckItems: Callable[[recall_pb2.CheckItemsRequest, Any], Awaitable[recall_pb2.CheckItemsResponse]]

@@ -30,6 +30,14 @@ class SearchMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     SEARCH_MODE_KEYWORD: _ClassVar[SearchMode]
     SEARCH_MODE_SEMANTIC: _ClassVar[SearchMode]
 
+class KnownItemState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    KNOWN_ITEM_STATE_UNSPECIFIED: _ClassVar[KnownItemState]
+    KNOWN_ITEM_STATE_CHANGED: _ClassVar[KnownItemState]
+    KNOWN_ITEM_STATE_SUPERSEDED: _ClassVar[KnownItemState]
+    KNOWN_ITEM_STATE_EXPIRED: _ClassVar[KnownItemState]
+    KNOWN_ITEM_STATE_GONE: _ClassVar[KnownItemState]
+
 class ReplayGapReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     REPLAY_GAP_REASON_UNSPECIFIED: _ClassVar[ReplayGapReason]
@@ -70,6 +78,11 @@ SEARCH_MODE_UNSPECIFIED: SearchMode
 SEARCH_MODE_HYBRID: SearchMode
 SEARCH_MODE_KEYWORD: SearchMode
 SEARCH_MODE_SEMANTIC: SearchMode
+KNOWN_ITEM_STATE_UNSPECIFIED: KnownItemState
+KNOWN_ITEM_STATE_CHANGED: KnownItemState
+KNOWN_ITEM_STATE_SUPERSEDED: KnownItemState
+KNOWN_ITEM_STATE_EXPIRED: KnownItemState
+KNOWN_ITEM_STATE_GONE: KnownItemState
 REPLAY_GAP_REASON_UNSPECIFIED: ReplayGapReason
 REPLAY_GAP_REASON_ITEMS_PURGED: ReplayGapReason
 REPLAY_GAP_REASON_MODEL_DROPPED: ReplayGapReason
@@ -241,6 +254,44 @@ class ContextRecord(_message.Message):
 class RecordContextsResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class CheckItemsRequest(_message.Message):
+    __slots__ = ("items", "filter", "min_trust", "session_id")
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
+    MIN_TRUST_FIELD_NUMBER: _ClassVar[int]
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    items: _containers.RepeatedCompositeFieldContainer[KnownItem]
+    filter: _memory_pb2.MemoryFilter
+    min_trust: float
+    session_id: str
+    def __init__(self, items: _Optional[_Iterable[_Union[KnownItem, _Mapping]]] = ..., filter: _Optional[_Union[_memory_pb2.MemoryFilter, _Mapping]] = ..., min_trust: _Optional[float] = ..., session_id: _Optional[str] = ...) -> None: ...
+
+class KnownItem(_message.Message):
+    __slots__ = ("kind", "item_id", "revision")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    ITEM_ID_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    kind: ItemKind
+    item_id: str
+    revision: int
+    def __init__(self, kind: _Optional[_Union[ItemKind, str]] = ..., item_id: _Optional[str] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class CheckedItem(_message.Message):
+    __slots__ = ("item_id", "state", "item")
+    ITEM_ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    ITEM_FIELD_NUMBER: _ClassVar[int]
+    item_id: str
+    state: KnownItemState
+    item: Hit
+    def __init__(self, item_id: _Optional[str] = ..., state: _Optional[_Union[KnownItemState, str]] = ..., item: _Optional[_Union[Hit, _Mapping]] = ...) -> None: ...
+
+class CheckItemsResponse(_message.Message):
+    __slots__ = ("items",)
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    items: _containers.RepeatedCompositeFieldContainer[CheckedItem]
+    def __init__(self, items: _Optional[_Iterable[_Union[CheckedItem, _Mapping]]] = ...) -> None: ...
 
 class GetRecallReceiptRequest(_message.Message):
     __slots__ = ("receipt_id",)

@@ -1123,6 +1123,11 @@ class RecallInternalServiceStub:
                 request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.RecordContextsRequest.SerializeToString,
                 response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.RecordContextsResponse.FromString,
                 _registered_method=True)
+        self.CheckItems = channel.unary_unary(
+                '/skein.recall.v1.RecallInternalService/CheckItems',
+                request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.CheckItemsRequest.SerializeToString,
+                response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.CheckItemsResponse.FromString,
+                _registered_method=True)
 
 
 class RecallInternalServiceServicer:
@@ -1192,6 +1197,15 @@ class RecallInternalServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CheckItems(self, request, context):
+        """CheckItems says which items a text may no longer have as it has them, for
+        the reader of a filter: changed ones, outdated ones, and those that the
+        reader cannot see any more. Safe to retry.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RecallInternalServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -1229,6 +1243,11 @@ def add_RecallInternalServiceServicer_to_server(servicer, server):
                     servicer.RecordContexts,
                     request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.RecordContextsRequest.FromString,
                     response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.RecordContextsResponse.SerializeToString,
+            ),
+            'CheckItems': grpc.unary_unary_rpc_method_handler(
+                    servicer.CheckItems,
+                    request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.CheckItemsRequest.FromString,
+                    response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.CheckItemsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1422,6 +1441,33 @@ class RecallInternalService:
             '/skein.recall.v1.RecallInternalService/RecordContexts',
             skein_dot_recall_dot_v1_dot_recall__pb2.RecordContextsRequest.SerializeToString,
             skein_dot_recall_dot_v1_dot_recall__pb2.RecordContextsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CheckItems(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.recall.v1.RecallInternalService/CheckItems',
+            skein_dot_recall_dot_v1_dot_recall__pb2.CheckItemsRequest.SerializeToString,
+            skein_dot_recall_dot_v1_dot_recall__pb2.CheckItemsResponse.FromString,
             options,
             channel_credentials,
             insecure,

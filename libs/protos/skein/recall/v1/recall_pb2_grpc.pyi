@@ -913,6 +913,11 @@ class RecallInternalServiceStub:
     """RecordContexts has the receipts of texts of BuildContext signed and stored,
     within a second. Idempotent: the first record of a receipt is kept.
     """
+    CheckItems: _grpc.UnaryUnaryMultiCallable[_recall_pb2.CheckItemsRequest, _recall_pb2.CheckItemsResponse]
+    """CheckItems says which items a text may no longer have as it has them, for
+    the reader of a filter: changed ones, outdated ones, and those that the
+    reader cannot see any more. Safe to retry.
+    """
 
 @_typing.type_check_only
 class RecallInternalServiceAsyncStub(RecallInternalServiceStub):
@@ -954,6 +959,11 @@ class RecallInternalServiceAsyncStub(RecallInternalServiceStub):
     RecordContexts: _aio.UnaryUnaryMultiCallable[_recall_pb2.RecordContextsRequest, _recall_pb2.RecordContextsResponse]  # type: ignore[assignment]
     """RecordContexts has the receipts of texts of BuildContext signed and stored,
     within a second. Idempotent: the first record of a receipt is kept.
+    """
+    CheckItems: _aio.UnaryUnaryMultiCallable[_recall_pb2.CheckItemsRequest, _recall_pb2.CheckItemsResponse]  # type: ignore[assignment]
+    """CheckItems says which items a text may no longer have as it has them, for
+    the reader of a filter: changed ones, outdated ones, and those that the
+    reader cannot see any more. Safe to retry.
     """
 
 class RecallInternalServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -1035,6 +1045,17 @@ class RecallInternalServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_recall_pb2.RecordContextsResponse, _abc.Awaitable[_recall_pb2.RecordContextsResponse]]:
         """RecordContexts has the receipts of texts of BuildContext signed and stored,
         within a second. Idempotent: the first record of a receipt is kept.
+        """
+
+    @_abc_1.abstractmethod
+    def CheckItems(
+        self,
+        request: _recall_pb2.CheckItemsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_recall_pb2.CheckItemsResponse, _abc.Awaitable[_recall_pb2.CheckItemsResponse]]:
+        """CheckItems says which items a text may no longer have as it has them, for
+        the reader of a filter: changed ones, outdated ones, and those that the
+        reader cannot see any more. Safe to retry.
         """
 
 def add_RecallInternalServiceServicer_to_server(servicer: RecallInternalServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from skein.session.v1 import archives_pb2
+from skein.session.v1 import ledgers_pb2
 from skein.session.v1 import session_pb2
 from skein.session.v1 import states_pb2
 
@@ -55,6 +56,8 @@ class SessionServiceMethods:
 class SessionInternalServiceMethods:
     """What answers each RPC of SessionInternalService."""
 
+    GetContextLedger: Callable[[ledgers_pb2.GetContextLedgerRequest, Any], Awaitable[ledgers_pb2.GetContextLedgerResponse]]
+    PutContextLedger: Callable[[ledgers_pb2.PutContextLedgerRequest, Any], Awaitable[ledgers_pb2.PutContextLedgerResponse]]
     EnsurePartitions: Callable[[session_pb2.EnsurePartitionsRequest, Any], Awaitable[session_pb2.EnsurePartitionsResponse]]
     ListDueTenants: Callable[[session_pb2.ListDueTenantsRequest, Any], Awaitable[session_pb2.ListDueTenantsResponse]]
     DeleteExpired: Callable[[session_pb2.DeleteExpiredRequest, Any], Awaitable[session_pb2.DeleteExpiredResponse]]

@@ -6,6 +6,7 @@ from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from skein.options.v1 import options_pb2 as _options_pb2
 from skein.session.v1 import archives_pb2 as _archives_pb2
+from skein.session.v1 import ledgers_pb2 as _ledgers_pb2
 from skein.session.v1 import states_pb2 as _states_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -685,11 +686,12 @@ class ExportSubjectRequest(_message.Message):
     def __init__(self, subject_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class SubjectRecord(_message.Message):
-    __slots__ = ("session", "message", "state", "item", "deleted", "former_versions", "truncated")
+    __slots__ = ("session", "message", "state", "item", "ledger", "deleted", "former_versions", "truncated")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     ITEM_FIELD_NUMBER: _ClassVar[int]
+    LEDGER_FIELD_NUMBER: _ClassVar[int]
     DELETED_FIELD_NUMBER: _ClassVar[int]
     FORMER_VERSIONS_FIELD_NUMBER: _ClassVar[int]
     TRUNCATED_FIELD_NUMBER: _ClassVar[int]
@@ -697,10 +699,11 @@ class SubjectRecord(_message.Message):
     message: Message
     state: _states_pb2.AgentState
     item: _states_pb2.SessionItem
+    ledger: _ledgers_pb2.ContextLedger
     deleted: bool
     former_versions: _containers.RepeatedCompositeFieldContainer[MessageVersion]
     truncated: bool
-    def __init__(self, session: _Optional[_Union[Session, _Mapping]] = ..., message: _Optional[_Union[Message, _Mapping]] = ..., state: _Optional[_Union[_states_pb2.AgentState, _Mapping]] = ..., item: _Optional[_Union[_states_pb2.SessionItem, _Mapping]] = ..., deleted: _Optional[bool] = ..., former_versions: _Optional[_Iterable[_Union[MessageVersion, _Mapping]]] = ..., truncated: _Optional[bool] = ...) -> None: ...
+    def __init__(self, session: _Optional[_Union[Session, _Mapping]] = ..., message: _Optional[_Union[Message, _Mapping]] = ..., state: _Optional[_Union[_states_pb2.AgentState, _Mapping]] = ..., item: _Optional[_Union[_states_pb2.SessionItem, _Mapping]] = ..., ledger: _Optional[_Union[_ledgers_pb2.ContextLedger, _Mapping]] = ..., deleted: _Optional[bool] = ..., former_versions: _Optional[_Iterable[_Union[MessageVersion, _Mapping]]] = ..., truncated: _Optional[bool] = ...) -> None: ...
 
 class MessageVersion(_message.Message):
     __slots__ = ("message", "until_time")

@@ -4,6 +4,7 @@ import grpc
 import warnings
 
 from skein.session.v1 import archives_pb2 as skein_dot_session_dot_v1_dot_archives__pb2
+from skein.session.v1 import ledgers_pb2 as skein_dot_session_dot_v1_dot_ledgers__pb2
 from skein.session.v1 import session_pb2 as skein_dot_session_dot_v1_dot_session__pb2
 from skein.session.v1 import states_pb2 as skein_dot_session_dot_v1_dot_states__pb2
 
@@ -1875,7 +1876,7 @@ class SessionService:
 
 
 class SessionInternalServiceStub:
-    """SessionInternalService is internal: the worker calls it. The gateway does not
+    """SessionInternalService is internal: the worker and the gateway call it. The gateway does not
     forward it.
     """
 
@@ -1885,6 +1886,16 @@ class SessionInternalServiceStub:
         Args:
             channel: A grpc.Channel.
         """
+        self.GetContextLedger = channel.unary_unary(
+                '/skein.session.v1.SessionInternalService/GetContextLedger',
+                request_serializer=skein_dot_session_dot_v1_dot_ledgers__pb2.GetContextLedgerRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_ledgers__pb2.GetContextLedgerResponse.FromString,
+                _registered_method=True)
+        self.PutContextLedger = channel.unary_unary(
+                '/skein.session.v1.SessionInternalService/PutContextLedger',
+                request_serializer=skein_dot_session_dot_v1_dot_ledgers__pb2.PutContextLedgerRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_ledgers__pb2.PutContextLedgerResponse.FromString,
+                _registered_method=True)
         self.EnsurePartitions = channel.unary_unary(
                 '/skein.session.v1.SessionInternalService/EnsurePartitions',
                 request_serializer=skein_dot_session_dot_v1_dot_session__pb2.EnsurePartitionsRequest.SerializeToString,
@@ -1923,9 +1934,28 @@ class SessionInternalServiceStub:
 
 
 class SessionInternalServiceServicer:
-    """SessionInternalService is internal: the worker calls it. The gateway does not
+    """SessionInternalService is internal: the worker and the gateway call it. The gateway does not
     forward it.
     """
+
+    def GetContextLedger(self, request, context):
+        """GetContextLedger reads a ledger of the caller. Safe to retry.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PutContextLedger(self, request, context):
+        """PutContextLedger stores a ledger of the caller in place of last_revision.
+        Safe to repeat: the second call finds another revision.
+
+        Errors:
+        - ABORTED, CONTEXT_LEDGER_CHANGED.
+        - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED: ledgers count as session_items.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
 
     def EnsurePartitions(self, request, context):
         """EnsurePartitions creates the missing partitions of the coming months.
@@ -1945,7 +1975,7 @@ class SessionInternalServiceServicer:
 
     def DeleteExpired(self, request, context):
         """DeleteExpired deletes saved responses older than 24 hours of the caller's
-        tenant, and a batch of its expired agent states and items. Idempotent: call
+        tenant, and a batch of its expired agent states, items and ledgers. Idempotent: call
         it until it deletes none. System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -1995,6 +2025,16 @@ class SessionInternalServiceServicer:
 
 def add_SessionInternalServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
+            'GetContextLedger': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetContextLedger,
+                    request_deserializer=skein_dot_session_dot_v1_dot_ledgers__pb2.GetContextLedgerRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_ledgers__pb2.GetContextLedgerResponse.SerializeToString,
+            ),
+            'PutContextLedger': grpc.unary_unary_rpc_method_handler(
+                    servicer.PutContextLedger,
+                    request_deserializer=skein_dot_session_dot_v1_dot_ledgers__pb2.PutContextLedgerRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_ledgers__pb2.PutContextLedgerResponse.SerializeToString,
+            ),
             'EnsurePartitions': grpc.unary_unary_rpc_method_handler(
                     servicer.EnsurePartitions,
                     request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.EnsurePartitionsRequest.FromString,
@@ -2039,9 +2079,63 @@ def add_SessionInternalServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class SessionInternalService:
-    """SessionInternalService is internal: the worker calls it. The gateway does not
+    """SessionInternalService is internal: the worker and the gateway call it. The gateway does not
     forward it.
     """
+
+    @staticmethod
+    def GetContextLedger(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.session.v1.SessionInternalService/GetContextLedger',
+            skein_dot_session_dot_v1_dot_ledgers__pb2.GetContextLedgerRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_ledgers__pb2.GetContextLedgerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PutContextLedger(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.session.v1.SessionInternalService/PutContextLedger',
+            skein_dot_session_dot_v1_dot_ledgers__pb2.PutContextLedgerRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_ledgers__pb2.PutContextLedgerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
 
     @staticmethod
     def EnsurePartitions(request,

@@ -6,6 +6,7 @@ isort:skip_file
 from collections import abc as _abc
 from grpc import aio as _aio
 from skein.session.v1 import archives_pb2 as _archives_pb2
+from skein.session.v1 import ledgers_pb2 as _ledgers_pb2
 from skein.session.v1 import session_pb2 as _session_pb2
 from skein.session.v1 import states_pb2 as _states_pb2
 import abc as _abc_1
@@ -1506,7 +1507,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
 def add_SessionServiceServicer_to_server(servicer: SessionServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
 class SessionInternalServiceStub:
-    """SessionInternalService is internal: the worker calls it. The gateway does not
+    """SessionInternalService is internal: the worker and the gateway call it. The gateway does not
     forward it.
     """
 
@@ -1514,6 +1515,16 @@ class SessionInternalServiceStub:
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> SessionInternalServiceAsyncStub: ...
+    GetContextLedger: _grpc.UnaryUnaryMultiCallable[_ledgers_pb2.GetContextLedgerRequest, _ledgers_pb2.GetContextLedgerResponse]
+    """GetContextLedger reads a ledger of the caller. Safe to retry."""
+    PutContextLedger: _grpc.UnaryUnaryMultiCallable[_ledgers_pb2.PutContextLedgerRequest, _ledgers_pb2.PutContextLedgerResponse]
+    """PutContextLedger stores a ledger of the caller in place of last_revision.
+    Safe to repeat: the second call finds another revision.
+
+    Errors:
+    - ABORTED, CONTEXT_LEDGER_CHANGED.
+    - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED: ledgers count as session_items.
+    """
     EnsurePartitions: _grpc.UnaryUnaryMultiCallable[_session_pb2.EnsurePartitionsRequest, _session_pb2.EnsurePartitionsResponse]
     """EnsurePartitions creates the missing partitions of the coming months.
     Idempotent. System only.
@@ -1524,7 +1535,7 @@ class SessionInternalServiceStub:
     """
     DeleteExpired: _grpc.UnaryUnaryMultiCallable[_session_pb2.DeleteExpiredRequest, _session_pb2.DeleteExpiredResponse]
     """DeleteExpired deletes saved responses older than 24 hours of the caller's
-    tenant, and a batch of its expired agent states and items. Idempotent: call
+    tenant, and a batch of its expired agent states, items and ledgers. Idempotent: call
     it until it deletes none. System only.
     """
     EndIdleSessions: _grpc.UnaryUnaryMultiCallable[_session_pb2.EndIdleSessionsRequest, _session_pb2.EndIdleSessionsResponse]
@@ -1554,11 +1565,21 @@ class SessionInternalServiceStub:
 
 @_typing.type_check_only
 class SessionInternalServiceAsyncStub(SessionInternalServiceStub):
-    """SessionInternalService is internal: the worker calls it. The gateway does not
+    """SessionInternalService is internal: the worker and the gateway call it. The gateway does not
     forward it.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
+    GetContextLedger: _aio.UnaryUnaryMultiCallable[_ledgers_pb2.GetContextLedgerRequest, _ledgers_pb2.GetContextLedgerResponse]  # type: ignore[assignment]
+    """GetContextLedger reads a ledger of the caller. Safe to retry."""
+    PutContextLedger: _aio.UnaryUnaryMultiCallable[_ledgers_pb2.PutContextLedgerRequest, _ledgers_pb2.PutContextLedgerResponse]  # type: ignore[assignment]
+    """PutContextLedger stores a ledger of the caller in place of last_revision.
+    Safe to repeat: the second call finds another revision.
+
+    Errors:
+    - ABORTED, CONTEXT_LEDGER_CHANGED.
+    - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED: ledgers count as session_items.
+    """
     EnsurePartitions: _aio.UnaryUnaryMultiCallable[_session_pb2.EnsurePartitionsRequest, _session_pb2.EnsurePartitionsResponse]  # type: ignore[assignment]
     """EnsurePartitions creates the missing partitions of the coming months.
     Idempotent. System only.
@@ -1569,7 +1590,7 @@ class SessionInternalServiceAsyncStub(SessionInternalServiceStub):
     """
     DeleteExpired: _aio.UnaryUnaryMultiCallable[_session_pb2.DeleteExpiredRequest, _session_pb2.DeleteExpiredResponse]  # type: ignore[assignment]
     """DeleteExpired deletes saved responses older than 24 hours of the caller's
-    tenant, and a batch of its expired agent states and items. Idempotent: call
+    tenant, and a batch of its expired agent states, items and ledgers. Idempotent: call
     it until it deletes none. System only.
     """
     EndIdleSessions: _aio.UnaryUnaryMultiCallable[_session_pb2.EndIdleSessionsRequest, _session_pb2.EndIdleSessionsResponse]  # type: ignore[assignment]
@@ -1598,9 +1619,31 @@ class SessionInternalServiceAsyncStub(SessionInternalServiceStub):
     """
 
 class SessionInternalServiceServicer(metaclass=_abc_1.ABCMeta):
-    """SessionInternalService is internal: the worker calls it. The gateway does not
+    """SessionInternalService is internal: the worker and the gateway call it. The gateway does not
     forward it.
     """
+
+    @_abc_1.abstractmethod
+    def GetContextLedger(
+        self,
+        request: _ledgers_pb2.GetContextLedgerRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ledgers_pb2.GetContextLedgerResponse, _abc.Awaitable[_ledgers_pb2.GetContextLedgerResponse]]:
+        """GetContextLedger reads a ledger of the caller. Safe to retry."""
+
+    @_abc_1.abstractmethod
+    def PutContextLedger(
+        self,
+        request: _ledgers_pb2.PutContextLedgerRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ledgers_pb2.PutContextLedgerResponse, _abc.Awaitable[_ledgers_pb2.PutContextLedgerResponse]]:
+        """PutContextLedger stores a ledger of the caller in place of last_revision.
+        Safe to repeat: the second call finds another revision.
+
+        Errors:
+        - ABORTED, CONTEXT_LEDGER_CHANGED.
+        - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED: ledgers count as session_items.
+        """
 
     @_abc_1.abstractmethod
     def EnsurePartitions(
@@ -1629,7 +1672,7 @@ class SessionInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.DeleteExpiredResponse, _abc.Awaitable[_session_pb2.DeleteExpiredResponse]]:
         """DeleteExpired deletes saved responses older than 24 hours of the caller's
-        tenant, and a batch of its expired agent states and items. Idempotent: call
+        tenant, and a batch of its expired agent states, items and ledgers. Idempotent: call
         it until it deletes none. System only.
         """
 

@@ -1,0 +1,1 @@
+"""Context ledgers: what the prompts of callers have of BuildContext."""
