@@ -1,9 +1,10 @@
 """What a context ledger does to a prompt: bytes that stay, tokens, evidence and time, against BuildContext without one.
 
-    python tests/bench/prompt_cache.py locomo-dev.json [TURNS]
+    python tests/bench/prompt_cache.py locomo-dev.json [TURNS [keyword]]
 
 Each conversation of a file in LoCoMo's form is a tenant, each turn of it a memory. The first TURNS questions that name
 evidence, in a random order that is the same each time, are the turns of one agent. Both forms answer each question.
+With `keyword` the search is by words alone, and waits for no vectors.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from skein.recall.v1 import recall_pb2
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-_TURNS, _BATCH, _WARM_UP = 50, 8, 5
+_TURNS, _BATCH, _WARM_UP = 50, 100, 5
 _EVIDENCE = re.compile(r"D\d+:\d+")
 
 
@@ -68,29 +69,35 @@ def turns_of(conversation: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         number += 1
 
 
-async def store(tenant: Tenant, turns: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Store the turns; return their ids by the ids of their memories, when all have vectors."""
+async def store(tenant: Tenant, turns: Sequence[tuple[str, str]], *, mode: recall_pb2.SearchMode) -> dict[str, str]:
+    """Store the turns; return their ids by the ids of their memories, when all can be found in a mode."""
     ids: dict[str, str] = {}
     for start in range(0, len(turns), _BATCH):
         batch = turns[start : start + _BATCH]
         memories = [memory_pb2.Memory(content=text, external_id=turn_id) for turn_id, text in batch]
         response = await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
         ids |= {memory.memory_id: turn_id for (turn_id, _), memory in zip(batch, response.memories, strict=True)}
-    probe = recall_pb2.RecallRequest(query="anything")
-    while (await tenant.recall.Recall(probe)).pending_embedding_count:
+    probe = recall_pb2.RecallRequest(query="anything", mode=mode)
+    while mode == recall_pb2.SEARCH_MODE_HYBRID and (await tenant.recall.Recall(probe)).pending_embedding_count:
         await asyncio.sleep(0.5)
     return ids
 
 
 async def talk(
-    tenant: Tenant, ids: Mapping[str, str], questions: Sequence[Mapping[str, Any]], plain: Figures, ledger: Figures
+    tenant: Tenant,
+    ids: Mapping[str, str],
+    questions: Sequence[Mapping[str, Any]],
+    plain: Figures,
+    ledger: Figures,
+    *,
+    mode: recall_pb2.SearchMode,
 ) -> None:
     """Ask the questions of one conversation in both forms."""
     revision, prompt, last_text = 0, "", ""
     shown: set[str] = set()
     for place, question in enumerate(questions):
         evidence = set(_EVIDENCE.findall(" ".join(question["evidence"]))) & set(ids.values())
-        recall = pb.RecallRequest(query=question["question"])
+        recall = pb.RecallRequest(query=question["question"], mode=mode)
         request = pb.BuildContextRequest(recall=recall, ledger_id="talk", ledger_revision=revision)
         for form in ("plain", "ledger") if place % 2 else ("ledger", "plain"):
             figures = plain if form == "plain" else ledger
@@ -118,17 +125,17 @@ async def talk(
                 figures.evidence.append(len(evidence & present) / len(evidence))
 
 
-async def main(path: Path, turn_count: int) -> None:
+async def main(path: Path, turn_count: int, mode: recall_pb2.SearchMode) -> None:
     conversations = json.loads(path.read_text("utf-8"))
     plain, ledger = Figures(), Figures()
     with tempfile.TemporaryDirectory() as folder:
         async with running_cluster(Path(folder), test_environment()) as cluster:
             for conversation in conversations:
                 tenant = await cluster.new_tenant()
-                ids = await store(tenant, list(turns_of(conversation["conversation"])))
+                ids = await store(tenant, list(turns_of(conversation["conversation"])), mode=mode)
                 questions = [one for one in conversation["qa"] if one.get("evidence")]
                 random.Random(1).shuffle(questions)
-                await talk(tenant, ids, questions[:turn_count], plain, ledger)
+                await talk(tenant, ids, questions[:turn_count], plain, ledger, mode=mode)
     print("| of each conversation | without a ledger | with a ledger |\n|---|---|---|")
     count = len(conversations)
     rows: tuple[tuple[str, Callable[[Figures], str]], ...] = (
@@ -145,4 +152,10 @@ async def main(path: Path, turn_count: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else _TURNS))
+    asyncio.run(
+        main(
+            Path(sys.argv[1]),
+            int(sys.argv[2]) if len(sys.argv) > 2 else _TURNS,
+            recall_pb2.SEARCH_MODE_KEYWORD if "keyword" in sys.argv[3:] else recall_pb2.SEARCH_MODE_HYBRID,
+        )
+    )
