@@ -307,7 +307,7 @@ class ApprovalHandlers:
     ) -> tuple[Memory, list[Document]]:
         """Store a new memory; return it with its scores, and its documents.
 
-        If the key of a fact was taken meanwhile and its source wanted that, the fact that has it changes or is returned.
+        If the key of a fact was taken meanwhile, the fact that has it changes or is returned, as its source wanted.
         """
         holder = await self._find_holder(tx, caller.require_tenant(), pending, message, at=at)
         if holder is not None:
