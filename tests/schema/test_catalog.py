@@ -10,6 +10,9 @@ from skein_cluster import registry
 from skein_kit.database.connection_settings import database_role
 
 Catalog: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+AUTH_SESSION_COLUMNS = (
+    "tenant_id", "auth_session_id", "account_id", "client_id", "create_time", "expire_time", "revoke_time",
+)  # fmt: skip
 
 # Tables without a tenant, all of them: directories, secrets of the cluster, registries; and who may come in at all:
 # people and applications belong to no tenant.
@@ -373,18 +376,7 @@ COLUMN_CROSSINGS = {
         (role, table, column, "SELECT")
         for role in ("skein_tenancy", "skein_memory")
         for table, columns in (
-            (
-                "auth.auth_sessions",
-                (
-                    "tenant_id",
-                    "auth_session_id",
-                    "account_id",
-                    "client_id",
-                    "create_time",
-                    "expire_time",
-                    "revoke_time",
-                ),
-            ),
+            ("auth.auth_sessions", AUTH_SESSION_COLUMNS),
             ("auth.clients", ("client_id", "revoke_time")),
             ("auth.accounts", ("account_id", "status")),
         )
@@ -400,10 +392,9 @@ COLUMN_CROSSINGS = {
     # Recorded searches may name an erased person by the display name.
     *(
         ("skein_memory", "tenancy.subjects", column, "SELECT")
-        for column in ("tenant_id", "subject_id", "display_name", "former_names")
+        for column in ("tenant_id", "subject_id", "display_name", "former_names", "timezone", "delete_time")
     ),
     # Days that conditions and questions about a person name are of that person's zone.
-    *(("skein_memory", "tenancy.subjects", column, "SELECT") for column in ("timezone", "delete_time")),
     *(
         ("skein_recall", table, column, "SELECT")
         for table, last in (("tenancy.subjects", ()), ("tenancy.subjects_history", ("until_time",)))

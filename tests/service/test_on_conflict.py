@@ -236,6 +236,50 @@ async def test_a_change_of_an_agent_that_needs_approval_waits(cluster: Cluster, 
     assert (approved.memory.revision, list(approved.memory.tags)) == (2, ["home"])
 
 
+@pytest.mark.parametrize(
+    ("on_conflict", "content", "revision"), [(UPDATE, "Lives in Oslo", 2), (RETURN, "Lives in Graz", 1)]
+)
+async def test_a_key_that_is_taken_while_a_fact_waits_ends_as_its_source_asked(
+    cluster: Cluster, tenant: Tenant, on_conflict: pb.OnConflict, content: str, revision: int
+) -> None:
+    policy, mask = subjects_pb2.Policy(approval="agents"), FieldMask(paths=["approval"])
+    await tenant.tenancy.UpdatePolicy(subjects_pb2.UpdatePolicyRequest(policy=policy, update_mask=mask))
+    agent = await key(cluster, tenant, agent_id="kitchen")
+    await create(agent, fact("Lives in Oslo", source="chat"), on_conflict)
+    meanwhile = (await create(tenant, fact("Lives in Graz", tags=["home"], importance=0.9))).memory
+    (pending,) = (
+        await tenant.curation.ListPendingMemories(approvals_pb2.ListPendingMemoriesRequest())
+    ).pending_memories
+
+    approved = await tenant.curation.ApproveMemory(approvals_pb2.ApproveMemoryRequest(pending_id=pending.pending_id))
+
+    assert (approved.memory.memory_id, approved.memory.revision) == (meanwhile.memory_id, revision)
+    assert (approved.memory.content, list(approved.memory.tags), approved.memory.importance) == (content, ["home"], 0.9)
+    assert [memory.memory_id for memory in await stored(tenant)] == [meanwhile.memory_id]
+
+
+async def test_a_key_that_is_taken_while_a_fact_waits_is_refused_by_name_by_default(
+    cluster: Cluster, tenant: Tenant
+) -> None:
+    policy, mask = subjects_pb2.Policy(approval="agents"), FieldMask(paths=["approval"])
+    await tenant.tenancy.UpdatePolicy(subjects_pb2.UpdatePolicyRequest(policy=policy, update_mask=mask))
+    agent = await key(cluster, tenant, agent_id="kitchen")
+    await create(agent, fact("Lives in Oslo"))
+    await create(agent, fact("Has a cat", key="pet", agent_id="kitchen"), UPDATE)
+    meanwhile = (await create(tenant, fact("Lives in Graz"))).memory
+    hidden = fact("Has a dog", key="pet", agent_id="cellar", scope=pb.SCOPE_AGENT)
+    await create(tenant, hidden)
+    listed = await tenant.curation.ListPendingMemories(approvals_pb2.ListPendingMemoriesRequest())
+
+    for pending in listed.pending_memories:
+        with refused(*TAKEN) as caught:
+            await tenant.curation.ApproveMemory(approvals_pb2.ApproveMemoryRequest(pending_id=pending.pending_id))
+        if pending.memory.key == "city":
+            assert metadata_in(caught)["memory_id"] == meanwhile.memory_id
+    still = await tenant.curation.ListPendingMemories(approvals_pb2.ListPendingMemoriesRequest())
+    assert len(still.pending_memories) == len(listed.pending_memories) == 2
+
+
 async def test_declared_sources_of_a_change_are_its_lineage(tenant: Tenant) -> None:
     first = (await create(tenant, fact("Lives in Graz"))).memory
     letter = (await create(tenant, pb.Memory(content="A letter from Oslo"))).memory

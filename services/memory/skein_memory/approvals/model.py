@@ -41,6 +41,9 @@ class PendingMemory:
     created_by: str
     create_time: datetime
     expire_time: datetime
+    # The fields that a new fact sets of one that has its key by the approval; empty: that one stays as it is. None: the
+    # approval is refused then.
+    conflict_mask: tuple[str, ...] | None = None
 
     @property
     def is_change(self) -> bool:

@@ -1,10 +1,10 @@
 -- insert_pending_memories --
 -- Store writes that wait for approval.
 INSERT INTO memory.pending_memories
-    (tenant_id, pending_id, memory_id, update_mask, revision, content, external_id, subject_id, session_id,
+    (tenant_id, pending_id, memory_id, update_mask, conflict_mask, revision, content, external_id, subject_id, session_id,
      memory_agent_id, agent_id, source_ids, created_by, create_time, expire_time)
 VALUES
-    (:tenant_id, :pending_id, :memory_id, :update_mask, :revision, :content, :external_id, :subject_id, :session_id,
+    (:tenant_id, :pending_id, :memory_id, :update_mask, :conflict_mask, :revision, :content, :external_id, :subject_id, :session_id,
      :memory_agent_id, :agent_id, :source_ids, :created_by, :create_time, :expire_time);
 
 -- count_pending_memories --
@@ -14,7 +14,7 @@ FROM (SELECT FROM memory.pending_memories WHERE tenant_id = :tenant_id LIMIT :co
 
 -- list_pending_memories --
 -- Read writes that wait and have not expired, oldest first.
-SELECT pending_id, memory_id, update_mask, revision, content, external_id, subject_id, session_id, memory_agent_id,
+SELECT pending_id, memory_id, update_mask, conflict_mask, revision, content, external_id, subject_id, session_id, memory_agent_id,
     agent_id, source_ids, created_by, create_time, expire_time
 FROM memory.pending_memories
 WHERE tenant_id = :tenant_id AND pending_id > :after AND expire_time > :at
@@ -25,7 +25,7 @@ LIMIT :count;
 -- Remove a write that waits and has not expired, and return it: of two decisions at a time, one gets it.
 DELETE FROM memory.pending_memories
 WHERE tenant_id = :tenant_id AND pending_id = :pending_id AND expire_time > :at
-RETURNING pending_id, memory_id, update_mask, revision, content, external_id, subject_id, session_id, memory_agent_id,
+RETURNING pending_id, memory_id, update_mask, conflict_mask, revision, content, external_id, subject_id, session_id, memory_agent_id,
     agent_id, source_ids, created_by, create_time, expire_time;
 
 -- delete_expired_pending_memories --

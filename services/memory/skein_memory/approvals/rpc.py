@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
@@ -21,8 +22,8 @@ from skein_memory.approvals import convert
 from skein_memory.approvals.model import PendingMemory
 from skein_memory.lineage import convert as lineage_convert
 from skein_memory.memories import convert as memories_convert
-from skein_memory.memories import key_conflicts, memory_type
-from skein_memory.memories.model import Memory, create_memories, documents_of
+from skein_memory.memories import key_conflicts, memory_type, names
+from skein_memory.memories.model import FACT, FactKey, Memory, create_memories, documents_of
 from skein_memory.memories.sealed_secrets import SealedSecrets
 from skein_memory.paging import cut_page
 from skein_memory.validation import MEMORIES, MEMORY, ItemPaths, prefix_field_paths
@@ -122,7 +123,8 @@ class PendingWriteHandlers:
             conflicts = await key_conflicts.find_conflicts(
                 write.tx, self._memories, caller, new, messages, paths, request, at=at
             )
-            answers = await self._add(write.tx, context, memories, messages, conflicts, at=at)
+            masks = [key_conflicts.mask_of(message, request) for message in messages]
+            answers = await self._add(write.tx, context, memories, messages, conflicts, masks, at=at)
             return await write.save(respond(answers, sorted(conflicts)))
 
     async def UpdateMemory(
@@ -178,10 +180,14 @@ class PendingWriteHandlers:
         memories: Sequence[Memory],
         requested: Sequence[memory_pb2.Memory],
         conflicts: Mapping[int, KeyConflict],
+        masks: Sequence[tuple[str, ...] | None],
         *,
         at: datetime,
     ) -> list[memory_pb2.Memory]:
-        """Store writes that wait; return their memories as their source is told."""
+        """Store writes that wait; return their memories as their source is told.
+
+        `masks` have the fields that new facts set of those that have their keys by the time of the approval.
+        """
         caller = caller_of(context)
         tenant_id = caller.require_tenant()
         expire_time = await self._store.expire_time(tx, tenant_id, at)
@@ -203,6 +209,7 @@ class PendingWriteHandlers:
                     pending_id=memory.memory_id,
                     memory_id=after.memory_id,
                     update_mask=None if conflict is None else conflict.update_mask,
+                    conflict_mask=masks[index] if conflict is None else None,
                     revision=0,
                     content=content.SerializeToString(),
                     external_id=after.draft.external_id,
@@ -298,7 +305,19 @@ class ApprovalHandlers:
         *,
         at: datetime,
     ) -> tuple[Memory, list[Document]]:
-        """Store a new memory; return it with its scores, and its documents."""
+        """Store a new memory; return it with its scores, and its documents.
+
+        If the key of a fact was taken meanwhile, the fact that has it changes or is returned, as its source wanted.
+        """
+        holder = await self._find_holder(tx, caller.require_tenant(), pending, message, at=at)
+        if holder is not None:
+            if not pending.conflict_mask:
+                (unchanged,) = await self._memories.with_scores(tx, caller.require_tenant(), [holder], at=at)
+                return unchanged, []
+            archived = {"archive_time"} if holder.draft.archive_time is not None else set[str]()
+            mask = tuple(sorted(archived.union(pending.conflict_mask)))
+            change = replace(pending, memory_id=holder.memory_id, update_mask=mask)
+            return await self._change(tx, caller, change, message, request, rules, at=at)
         sealed = SealedSecrets(at=at, by=pending.created_by, agent_id=pending.agent_id or "")
         await self._guard.apply(rules, message, path="memory", seal=partial(sealed.seal, message), built_in_only=True)
         with prefix_field_paths("memory"):
@@ -323,6 +342,27 @@ class ApprovalHandlers:
         )
         (scored,) = await self._memories.score_new_memories(tx, tenant_id, [memory], at=at)
         return scored, documents
+
+    async def _find_holder(
+        self, tx: Transaction, tenant_id: UUID, pending: PendingMemory, message: memory_pb2.Memory, *, at: datetime
+    ) -> Memory | None:
+        """Lock and return the fact that has the key of a new one, if its source sees it and wanted no refusal."""
+        if pending.conflict_mask is None or message.type != FACT or not message.key:
+            return None
+        key = FactKey(message.subject_id, message.key)
+        holder_ids = await names.fact_key_holders(tx, tenant_id, [key])
+        locked = await self._memories.lock_memories(tx, tenant_id, [*holder_ids.values()])
+        holder = locked.get(holder_ids[key]) if key in holder_ids else None
+        if (
+            holder is None
+            or not holder.is_visible(at)
+            or holder.fact_key is None
+            or holder.fact_key.folded != key.folded
+        ):
+            return None
+        draft = holder.draft
+        is_seen = pending.agent_id in (None, draft.agent_id) or draft.scope == "global"
+        return holder if is_seen or (draft.agent_id is None and draft.scope != "agent") else None
 
     async def _change(
         self,

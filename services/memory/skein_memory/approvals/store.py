@@ -92,7 +92,5 @@ class ApprovalStore:
 
 
 def _pending(row: asyncpg.Record) -> PendingMemory:
-    mask = row["update_mask"]
-    return PendingMemory(
-        **{**dict(row), "update_mask": None if mask is None else tuple(mask), "source_ids": tuple(row["source_ids"])}
-    )
+    masks = {name: None if row[name] is None else tuple(row[name]) for name in ("update_mask", "conflict_mask")}
+    return PendingMemory(**{**dict(row), **masks, "source_ids": tuple(row["source_ids"])})

@@ -121,6 +121,14 @@ async def find_conflicts(
     return conflicts
 
 
+def mask_of(message: pb.Memory, request: CreateRequest) -> tuple[str, ...] | None:
+    """Return the fields that a new fact sets of one with its key; empty if that one stays, None to refuse it."""
+    fields = _set_fields(message)
+    if not is_answered(request) or is_superseding(request) or fields & _REFUSED_FIELDS:
+        return None
+    return tuple(sorted(fields & _UPDATABLE)) if request.on_conflict == pb.ON_CONFLICT_UPDATE else ()
+
+
 def _set_fields(message: pb.Memory) -> frozenset[str]:
     """Return the fields of a new memory that its caller sets, by the names of an update."""
     present = {field.name.removesuffix("_json") for field, _ in message.ListFields()}

@@ -201,6 +201,9 @@ CREATE TABLE memory.pending_memories (
     memory_id uuid NOT NULL,
     -- The fields that a change sets; NULL for a new memory.
     update_mask text[],
+    -- Of a new fact: the fields that it sets of a fact that has its key by the time of the approval; none: that one stays
+    -- as it is. NULL: the approval is refused then.
+    conflict_mask text[],
     revision bigint NOT NULL,
     -- A serialized Memory of the contract.
     content bytea NOT NULL,

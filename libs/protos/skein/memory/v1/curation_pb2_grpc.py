@@ -362,7 +362,9 @@ class CurationServiceServicer:
         """ApproveMemory stores a new memory, or applies a change, that waits for
         approval; edits of the approver are applied first. The memory keeps the id
         that its source was told, and its source as created_by. A change is applied
-        to the memory as it is now. Repeating a request_id returns the first
+        to the memory as it is now. A new fact whose key was taken meanwhile follows
+        the on_conflict of its source: UPDATE changes the fact that has the key,
+        RETURN returns that one as it is. Repeating a request_id returns the first
         answer.
 
         Errors:
