@@ -128,6 +128,20 @@ async def test_an_answer_of_the_former_formula_is_replayed_by_it(cluster: Cluste
     assert set(ids) <= set(former.differing_ids)
 
 
+async def test_an_answer_of_the_version_before_is_replayed_with_its_cuts(cluster: Cluster, tenant: Tenant) -> None:
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
+    for topic in TOPICS:
+        await tenant.remember(f"The {topic} belongs to the harbour.")
+    response = await recall_with_receipt(tenant, "which violins are in the harbour?", min_relevance=0)
+    await _sign_as_formula(cluster, tenant, response.receipt_id, "scores-6", weights=9)
+
+    replayed = await replay(tenant, response)
+
+    assert not replayed.gaps
+    assert replayed.identical, replayed
+    assert replayed.response.formula == "scores-6"
+
+
 async def test_a_replay_says_that_what_stood_beside_the_hits_was_purged(tenant: Tenant) -> None:
     await tenant.set_policy(recall_receipts="all", audit_query_text=True)
     await tenant.remember("The lantern hangs in the cellar.")
@@ -144,7 +158,9 @@ async def test_a_replay_says_that_what_stood_beside_the_hits_was_purged(tenant: 
     assert [hit.item_id for hit in affected.response.hits] == [hit.item_id for hit in about_attic.hits]
 
 
-async def _sign_as_formula(cluster: Cluster, tenant: Tenant, receipt_id: str, formula: str) -> None:
+async def _sign_as_formula(
+    cluster: Cluster, tenant: Tenant, receipt_id: str, formula: str, *, weights: int = 8
+) -> None:
     """Make a receipt that of a version of Skein that ranked by another formula, with a valid signature."""
     token = await identity(cluster, tenant.api_key)
     async with cluster.superuser() as connection, cluster.direct("auth") as channel:
@@ -152,8 +168,8 @@ async def _sign_as_formula(cluster: Cluster, tenant: Tenant, receipt_id: str, fo
         read = "SELECT content FROM recall.receipts WHERE receipt_id = $1 AND tenant_id = $2"
         content = pb.ReceiptContent.FromString(await connection.fetchval(read, *row))
         content.formula = formula
-        # Weights of versions before had none of tokens.
-        del content.weights[8:]
+        # The first versions had none of tokens.
+        del content.weights[weights:]
         signed = content.SerializeToString(deterministic=True)
         request = certificates_pb2.SignRecallReceiptsRequest(
             receipt_ids=[bytes.fromhex(receipt_id.replace("-", ""))], digests=[hashlib.sha256(signed).digest()]
