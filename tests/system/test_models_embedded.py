@@ -12,9 +12,11 @@ from fix_models import EMBEDDED, Deployment
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein_recall.embedded_model import weights
-from skein_recall.embedded_model.descriptions import E5_SMALL
+from skein_recall.embedded_model.descriptions import E5_SMALL, MULTILINGUAL
 
 E5: dict[str, Any] = {"model": E5_SMALL.name, "provider": "embedded", "dimensions": 384, "endpoint": ""}
+
+MULTILINGUAL_MODEL: dict[str, Any] = {**E5, "model": MULTILINGUAL.name}
 
 
 @pytest.fixture
@@ -64,6 +66,29 @@ async def test_the_last_words_of_a_long_text_are_found_by_meaning(deployment: De
     assert response.hits[0].item_id == item_id
     assert response.hits[0].similarity > response.hits[1].similarity + 0.02
     assert (await deployment.vectors("e5-small-v2"))[item_id] > 4
+
+
+async def test_a_tenant_that_chose_the_multilingual_model_finds_what_is_written_in_another_language(
+    deployment: Deployment,
+) -> None:
+    tenant, other = deployment.tenant, await deployment.service.new_tenant()
+    await tenant.remember("The bread bakes for forty minutes.")
+    cat = await tenant.remember("Our cat is called Miso and sleeps on the radiator.")
+    await other.remember("The bread bakes for forty minutes.")
+    await deployment.register(**MULTILINGUAL_MODEL)
+    await deployment.operator.OfferEmbeddingModel(pb.OfferEmbeddingModelRequest(model=MULTILINGUAL.name))
+    async with deployment.service.superuser() as connection:
+        await connection.execute(
+            "INSERT INTO tenancy.policies (tenant_id, embedding_model, update_time) VALUES ($1, $2, now())",
+            tenant.tenant_id,
+            MULTILINGUAL.name,
+        )
+    await deployment.work()
+
+    response = await tenant.recall("我们家的宠物叫什么名字\uff1f")
+
+    assert (response.model, response.hits[0].item_id) == (MULTILINGUAL.name, cat)
+    assert (await other.recall("bread")).model == EMBEDDED
 
 
 @pytest.mark.usefixtures("no_wheel")

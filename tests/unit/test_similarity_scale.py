@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skein_recall.embedded_model.descriptions import E5_SMALL, MINILM, EncoderDescription
+from skein_recall.embedded_model.descriptions import E5_SMALL, MINILM, MULTILINGUAL, EncoderDescription
 from skein_recall.embedded_model.encoder import Encoder
 from skein_recall.models.similarity_scale import (
     ANSWER_MEDIAN,
@@ -31,8 +31,12 @@ def rotated(cosine: float, dimensions: int) -> np.ndarray[tuple[int, int], np.dt
 @pytest.mark.system
 @pytest.mark.parametrize(
     ("description", "expected"),
-    [(MINILM, COSINE_SCALE), (E5_SMALL, SimilarityScale(E5_SMALL.similarity_floor, E5_SMALL.similarity_ceiling))],
-    ids=["all-minilm-l6-v2", "e5-small-v2"],
+    [
+        (MINILM, COSINE_SCALE),
+        (E5_SMALL, SimilarityScale(E5_SMALL.similarity_floor, E5_SMALL.similarity_ceiling)),
+        (MULTILINGUAL, SimilarityScale(MULTILINGUAL.similarity_floor, MULTILINGUAL.similarity_ceiling)),
+    ],
+    ids=["all-minilm-l6-v2", "e5-small-v2", "multilingual-e5-small"],
 )
 def test_the_scale_of_an_embedded_model_is_what_measuring_it_gives(
     description: EncoderDescription, expected: SimilarityScale

@@ -191,7 +191,13 @@ def graph(description: EncoderDescription) -> onnx.ModelProto:
         helper.make_tensor_value_info("tokens", TensorProto.FLOAT, ["batch", "length", DIMENSIONS]),
     ]
     return helper.make_model(
-        helper.make_graph(builder.nodes, description.name, inputs, outputs, list(builder.initializers.values())),
+        helper.make_graph(
+            builder.nodes,
+            description.graph_name or description.name,
+            inputs,
+            outputs,
+            list(builder.initializers.values()),
+        ),
         opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid(CONTRIBUTED, 1)],
         ir_version=IR_VERSION,
         producer_name="skein",

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 import onnxruntime  # type: ignore[import-untyped] # ships neither annotations nor stubs
-from tokenizers import Tokenizer
 
 from skein_recall.embedded_model.descriptions import DIMENSIONS
 from skein_recall.embedded_model.token_vectors import projection
-from skein_recall.embedded_model.weights import LINEAR_LAYERS, TOKENIZER_FILE, WeightsUnavailable
+from skein_recall.embedded_model.weights import LINEAR_LAYERS, WeightsUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
+    from tokenizers import Tokenizer
 
     from skein_recall.embedded_model.descriptions import EncoderDescription
-    from skein_recall.embedded_model.weights import EmbeddingTable, Weights
+    from skein_recall.embedded_model.weights import Weights, WordEmbeddings
 
 # Tokens of the window, with [CLS] and [SEP]: all-MiniLM-L6-v2's reference implementation has as many.
 WINDOW = 256
@@ -112,12 +112,11 @@ class Encoder:
 
     description: EncoderDescription
     # Outside of the graph: onnxruntime would copy 47 MB that are mapped from a file.
-    word_embeddings: EmbeddingTable
+    word_embeddings: WordEmbeddings
     session: onnxruntime.InferenceSession
     # The session reads these arrays as long as it lives.
     external_initializers: Mapping[str, NDArray[np.generic]]
-    reader: Tokenizer
-    splitter: Tokenizer
+    tokenizer: Tokenizer
 
     dimensions: ClassVar[int] = DIMENSIONS
 
@@ -131,19 +130,26 @@ class Encoder:
             word_embeddings=weights.word_embeddings,
             session=_session(graph_bytes(description), arrays, threads=threads),
             external_initializers=arrays,
-            reader=_tokenizer(truncate=True),
-            splitter=_tokenizer(truncate=False),
+            tokenizer=description.read_tokenizer(),
         )
 
     def tokens(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of each text, with [CLS] and [SEP], cut to the window."""
         # `encode` would hold the GIL, for 30 ms with the longest text; the batch form releases it.
-        return [encoded.ids for encoded in self.reader.encode_batch_fast(texts)]
+        rows = [encoded.ids for encoded in self.tokenizer.encode_batch_fast(texts)]
+        return [row if len(row) <= WINDOW else [*row[: WINDOW - 1], row[-1]] for row in rows]
 
     def words(self, text: str) -> tuple[list[int | None], list[tuple[int, int]]]:
-        """Return the word of each token of the whole text, and its start and end in characters."""
-        (encoded,) = self.splitter.encode_batch([text], add_special_tokens=False)
-        return encoded.word_ids, encoded.offsets
+        """Return the word of each token of the whole text, and its start and end in characters.
+
+        A model whose words are whole sentences in some languages has each token as a word.
+        """
+        (encoded,) = self.tokenizer.encode_batch([text], add_special_tokens=False)
+        if not self.description.has_joined_words:
+            return encoded.word_ids, encoded.offsets
+        # A token begins with the space before it.
+        offsets = [(start + text[start : start + 1].isspace(), end) for start, end in encoded.offsets]
+        return [*range(len(offsets))], offsets
 
     def words_of_tokens(self, text: str) -> list[str]:
         """Return the word of each token of a text, in lower case, as far as the window goes."""
@@ -156,7 +162,7 @@ class Encoder:
 
     def has_word(self, word: str) -> bool:
         """Return whether the vocabulary has a lower-case word as one piece: the frequent words of English."""
-        return self.splitter.token_to_id(word) is not None
+        return self.tokenizer.token_to_id(word) is not None
 
     def vectors(self, rows: Sequence[Sequence[int]]) -> NDArray[np.float32]:
         """Embed rows of token ids as one batch, padded to the longest; return float32 (rows, 384) of unit vectors."""
@@ -190,22 +196,12 @@ class Encoder:
 
 def graph_path(description: EncoderDescription) -> Path:
     """Return the path of a model's graph, which `build_graph` writes."""
-    return Path(__file__).with_name(f"{description.name}.onnx")
+    return Path(__file__).with_name(f"{description.graph_name or description.name}.onnx")
 
 
 def graph_bytes(description: EncoderDescription) -> bytes:
     """Read a model's graph."""
     return graph_path(description).read_bytes()
-
-
-def _tokenizer(*, truncate: bool) -> Tokenizer:
-    """Load the tokenizer without its padding and its shorter truncation."""
-    tokenizer = Tokenizer.from_file(str(TOKENIZER_FILE.find()))
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
-    if truncate:
-        tokenizer.enable_truncation(max_length=WINDOW)
-    return tokenizer
 
 
 def _session(graph: bytes, arrays: Mapping[str, NDArray[np.generic]], *, threads: int) -> onnxruntime.InferenceSession:

