@@ -42,18 +42,22 @@ async def show(request: Request, context: PageContext, parameters: Parameters) -
         subgraph = await context.api.links.GetSubgraph(graph_request)
     drawing = layout_graph(subgraph)
     zoom = int(parameters.get("zoom")) if parameters.get("zoom") in map(str, ZOOMS) else _fitting_zoom(drawing.width)
-    middle = next(node for node in subgraph.nodes if node.hop == 0)
-    filters = {"id": middle.memory_id, "radius": radius, "relation": relation, "shared": "on" if shared else ""}
+    filters = {
+        "id": full_graph.nodes[0].memory_id,
+        "radius": radius,
+        "relation": relation,
+        "shared": "on" if shared else "",
+    }
     return page(
         "graph",
         request,
         context,
         at="memories",
         title="Links around a memory",
-        middle=middle,
+        middle=next(node for node in drawing.nodes if node.hop == 0),
         subgraph=subgraph,
         drawing=drawing,
-        titles={node.memory_id: node.title or node.memory_id for node in subgraph.nodes},
+        titles={node.memory_id: node.title for node in drawing.nodes},
         links=subgraph.links[:_MAX_LISTED],
         inferred=subgraph.inferred_links[: max(0, _MAX_LISTED - len(subgraph.links))],
         relations=sorted({link.relation for link in full_graph.links})[:_MAX_RELATIONS],

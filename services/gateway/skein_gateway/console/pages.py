@@ -190,7 +190,7 @@ def _templates() -> jinja2.Environment:
     for template_filter in (
         formats.stamp, formats.exact, formats.ago, formats.enum, formats.number, formats.signal, formats.meaning,
         formats.colour, formats.indented_json, formats.short, formats.name_of,
-        formats.delivery_error,
+        formats.delivery_error, formats.who,
     ):  # fmt: skip
         environment.filters[template_filter.__name__] = template_filter
     return environment
