@@ -32,6 +32,7 @@ GROUPS: Sequence[tuple[str, Sequence[Entry]]] = (
             Entry("", "Overview", ""),
             Entry("start", "First steps", ""),
             Entry("search", "Search", "gateway.v1.GatewayService/Recall"),
+            Entry("context", "Context", "gateway.v1.GatewayService/BuildContext"),
             Entry("receipts", "Receipts", "recall.v1.RecallService/ListRecallReceipts"),
             Entry("memories", "Memories", "memory.v1.MemoryService/ListMemories"),
             Entry("blocks", "Blocks", "memory.v1.BlockService/ListBlocks"),

@@ -96,6 +96,7 @@ def page(
         "context": context,
         "navigation": [] if context is None else entries_for(context.may),
         "at": at,
+        "waiting_count": "" if context is None else context.waiting_count,
         "current_path": current_path(request),
         "token_field": TOKEN_FIELD,
         "static": _static_url,

@@ -129,6 +129,7 @@ def citations(packed: PackedContext, origins: Mapping[str, Origins]) -> list[pb.
             session_id=citation.item.session_id,
             create_time=None if citation.item.at is None else to_timestamp(citation.item.at),
             score=citation.item.score,
+            relevance=citation.item.relevance,
             truncated=citation.is_cut,
             duplicate_ids=citation.duplicate_ids,
             trust=citation.item.trust,
@@ -171,6 +172,7 @@ def _of_hit(hit: recall_pb2.Hit) -> Item:
             by=block.label,
             at=_moment(block.create_time),
             score=hit.score,
+            relevance=_relevance_of(hit),
             trust=_trust_of(hit),
         )
     memory = hit.memory
@@ -185,6 +187,7 @@ def _of_hit(hit: recall_pb2.Hit) -> Item:
         session_id=memory.session_id,
         at=_moment(memory.create_time),
         score=hit.score,
+        relevance=_relevance_of(hit),
         trust=_trust_of(hit),
     )
 
@@ -205,6 +208,7 @@ def _of_message(message: session_pb2.Message, hit: recall_pb2.Hit | None, *, is_
         sequence=message.sequence,
         at=_moment(message.create_time),
         score=0.0 if hit is None else hit.score,
+        relevance=_relevance_of(hit),
         is_part=is_part,
         trust=_trust_of(hit),
     )
@@ -212,6 +216,10 @@ def _of_message(message: session_pb2.Message, hit: recall_pb2.Hit | None, *, is_
 
 def _trust_of(hit: recall_pb2.Hit | None) -> float | None:
     return None if hit is None or not hit.HasField("trust") else hit.trust
+
+
+def _relevance_of(hit: recall_pb2.Hit | None) -> float | None:
+    return None if hit is None or not hit.HasField("relevance") else hit.relevance
 
 
 def _of_profile(subject: subjects_pb2.Subject) -> Item:
