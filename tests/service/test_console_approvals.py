@@ -75,7 +75,7 @@ async def test_the_navigation_counts_what_waits(cluster: Cluster, tenant: Tenant
     await web.submit(page, "decide", decision="refuse")
     after = await web.page("members")
     await browsing_as_member(cluster, tenant, web)
-    not_theirs = await web.page("members")
+    not_theirs = await web.page("memories")
 
     assert first in page.text
     assert 'class="chip count"' not in nothing.text
