@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # Least distance of two rings, and of neighbours on a ring.
 _RING, _SPACE = 150.0, 66.0
+# Several memories in the middle have their labels above or below, which take more space.
+_MIDDLE_SPACE = 110.0
 # Neighbours alternate between two rails, so that their labels do not overlap.
 _RAIL = 34.0
 # Space for the labels around the outermost nodes.
@@ -177,8 +179,9 @@ def _on_rings(subgraph: memory_pb2.GetSubgraphResponse, angles: Mapping[str, flo
         if hop == 0 and len(ring) == 1:
             positions[ring[0][1]] = (ring[0][0], 0.0)
             continue
-        radius = max(inner_radius + _RING, len(ring) * _SPACE / (2 * math.pi))
-        for number, (angle, memory_id) in enumerate(_spread(ring, _SPACE / radius)):
+        space = _SPACE if hop else _MIDDLE_SPACE
+        radius = max(inner_radius + _RING, len(ring) * space / (2 * math.pi))
+        for number, (angle, memory_id) in enumerate(_spread(ring, space / radius)):
             positions[memory_id] = (angle, radius + (_RAIL if number % 2 and len(ring) > _MAX_ON_ONE_RAIL else 0.0))
         inner_radius = radius
     return positions

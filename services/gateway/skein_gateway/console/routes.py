@@ -29,6 +29,7 @@ from skein_gateway.console import (
     search,
     sessions,
     start,
+    timeline,
     usage,
     webhooks,
 )
@@ -68,6 +69,7 @@ _PAGES: Sequence[tuple[str, ShowHandler, SubmitHandler | None]] = (
     ("memory", memories.show_memory, None),
     ("edit", memory_edit.show, memory_edit.submit),
     ("graph", graph.show, None),
+    ("timeline", timeline.show, None),
     ("lineage", lineage.show, None),
     ("blocks", blocks.list_blocks, blocks.create),
     ("block", blocks.show_block, blocks.submit),
