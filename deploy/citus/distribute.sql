@@ -101,6 +101,7 @@ FROM unnest(ARRAY[
     'recall.receipts',
     'recall.reindex_progress',
     'recall.removals',
+    'recall.search_counts',
     'session.agent_states',
     'session.message_external_ids',
     'session.messages_history',
