@@ -138,6 +138,7 @@ KEPT: dict[str, tuple[str, str]] = {
         "The signed content has ids, numbers and keyed digests; the request and the query that may name a person go.",
         "principal request_id content key_id signature request query subject_ids",
     ),
+    "recall.search_counts": ("Counts of a tenant by the day.", "day"),
     "recall.embedding_models": (
         "Of the cluster.",
         "model provider table_name endpoint remote_model query_prefix passage_prefix",

@@ -70,6 +70,7 @@ def _context_record(things: dict[str, Any], _world: World) -> dict[str, Any]:
 MAKERS["receipt_id"] = _receipt
 _recall("GetRecallReceipt", "receipt_id")
 _recall("ListRecallReceipts", "receipt_id", build=lambda _t, _w: {})
+_recall("GetSearchCounts", build=lambda _t, _w: {})
 _recall("ReplayRecall", "receipt_id")
 _recall(
     "DiffRecall",

@@ -101,6 +101,7 @@ FROM unnest(ARRAY[
     'recall.receipts',
     'recall.reindex_progress',
     'recall.removals',
+    'recall.search_counts',
     'session.agent_states',
     'session.context_ledgers',
     'session.message_external_ids',

@@ -40,7 +40,7 @@ await page.goto(`${ORIGIN}/`);
 await walk(page, 'sign-in');
 await signIn(page);
 const paths = [
-  '', 'start', 'search?q=Anna', 'memories', `memory?id=${ids.memory}`, `edit?id=${ids.memory}`, `graph?id=${ids.memory}`,
+  '', 'start', 'search?q=Anna', 'context?q=Anna', 'memories', `memory?id=${ids.memory}`, `edit?id=${ids.memory}`, `graph?id=${ids.memory}`,
   `lineage?id=${ids.memory}`, 'blocks',
   `block?id=${ids.block}`, 'sessions', 'session?id=kitchen-2026-04-02', 'conflicts', 'changes', 'webhooks', `webhook?id=${ids.webhook}`,
   'members', 'usage', 'policy', 'jobs', 'keys', 'certificates', 'receipts', `receipt?id=${ids.receipt}`,

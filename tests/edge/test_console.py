@@ -177,5 +177,5 @@ async def test_every_page_is_used_with_keys_alone(cluster: Cluster, tenant: Tena
         patience_seconds=PATIENCE_SECONDS,
     )
 
-    assert report["told"]["pages"] == 26
+    assert report["told"]["pages"] == 27
     assert (report["keys"], report["console"]) == ([], [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,12 +11,15 @@ from fix_web import PASSWORD, new_person
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
+from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import members_pb2, subjects_pb2
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    import httpx
     from fix_cluster import Cluster, Tenant
 
 
@@ -38,6 +42,17 @@ async def write(tenant: Tenant, content: str, *, title: str = "") -> str:
     return created.memory.memory_id
 
 
+def counts(page: httpx.Response) -> list[str]:
+    """Return the counts of the menu and of the entry."""
+    return re.findall(r'<span class="chip count"[^>]*>([^<]+)<', page.text)
+
+
+async def browsing_as_member(cluster: Cluster, tenant: Tenant, web: BrowserSession) -> None:
+    person = await new_person(cluster, tenant, role=members_pb2.ROLE_VIEWER)
+    web.client.cookies.clear()
+    await web.sign_in(person.email, PASSWORD)
+
+
 async def contents(tenant: Tenant) -> list[str]:
     memories = (await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())).memories
     return [memory.content for memory in memories]
@@ -45,6 +60,37 @@ async def contents(tenant: Tenant) -> list[str]:
 
 async def test_without_anything_that_waits_the_page_says_so(web: BrowserSession) -> None:
     assert "Nothing waits for approval" in (await web.page("approvals")).text
+
+
+async def test_the_navigation_counts_what_waits(cluster: Cluster, tenant: Tenant, web: BrowserSession) -> None:
+    nothing = await web.page("approvals")
+    first = await write(tenant, "one")
+    await write(tenant, "two")
+    message = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="three")
+    request = gateway_pb2.RememberRequest(session_id="kitchen", messages=[message])
+    await tenant.gateway.Remember(request, metadata=(("skein-agent-id", "butler"),))
+
+    page = await web.page("approvals")
+    members = await web.page("members")
+    await web.submit(page, "decide", decision="refuse")
+    after = await web.page("members")
+    await browsing_as_member(cluster, tenant, web)
+    not_theirs = await web.page("memories")
+
+    assert first in page.text
+    assert 'class="chip count"' not in nothing.text
+    assert counts(page) == counts(members) == ["3", "3"]
+    assert counts(after) == ["2", "2"]
+    assert not_theirs.status_code == 200
+    assert counts(not_theirs) == []
+
+
+async def test_more_than_a_page_that_waits_is_counted_as_more(tenant: Tenant, web: BrowserSession) -> None:
+    memories = [memory_pb2.Memory(content=f"number {number}") for number in range(21)]
+    request = memory_pb2.BatchCreateMemoriesRequest(memories=memories)
+    await tenant.memory.BatchCreateMemories(request, metadata=(("skein-agent-id", "butler"),))
+
+    assert counts(await web.page("approvals")) == ["20+", "20+"]
 
 
 async def test_what_waits_is_shown_as_text_and_approved_as_written(web: BrowserSession, tenant: Tenant) -> None:

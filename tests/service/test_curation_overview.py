@@ -58,7 +58,7 @@ async def test_important_and_uncertain_memories_are_reviewed_first(tenant: Tenan
         assert 0 <= item.stale_days < 0.1
 
 
-async def test_memories_are_counted_by_hour_day_and_week(tenant: Tenant) -> None:
+async def test_memories_are_counted_by_hour_day_week_and_month(tenant: Tenant) -> None:
     hours = [0, 0, 1, 13, 24 * 4]
     made = await create(
         tenant,
@@ -68,7 +68,7 @@ async def test_memories_are_counted_by_hour_day_and_week(tenant: Tenant) -> None
 
     by = {
         unit: (await tenant.curation.GetTemporalClusters(pb.GetTemporalClustersRequest(unit=unit, **span))).clusters
-        for unit in (pb.CLUSTER_UNIT_HOUR, pb.CLUSTER_UNIT_UNSPECIFIED, pb.CLUSTER_UNIT_WEEK)
+        for unit in (pb.CLUSTER_UNIT_HOUR, pb.CLUSTER_UNIT_UNSPECIFIED, pb.CLUSTER_UNIT_WEEK, pb.CLUSTER_UNIT_MONTH)
     }
 
     assert [cluster.count for cluster in by[pb.CLUSTER_UNIT_HOUR]] == [1, 1, 1, 2]
@@ -79,6 +79,9 @@ async def test_memories_are_counted_by_hour_day_and_week(tenant: Tenant) -> None
         (4, at(datetime(2026, 3, 2, tzinfo=UTC))),
     ]
     assert weeks[1].end_time == weeks[0].start_time
+    assert [(one.count, one.start_time, one.end_time) for one in by[pb.CLUSTER_UNIT_MONTH]] == [
+        (5, at(datetime(2026, 3, 1, tzinfo=UTC)), at(datetime(2026, 4, 1, tzinfo=UTC)))
+    ]
     assert dict(weeks[1].type_counts) == {"note": 2, "fact": 2}
     assert set(weeks[1].memory_ids) == {one.memory_id for one in made[:4]}
 
@@ -118,6 +121,22 @@ async def test_statistics_say_how_much_there_is_of_what(tenant: Tenant, other_te
     assert [(one.tag, one.count) for one in response.tags] == [("x", 3), ("y", 2)]
     assert [(one.first, one.second, one.count) for one in response.tag_pairs] == [("x", "y", 2), ("x", "z", 1)]
     assert response.mean_degree == pytest.approx(0.667)
+
+
+async def test_statistics_name_the_memories_with_the_most_links_that_lists_show(tenant: Tenant) -> None:
+    hub, deleted, *leaves = await create(tenant, *({"title": str(number)} for number in range(6)))
+    for leaf in leaves:
+        await link(tenant, hub.memory_id, leaf.memory_id, "causes")
+        await link(tenant, leaf.memory_id, deleted.memory_id, "causes")
+    await link(tenant, leaves[0].memory_id, leaves[1].memory_id, "causes")
+    await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=deleted.memory_id))
+
+    response = await tenant.curation.GetStatistics(pb.GetStatisticsRequest(top=3))
+
+    assert [(one.memory_id, one.link_count) for one in response.most_linked][:1] == [(hub.memory_id, 4)]
+    assert {(one.memory_id, one.link_count) for one in response.most_linked[1:]} == {
+        (leaf.memory_id, 3) for leaf in leaves[:2]
+    }
 
 
 async def test_a_tenant_with_nothing_has_empty_views(tenant: Tenant) -> None:

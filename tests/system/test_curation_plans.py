@@ -132,7 +132,7 @@ async def test_every_read_of_curation_uses_an_index_and_sorts_no_tenant(
         ("find_review_candidates", {"count": 100}, ("level_importance", "confidence_memory_id_idx")),
         ("list_kinds", {"from_id": first, "before_id": min_id_at(at), "at": at, "count": 5001}, ("_pkey",)),
         ("list_tags_since", {"from_id": min_id_at(at - timedelta(days=1)), "count": 5000}, ("tags_pkey",)),
-        ("list_relations", {"count": 5001}, ("links_pkey",)),
+        ("list_newest_links", {"count": 5001}, ("links_pkey",)),
         ("count_aliases", {"most": 10_000}, ("aliases",)),
         ("read_totals", {}, ("usage_pkey",)),
         ("count_expired", {"at": at, "most": 10_000}, ("expire_time_idx",)),

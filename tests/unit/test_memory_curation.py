@@ -17,7 +17,7 @@ from skein_memory.curation.model import DecayState
 from skein_memory.errors import MergeTooLarge
 from skein_memory.memories import convert as memories_convert
 from skein_memory.memories.model import FIRST_WITHOUT_KEY, Memory, Scores
-from skein_memory.overview.model import tag_counts, truncate_time, urgency
+from skein_memory.overview.model import end_of_unit, tag_counts, truncate_time, urgency
 
 AT = datetime(2026, 3, 5, 14, 30, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -146,6 +146,10 @@ def test_spans_begin_on_the_hour_at_midnight_and_on_monday() -> None:
     assert truncate_time(AT, "hour") == datetime(2026, 3, 5, 14, tzinfo=UTC)
     assert truncate_time(AT, "day") == datetime(2026, 3, 5, tzinfo=UTC)
     assert truncate_time(AT, "week") == datetime(2026, 3, 2, tzinfo=UTC)
+    assert truncate_time(AT, "month") == datetime(2026, 3, 1, tzinfo=UTC)
+    assert end_of_unit(datetime(2026, 2, 1, tzinfo=UTC), "month") == datetime(2026, 3, 1, tzinfo=UTC)
+    assert end_of_unit(datetime(2026, 12, 1, tzinfo=UTC), "month") == datetime(2027, 1, 1, tzinfo=UTC)
+    assert end_of_unit(AT, "hour") == AT + timedelta(hours=1)
 
 
 def test_tags_are_counted_alone_and_in_pairs() -> None:

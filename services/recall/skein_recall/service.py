@@ -61,6 +61,9 @@ from skein_recall.servicers import recall_internal_service, recall_service
 from skein_recall.settings import RecallSettings
 from skein_recall.term_cache.cache import TermCache
 from skein_recall.term_cache.store import TermCacheStore
+from skein_recall.usage.counter import SearchCounter
+from skein_recall.usage.rpc import UsageHandlers
+from skein_recall.usage.store import SearchCountStore
 from skein_recall.vector_cache.cache import VectorCache
 from skein_recall.vector_cache.store import VectorCacheStore
 
@@ -175,11 +178,14 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             receipts,
             receipt_writer,
         )
+        search_counts = SearchCountStore(database)
+        counter = await stack.enter_async_context(SearchCounter(search_counts).open())
         search_handlers = SearchHandlers(
-            searcher, recent, ReceiptRecorder(database, receipt_writer), KnownItems(queries)
+            searcher, recent, ReceiptRecorder(database, receipt_writer), KnownItems(queries), counter
         )
         servicer = recall_service(
             search=search_handlers,
+            usage=UsageHandlers(search_counts, counter),
             receipts=receipt_handlers,
             embed=EmbedHandlers(registry, embedder),
             index=index_handlers,

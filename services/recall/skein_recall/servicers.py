@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from skein_recall.receipts.rpc import ReceiptHandlers
     from skein_recall.reindexes.rpc import ReindexHandlers
     from skein_recall.search.rpc import SearchHandlers
+    from skein_recall.usage.rpc import UsageHandlers
 
 
 def recall_service(
@@ -26,6 +27,7 @@ def recall_service(
     reindexes: ReindexHandlers,
     quality: QualityHandlers,
     receipts: ReceiptHandlers,
+    usage: UsageHandlers,
 ) -> RecallServiceMethods:
     """RecallService: search, receipts, vectors of texts and items, and the registry of models."""
     return RecallServiceMethods(
@@ -35,6 +37,7 @@ def recall_service(
         ListRecallReceipts=receipts.ListRecallReceipts,
         ReplayRecall=receipts.ReplayRecall,
         DiffRecall=receipts.DiffRecall,
+        GetSearchCounts=usage.GetSearchCounts,
         EmbedText=embed.EmbedText,
         PutEmbedding=index.PutEmbedding,
         BatchGetIndexStates=index.BatchGetIndexStates,

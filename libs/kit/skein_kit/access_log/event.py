@@ -89,6 +89,8 @@ class AccessEvent:
     create_time: datetime
     # The calls that the event stands for.
     call_count: int = 1
+    # A search that returned no hit at all.
+    found_nothing: bool = False
     # The memories that the response returned for use, with repeats.
     used_memory_ids: tuple[str, ...] = ()
 
@@ -161,6 +163,7 @@ def access_event(
         claimed_agent_id=call.claimed_agent_id or None,
         claimed_session_id=call.claimed_session_id or None,
         item_count=len(memory_ids),
+        found_nothing=response is not None and _has_no_hits(response),
         # Postgres cannot store NUL: the whole batch would be lost.
         request_data=_JSON.encode(request_data).replace("\\u0000", "\\ufffd"),
         success=None if response is None and error is None else error is None,
@@ -171,6 +174,11 @@ def access_event(
         create_time=at,
         used_memory_ids=response_ids if response is not None and response.DESCRIPTOR.name in _USES else (),
     )
+
+
+def _has_no_hits(response: Any) -> bool:
+    """Return whether a response has a list of hits, and it is empty."""
+    return "hits" in response.DESCRIPTOR.fields_by_name and not response.hits
 
 
 @dataclass(kw_only=True, slots=True)
@@ -412,5 +420,5 @@ _PLAIN = frozenset({"agent_id", "type", "relation"})
 _SHARED = (
     "operation", "method", "principal", "session_id", "agent_id", "subject_id", "claimed_agent_id",
     "claimed_session_id", "item_count", "request_data", "success", "error_code", "error_reason", "client_address",
-    "request_id", "create_time", "call_count",
+    "request_id", "create_time", "call_count", "found_nothing",
 )  # fmt: skip

@@ -3,16 +3,17 @@
 INSERT INTO memory.access_log
     (tenant_id, access_event_id, memory_id, operation, method, principal, session_id, agent_id, subject_id, claimed_agent_id,
      claimed_session_id, item_count, request_data, success, error_code, error_reason, client_address, request_id,
-     create_time, call_count)
+     create_time, call_count, found_nothing)
 VALUES
     (:tenant_id, :access_event_id, :memory_id, :operation, :method, :principal, :session_id, :agent_id, :subject_id,
      :claimed_agent_id, :claimed_session_id, :item_count, :request_data, :success, :error_code, :error_reason,
-     :client_address, :request_id, :create_time, :call_count);
+     :client_address, :request_id, :create_time, :call_count, :found_nothing);
 
 -- finish_access --
 -- Set the result of an access whose event was inserted before it began.
 UPDATE memory.access_log
-SET success = :success, error_code = :error_code, error_reason = :error_reason, item_count = :item_count
+SET success = :success, error_code = :error_code, error_reason = :error_reason, item_count = :item_count,
+    found_nothing = :found_nothing
 WHERE tenant_id = :tenant_id AND access_event_id = ANY (:access_event_ids::uuid[]);
 
 -- count_accesses --

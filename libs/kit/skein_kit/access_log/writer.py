@@ -286,6 +286,7 @@ class AccessLog:
                     error_code=access.error_code,
                     error_reason=access.error_reason,
                     item_count=access.item_count,
+                    found_nothing=access.found_nothing,
                 )
                 if new_rows.memory_ids:
                     await tx.insert(self._insert, access.tenant_id, new_rows.rows(new_ids(now(), new_rows.row_count)))

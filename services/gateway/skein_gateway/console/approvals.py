@@ -13,6 +13,7 @@ from skein_gateway.console import formats
 from skein_gateway.console.pages import http_status, page, page_links
 from skein_gateway.console.problems import PageError, or_page_error, page_error_of
 from skein_gateway.console.text_diff import mark_differences
+from skein_gateway.console.waiting import MAX_COUNTED
 from skein_gateway.oauth.forms import FormInvalid
 from skein_gateway.oauth.pages import see_other
 from skein_kit.text.invisible import has_invisible, show_invisible
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from skein_gateway.console.browser_sessions import PageContext
     from skein_gateway.oauth.forms import Parameters
 
-_PAGE = 20
+_PAGE = MAX_COUNTED
 # Digits of the highest revision.
 _MAX_DIGITS = 18
 # Decisions of the form, and the confirmation of each.
@@ -59,6 +60,8 @@ async def submit(request: Request, context: PageContext, parameters: Parameters,
             await context.api.curation.ApproveMemory(_approval(form, is_edited=decision == "edit"))
     except Exception as error:  # noqa: BLE001 - page_error_of raises unexpected errors again.
         return await _list(request, context, parameters, page_error_of(error))
+    finally:
+        context.waiting.forget(context.tenant_id)
     return see_other(context.url("approvals", done=_DONE[decision]))
 
 
@@ -115,6 +118,9 @@ async def _list(
         response=response,
         messages=messages,
         show_invisible=show_invisible,
+        waiting_count=context.waiting_count
+        if parameters.get("page") or parameters.get("messages")
+        else context.waiting.keep(context.tenant_id, context.caller.principal, response, messages),
         waiting=[_item(write, stored.get(write.memory.memory_id)) for write in pending],
         **page_links(context, "approvals", response, parameters),
         form_token=context.browser.form_token(request.url.path),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from skein_gateway.console.rpc_client import Api
+    from skein_gateway.console.waiting import WaitingCounts
     from skein_kit.identity.identity_token import Caller
 
 # Lifetime of a key session.
@@ -132,6 +133,9 @@ class PageContext:
     tenant_id: str
     tenant_name: str
     api: Api
+    waiting: WaitingCounts
+    # How much waits for the caller's approval: "3", "20+" or empty.
+    waiting_count: str
 
     @property
     def caller_name(self) -> str:

@@ -13,14 +13,15 @@ from starlette.routing import Route
 
 from skein.memory.v1 import history_pb2
 from skein_gateway.console import formats
-from skein_gateway.console.memories import names_of
+from skein_gateway.console.item_names import memory_names
 from skein_gateway.console.pages import HEADERS, http_status, page, page_links
 from skein_gateway.console.problems import PageError, or_page_error, page_error_of
 from skein_gateway.oauth.forms import Parameters
 from skein_gateway.oauth.request_handler import OAuthError
+from skein_kit.text.invisible import show_invisible
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Mapping
 
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
@@ -42,6 +43,8 @@ KINDS = {
 }
 # Milliseconds until a disconnected browser reconnects.
 _RETRY_MS = 2000
+# An import makes more changes than there are calls for their names: one change in this time has its name.
+_NAMES_SECONDS = 0.2
 # Payload fields with the two ends of a link.
 _LINK_END_FIELDS = ("from_memory_id", "to_memory_id")
 
@@ -69,7 +72,7 @@ class ChangesPage:
         )
         response = await or_page_error(context.api.history.ListChanges(list_request))
         changes = [] if isinstance(response, PageError) else response.changes
-        names = await names_of(context, [memory_id for change in changes for memory_id in memory_ids_of(change)])
+        names = await memory_names(context, [memory_id for change in changes for memory_id in memory_ids_of(change)])
         filters = {"kind": _kind(parameters), "id": parameters.get("id").strip()}
         is_first = not parameters.get("page")
 
@@ -83,6 +86,7 @@ class ChangesPage:
             response=response,
             names=names,
             memory_ids_of=memory_ids_of,
+            entity_url=entity_url,
             filters=filters,
             kinds=KINDS,
             live=""
@@ -155,11 +159,16 @@ class EventStream(Response):
 async def _events(context: PageContext, list_request: history_pb2.StreamChangesRequest) -> AsyncGenerator[bytes]:
     """Yield changes as resumable server-sent events. An error becomes one last event with its message."""
     yield f"retry: {_RETRY_MS}\n\n".encode()
+    loop, next_names_time = asyncio.get_running_loop(), 0.0
     try:
         async with aclosing(context.api.history.StreamChanges(list_request)) as responses:  # type: ignore[type-var]
             async for response in responses:
                 if response.HasField("change"):
-                    body = json.dumps(_event_data(context, response.change))
+                    names = {}
+                    if loop.time() >= next_names_time:
+                        next_names_time = loop.time() + _NAMES_SECONDS
+                        names = await memory_names(context, memory_ids_of(response.change))
+                    body = json.dumps(_event_data(context, response.change, names))
                     yield f"id: {response.position}\nevent: change\ndata: {body}\n\n".encode()
                 else:
                     yield f"id: {response.position}\nevent: quiet\ndata: {{}}\n\n".encode()
@@ -167,22 +176,24 @@ async def _events(context: PageContext, list_request: history_pb2.StreamChangesR
         yield f"event: ended\ndata: {json.dumps({'text': page_error_of(error).text})}\n\n".encode()
 
 
-def _event_data(context: PageContext, change: history_pb2.Change) -> dict[str, str]:
+def _event_data(context: PageContext, change: history_pb2.Change, names: Mapping[str, str]) -> dict[str, str]:
+    # Of many changes at once, some are shown without a name.
+    name = " → ".join(names[memory_id] for memory_id in memory_ids_of(change) if memory_id in names)
     return {
         "stamp": formats.stamp(change.create_time),
         "exact": formats.exact(change.create_time),
         "event": change.event_type,
         "summary": change.summary,
-        "entity": f"{change.entity_type} {change.entity_id}",
+        "entity": show_invisible(name) or change.entity_type,
         "url": entity_url(context, change),
-        "principal": change.principal,
+        "principal": formats.who(change.principal),
     }
 
 
 def entity_url(context: PageContext, change: history_pb2.Change) -> str:
     """Return the URL of the changed entity's page; empty without one."""
-    if change.entity_type == "memory":
-        return context.url("memory", id=change.entity_id)
+    if change.entity_type in {"memory", "block", "webhook"}:
+        return context.url(change.entity_type, id=change.entity_id)
     return context.url(KINDS[change.entity_type]) if KINDS.get(change.entity_type) else ""
 
 

@@ -56,6 +56,7 @@ _ENUMS: Mapping[str, Any] = {
     "job_cost": jobs_pb2.JobCost,
 }
 _MAX_JSON_CHARACTERS = 200_000
+_UUID_LENGTH = 36
 # Causes of failed deliveries, as Webhook.last_error names them.
 _DELIVERY_ERRORS: Mapping[str, str] = {
     "url": "the address is no valid URL",
@@ -145,8 +146,14 @@ def short(text: str, length: int = 160) -> str:
 
 
 def name_of(memory: memory_pb2.Memory, length: int = 90) -> str:
-    """Return a memory's display name: its title, or the beginning of its text, or its key."""
-    return short(memory.title or memory.content or memory.key or memory.memory_id, length)
+    """Return a memory's display name: its title, or the beginning of its text, or its key, or what it is."""
+    return short(memory.title or memory.content or memory.key, length) or f"A {memory.type or 'memory'} without text"
+
+
+def who(principal: str) -> str:
+    """Return a principal in short: its kind, and the end of its id, which is what differs."""
+    kind, _, identity = principal.rpartition(":")
+    return f"{kind.replace('_', ' ')} …{identity[-6:]}" if kind and len(identity) == _UUID_LENGTH else principal
 
 
 def _moment(time: Timestamp) -> datetime:

@@ -10,6 +10,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from skein_kit.text.invisible import show_invisible
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 # Least distance of two rings, and of neighbours on a ring.
 _RING, _SPACE = 150.0, 66.0
+# Several memories in the middle have their labels above or below, which take more space.
+_MIDDLE_SPACE = 110.0
 # Neighbours alternate between two rails, so that their labels do not overlap.
 _RAIL = 34.0
 # Space for the labels around the outermost nodes.
@@ -43,6 +47,7 @@ class Node:
     """A drawn memory."""
 
     memory_id: str
+    # What to show for it.
     title: str
     type: str
     hop: int
@@ -86,7 +91,10 @@ class Drawing:
 def layout_graph(subgraph: memory_pb2.GetSubgraphResponse) -> Drawing:
     """Return the drawing of a subgraph."""
     positions = _positions(subgraph)
-    nodes = [_node(node, *positions[node.memory_id]) for node in subgraph.nodes]
+    children_of = _tree(subgraph)
+    nodes = [
+        _node(node, *positions[node.memory_id], is_passed=node.memory_id in children_of) for node in subgraph.nodes
+    ]
     relations = sorted({link.relation for link in subgraph.links})
     colours = {relation: 1 + number % 8 for number, relation in enumerate(relations)}
     counts = Counter(link.relation for link in subgraph.links)
@@ -171,8 +179,9 @@ def _on_rings(subgraph: memory_pb2.GetSubgraphResponse, angles: Mapping[str, flo
         if hop == 0 and len(ring) == 1:
             positions[ring[0][1]] = (ring[0][0], 0.0)
             continue
-        radius = max(inner_radius + _RING, len(ring) * _SPACE / (2 * math.pi))
-        for number, (angle, memory_id) in enumerate(_spread(ring, _SPACE / radius)):
+        space = _SPACE if hop else _MIDDLE_SPACE
+        radius = max(inner_radius + _RING, len(ring) * space / (2 * math.pi))
+        for number, (angle, memory_id) in enumerate(_spread(ring, space / radius)):
             positions[memory_id] = (angle, radius + (_RAIL if number % 2 and len(ring) > _MAX_ON_ONE_RAIL else 0.0))
         inner_radius = radius
     return positions
@@ -198,18 +207,24 @@ def _spread(ring: Sequence[tuple[float, str]], min_angle: float) -> list[tuple[f
     return [(angle, memory_id) for angle, (_, memory_id) in zip(angles, ring, strict=True)]
 
 
-def _node(node: memory_pb2.GraphNode, angle: float, distance: float) -> Node:
+def _node(node: memory_pb2.GraphNode, angle: float, distance: float, *, is_passed: bool) -> Node:
     # An ellipse, because screens are wider than high.
     x, y = round(1.25 * distance * math.cos(angle), 1), round(0.85 * distance * math.sin(angle), 1)
     radius = _RADIUS if node.hop else _CENTRE_RADIUS
     anchor = (
-        "middle" if not distance or abs(math.cos(angle)) < _SIDE_SHARE else "start" if math.cos(angle) > 0 else "end"
+        # A label beside a node that leads outward would lie on its link.
+        "middle"
+        if not distance or is_passed or abs(math.cos(angle)) < _SIDE_SHARE
+        else "start"
+        if math.cos(angle) > 0
+        else "end"
     )
     offset_x = {"middle": 0.0, "start": radius + 6, "end": -radius - 6}[anchor]
     offset_y = -radius - 7 if anchor == "middle" and y < 0 else radius + 16 if anchor == "middle" else 4.0
     return Node(
         memory_id=node.memory_id,
-        title=node.title,
+        # It stands in attributes too, where pages show invisible characters no other way.
+        title=show_invisible(node.name) or f"A {node.type} without text",
         type=node.type,
         hop=node.hop,
         x=x,

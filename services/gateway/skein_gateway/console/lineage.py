@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import curation_pb2, memory_pb2
+from skein.recall.v1 import recall_pb2
 from skein_gateway.console.graph_layout import layout_graph
+from skein_gateway.console.item_names import item_links
 from skein_gateway.console.pages import page
 
 if TYPE_CHECKING:
@@ -33,6 +35,17 @@ async def show(request: Request, context: PageContext, parameters: Parameters) -
     """Draw the chain of a memory."""
     lineage_request = curation_pb2.GetLineageRequest(memory_ids=[parameters.get("id")])
     lineage = await context.api.curation.GetLineage(lineage_request)
+    links = await item_links(
+        context,
+        [
+            (recall_pb2.ITEM_KIND_MESSAGE, node.id)
+            for node in lineage.nodes
+            if node.kind == memory_pb2.SOURCE_KIND_MESSAGE
+        ],
+    )
+    for node in lineage.nodes:
+        # Its label is its session.
+        node.name = links[node.id].name if node.id in links else node.name
     drawing = layout_graph(as_graph(lineage))
     numbers = {_node_id(node.number): node for node in lineage.nodes}
     return page(
@@ -74,7 +87,7 @@ def as_graph(lineage: curation_pb2.GetLineageResponse) -> memory_pb2.GetSubgraph
     for node in lineage.nodes[:MAX_DRAWN]:
         graph.nodes.add(
             memory_id=_node_id(node.number),
-            title=node_name(node),
+            name=node_name(node),
             type=_SHORT_KINDS[node.kind],
             hop=hops.get(node.number, 1),
             via_link_id=str(via[node.number]) if node.number in via else "",

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import re
 from typing import TYPE_CHECKING, Any
 
 from skein.memory.v1 import access_log_pb2, history_pb2, memory_pb2, scores_pb2
 from skein_gateway.console import formats
+from skein_gateway.console.item_names import memory_names
 from skein_gateway.console.pages import http_status, page, page_links
 from skein_gateway.console.problems import PageError, or_page_error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from starlette.requests import Request
     from starlette.responses import Response
 
@@ -27,9 +24,6 @@ _VERSIONS = 20
 _ACCESSES = 15
 # Smallest term that three decimals can show.
 _MIN_SHOWN = 0.0005
-_ID = re.compile(r"[0-9a-f-]{36}")
-# Most ids that fit into one filter condition.
-_MAX_NAMES = 90
 ORDERS = {
     "": "newest first",
     "create_time": "oldest first",
@@ -39,6 +33,11 @@ ORDERS = {
 SCOPES = ("global", "agent", "user", "session")
 # Query parameters of the list that filter it.
 _FILTERS = ("type", "tag", "scope", "subject", "agent", "session", "source", "where")
+# What the page says of filters that are set.
+_LABELS = {
+    "type": "type", "tag": "tags", "scope": "scope", "subject": "subject", "agent": "agent", "session": "session",
+    "source": "source", "where": "condition", "archived": "with archived", "deleted": "with deleted",
+}  # fmt: skip
 
 
 async def list_memories(request: Request, context: PageContext, parameters: Parameters) -> Response:
@@ -66,6 +65,7 @@ async def list_memories(request: Request, context: PageContext, parameters: Para
         filters=filters,
         is_narrowed=any(filters[name] for name in _FILTERS),
         scopes=SCOPES,
+        labels=_LABELS,
         orders=ORDERS,
         **page_links(context, "memories", response, parameters, **filters),
     )
@@ -98,7 +98,7 @@ async def show_memory(request: Request, context: PageContext, parameters: Parame
         request,
         context,
         at="memories",
-        title=memory.title or memory.key or "Memory",
+        title=formats.name_of(memory),
         memory=memory,
         scores=scores,
         bars={} if isinstance(scores, PageError) else _bars(scores),
@@ -121,41 +121,19 @@ async def _accesses(context: PageContext, memory_id: str) -> access_log_pb2.List
 
 
 async def _links(context: PageContext, memory_id: str) -> dict[str, Any]:
-    """Return the links in both directions, each with the display name of the memory at its other end.
-
-    The names come from GetSubgraph, because reading the memories would count as accesses.
-    """
+    """Return the links in both directions, each with the display name of the memory at its other end."""
     links_request = memory_pb2.ListLinksRequest(memory_id=memory_id, page_size=_LINKS)
-    graph_request = memory_pb2.GetSubgraphRequest(memory_ids=[memory_id], radius=1, max_nodes=500)
-    links_response, graph = await asyncio.gather(
-        context.api.links.ListLinks(links_request), context.api.links.GetSubgraph(graph_request)
+    links_response = await context.api.links.ListLinks(links_request)
+    names = await memory_names(
+        context, [end for link in links_response.links for end in (link.from_memory_id, link.to_memory_id)]
     )
-    names = {node.memory_id: node.title for node in graph.nodes}
     rows = []
     for link in links_response.links:
         is_out = link.from_memory_id == memory_id
         other_id = link.to_memory_id if is_out else link.from_memory_id
-        rows.append({"link": link, "is_out": is_out, "other_id": other_id, "name": names.get(other_id) or other_id})
+        name = names.get(other_id, "A memory that you cannot see")
+        rows.append({"link": link, "is_out": is_out, "other_id": other_id, "name": name})
     return {"rows": rows, "more": bool(links_response.next_page_token)}
-
-
-async def names_of(context: PageContext, memory_ids: Iterable[str]) -> dict[str, str]:
-    """Return display names of the existing memories by id. ListMemories does not count as an access."""
-    named_ids = [memory_id for memory_id in dict.fromkeys(memory_ids) if _ID.fullmatch(memory_id)][:_MAX_NAMES]
-    if not named_ids:
-        return {}
-    list_request = memory_pb2.ListMemoriesRequest(
-        page_size=len(named_ids),
-        filter=memory_pb2.MemoryFilter(where=f"memory_id IN ({', '.join(map(json.dumps, named_ids))})"),
-        show_archived=True,
-        show_deleted=True,
-    )
-    response = await or_page_error(context.api.memory.ListMemories(list_request))
-    return (
-        {}
-        if isinstance(response, PageError)
-        else {memory.memory_id: formats.name_of(memory, 60) for memory in response.memories}
-    )
 
 
 def filter_of(parameters: Parameters) -> memory_pb2.MemoryFilter:

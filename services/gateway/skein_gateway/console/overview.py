@@ -9,8 +9,9 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import curation_pb2, memory_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import limits_pb2
+from skein_gateway.console.item_names import session_names
 from skein_gateway.console.pages import page
-from skein_gateway.console.problems import or_page_error
+from skein_gateway.console.problems import PageError, or_page_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,6 +56,7 @@ async def show(request: Request, context: PageContext, _parameters: Parameters) 
         else most_frequent(statistics.relation_counts),
         memories=memories,
         sessions=sessions,
+        session_names={} if isinstance(sessions, PageError) else await session_names(context, sessions.sessions),
         conflicts=conflicts,
         cluster=cluster,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -14,6 +15,7 @@ from skein_gateway.console.browser_sessions import ConsoleBrowser, PageContext
 from skein_gateway.console.pages import error_page
 from skein_gateway.console.problems import PageError, or_page_error, page_error_of
 from skein_gateway.console.rpc_client import Api
+from skein_gateway.console.waiting import WaitingCounts
 from skein_gateway.oauth.forms import Parameters
 from skein_gateway.oauth.pages import current_path, see_other
 from skein_gateway.oauth.request_handler import OAuthError, read_text_form
@@ -65,6 +67,7 @@ class PageHandler:
         self._credentials = credentials
         self._handlers = handlers
         self.key_sessions = key_sessions
+        self._waiting = WaitingCounts()
 
     def routes(self, name: str, show: ShowHandler, submit: SubmitHandler | None = None) -> list[Route]:
         """Return the routes of a tenant's page: GET runs `show`, POST runs `submit` after the CSRF check."""
@@ -146,13 +149,28 @@ class PageHandler:
         if caller.is_tenant_deleted or str(caller.tenant_id) != tenant_id or not is_canonical:
             return NO_TENANT
         api = self.api(call, credential, tenant_id)
-        response = await or_page_error(api.tenancy.GetTenant(tenancy_pb2.GetTenantRequest(tenant_id=tenant_id)))
+        response, waiting_count = await asyncio.gather(
+            or_page_error(api.tenancy.GetTenant(tenancy_pb2.GetTenantRequest(tenant_id=tenant_id))),
+            self._waiting_count(api, caller, tenant_id),
+        )
         name = (
             tenant_id[:8] if isinstance(response, PageError) else response.tenant.display_name or response.tenant.slug
         )
         return PageContext(
-            browser=browser, caller=caller, tenant_id=tenant_id, tenant_name=name or tenant_id[:8], api=api
+            browser=browser,
+            caller=caller,
+            tenant_id=tenant_id,
+            tenant_name=name or tenant_id[:8],
+            api=api,
+            waiting=self._waiting,
+            waiting_count=waiting_count,
         )
+
+    async def _waiting_count(self, api: Api, caller: Caller, tenant_id: str) -> str:
+        """Return how much waits for the caller's approval; empty for a caller who may not approve."""
+        if "memory.approve" not in caller.permissions:
+            return ""
+        return await self._waiting.get(api, tenant_id, caller.principal)
 
     async def handle(
         self,

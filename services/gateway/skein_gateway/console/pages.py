@@ -96,6 +96,7 @@ def page(
         "context": context,
         "navigation": [] if context is None else entries_for(context.may),
         "at": at,
+        "waiting_count": "" if context is None else context.waiting_count,
         "current_path": current_path(request),
         "token_field": TOKEN_FIELD,
         "static": _static_url,
@@ -190,7 +191,7 @@ def _templates() -> jinja2.Environment:
     for template_filter in (
         formats.stamp, formats.exact, formats.ago, formats.enum, formats.number, formats.signal, formats.meaning,
         formats.colour, formats.indented_json, formats.short, formats.name_of,
-        formats.delivery_error,
+        formats.delivery_error, formats.who,
     ):  # fmt: skip
         environment.filters[template_filter.__name__] = template_filter
     return environment

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from skein.recall.v1 import recall_pb2
     from skein.tenancy.v1 import limits_pb2
 
 _HOUR, _DAY, _WEEK = 3600, 86_400, 604_800
@@ -92,6 +94,38 @@ class Chart:
             )
         total = sum(column.count for column in columns)
         return cls(columns=columns, width=count * _STEP, highest=highest, total=total)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recalls:
+    """Recalls of some days, and how long their searches took."""
+
+    total: int
+    unanswered: int
+    # Half, and 95 of 100, took so many milliseconds at most; None: longer than is measured.
+    median: int | None
+    slow: int | None
+
+    @classmethod
+    def of(cls, days: Iterable[recall_pb2.SearchDay]) -> Recalls:
+        """Return the sums of days."""
+        total = unanswered = 0
+        counts: Counter[int] = Counter()
+        for day in days:
+            total, unanswered = total + day.search_count, unanswered + day.unanswered_count
+            for one in day.durations:
+                counts[one.max_milliseconds] += one.search_count
+        return cls(total=total, unanswered=unanswered, median=_within(counts, 0.5), slow=_within(counts, 0.95))
+
+
+def _within(counts: Mapping[int, int], share: float) -> int | None:
+    """Return the number of milliseconds within which a share of the searches ended; None beyond the last one."""
+    needed, seen = share * sum(counts.values()), 0
+    for milliseconds in sorted(limit for limit in counts if limit):
+        seen += counts[milliseconds]
+        if seen >= needed:
+            return milliseconds
+    return None
 
 
 def start_of_unit(at: int, seconds: int) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from skein.recall.v1 import recall_pb2
-from skein_gateway.console.memories import names_of
+from skein_gateway.console.item_names import item_links
 from skein_gateway.console.pages import page
 
 if TYPE_CHECKING:
@@ -46,7 +46,6 @@ async def show(request: Request, context: PageContext, parameters: Parameters) -
         api.GetRecallReceipt(recall_pb2.GetRecallReceiptRequest(receipt_id=later_id)),
         api.DiffRecall(recall_pb2.DiffRecallRequest(receipt_id=earlier_id, other_receipt_id=later_id)),
     )
-    memory_ids = [hit.item_id for hit in difference.hits if hit.kind == recall_pb2.ITEM_KIND_MEMORY]
     groups: dict[str, list[recall_pb2.HitDifference]] = {"moved": [], "shifted": [], "same": []}
     for hit in difference.hits:
         groups[_group(hit)].append(hit)
@@ -63,7 +62,7 @@ async def show(request: Request, context: PageContext, parameters: Parameters) -
         unknown=[_INPUTS.get(name, name) for name in difference.unknown_inputs],
         truncated=difference.changes_truncated,
         causes=CAUSES,
-        names=await names_of(context, memory_ids),
+        links=await item_links(context, [(hit.kind, hit.item_id) for hit in difference.hits]),
     )
 
 

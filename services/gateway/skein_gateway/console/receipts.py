@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from skein.gateway.v1 import gateway_pb2
 from skein.recall.v1 import recall_pb2
-from skein_gateway.console.memories import names_of
+from skein_gateway.console.item_names import item_links
 from skein_gateway.console.pages import HEADERS, http_status, page, page_links
 from skein_gateway.console.problems import PageError, or_page_error
 from skein_gateway.console.search import hit_with_bar, time_of
@@ -164,7 +164,11 @@ async def _show(
     remade: gateway_pb2.ReplayContextResponse | None = None,
     failure: PageError | None = None,
 ) -> Response:
-    memory_ids = [hit.item_id for hit in receipt.hits if hit.kind == recall_pb2.ITEM_KIND_MEMORY]
+    items = [(hit.kind, hit.item_id) for hit in receipt.hits]
+    if replay is not None:
+        # What the replay read is at hand; only the others need their names.
+        items = [(kind, item_id) for kind, item_id in items if item_id not in replay.hits]
+        items += [(recall_pb2.ITEM_KIND_MEMORY, item_id) for item_id in replay.other_ids]
     statement = receipt.statement
     return page(
         "receipt",
@@ -181,11 +185,10 @@ async def _show(
         request_json=_request_json(receipt),
         # Without its text, a query is asked for; it may be erased.
         needs_query=not receipt.query and not receipt.request_erased,
-        names=await names_of(context, memory_ids),
+        links=await item_links(context, items),
         replay=replay,
         remade=remade,
         gaps=GAPS,
-        is_own=receipt.principal == context.caller.principal,
         form_token=context.browser.form_token(request.url.path),
     )
 

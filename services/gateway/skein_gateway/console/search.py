@@ -12,6 +12,7 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import history_pb2
 from skein.recall.v1 import recall_pb2
 from skein.tenancy.v1 import tenancy_pb2
+from skein_gateway.console.item_names import item_links
 from skein_gateway.console.memories import filter_of
 from skein_gateway.console.pages import http_status, page
 from skein_gateway.console.problems import PageError, or_page_error
@@ -41,6 +42,12 @@ LIMITS = (10, 25, 50)
 # Smallest contribution that two decimals show.
 _MIN_SHOWN = 0.005
 _FILTERS = ("type", "tag", "subject", "agent", "session")
+# What the page says of filters that are set.
+_LABELS = {
+    "memories": "memories", "messages": "messages", "blocks": "blocks", "as_of": "as known on", "valid_at": "true on",
+    "type": "type", "tag": "tags", "subject": "subject", "agent": "agent", "session": "session", "mode": "mode",
+    "limit": "hits", "superseded": "with superseded",
+}  # fmt: skip
 # Positions of the slider between the first entry and now.
 _STEPS = 200
 _BAD_TIME = PageError(title="No time", text="A time needs a date and a time of day.", status=400)
@@ -74,9 +81,13 @@ async def show(request: Request, context: PageContext, parameters: Parameters) -
         response, times = await asyncio.gather(or_page_error(context.api.gateway.Recall(rpc_request)), slider)
     else:
         times = await slider
+    found = response.hits if isinstance(response, gateway_pb2.RecallResponse) else []
     filters = {
         name: parameters.get(name) for name in (*_FILTERS, *ARMS, "mode", "limit", "superseded", "as_of", "valid_at")
     }
+    # What a form sends without a choice is no filter.
+    for name, default in (("mode", next(iter(MODES))), ("limit", str(LIMITS[0]))):
+        filters[name] = "" if filters[name] == default else filters[name]
     return page(
         "search",
         request,
@@ -86,11 +97,14 @@ async def show(request: Request, context: PageContext, parameters: Parameters) -
         title="Search",
         query=query,
         response=response,
-        hits=[hit_with_bar(hit) for hit in response.hits] if isinstance(response, gateway_pb2.RecallResponse) else [],
+        hits=[hit_with_bar(hit) for hit in found],
+        links=await item_links(
+            context, [(hit.kind, id_) for hit in found for id_ in (*hit.duplicate_ids, *hit.older_ids)]
+        ),
         as_of_time=rpc_request.as_of_time if rpc_request.HasField("as_of_time") else None,
         slider=times,
         filters=filters,
-        is_narrowed=any(filters[name] for name in _FILTERS),
+        labels=_LABELS,
         arms=ARMS,
         modes={name: label for name, (_, label) in MODES.items()},
         limits=LIMITS,

@@ -6,8 +6,10 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from skein.session.v1 import session_pb2
+from skein_gateway.console import formats
+from skein_gateway.console.item_names import session_name, session_names
 from skein_gateway.console.pages import http_status, page, page_links
-from skein_gateway.console.problems import or_page_error
+from skein_gateway.console.problems import PageError, or_page_error
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -41,6 +43,7 @@ async def list_sessions(request: Request, context: PageContext, parameters: Para
         at="sessions",
         title="Sessions",
         response=response,
+        names={} if isinstance(response, PageError) else await session_names(context, response.sessions),
         filters=filters,
         states=STATES,
         **page_links(context, "sessions", response, parameters, **filters),
@@ -48,9 +51,9 @@ async def list_sessions(request: Request, context: PageContext, parameters: Para
 
 
 async def show_session(request: Request, context: PageContext, parameters: Parameters) -> Response:
-    """Show a session and one page of its messages, oldest first unless `newest` is on."""
+    """Show a session, one page of its messages, oldest first unless `newest` is on, and the message that is named."""
     session_id, newest = parameters.get("id"), parameters.get("newest") == "on"
-    response, messages = await asyncio.gather(
+    response, messages, message = await asyncio.gather(
         context.api.sessions.GetSession(session_pb2.GetSessionRequest(session_id=session_id)),
         or_page_error(
             context.api.sessions.ListMessages(
@@ -63,17 +66,38 @@ async def show_session(request: Request, context: PageContext, parameters: Param
                 )
             )
         ),
+        _message(context, parameters.get("message")),
     )
+    session = response.session
+    listed = [] if isinstance(messages, PageError) else messages.messages
+    name = session_name(session)
+    if name == session_id and listed and listed[0].sequence == 1:
+        name = formats.short(listed[0].content, 90) or name
+    if message is not None and message.session_id != session_id:
+        message = None
 
     return page(
         "session",
         request,
         context,
         at="sessions",
-        title=response.session.title or response.session.session_id,
-        session=response.session,
+        title=name,
+        session=session,
         messages=messages,
+        # On another page of the list.
+        elsewhere=[message] if message is not None and message.sequence not in {one.sequence for one in listed} else [],
+        named_sequence=0 if message is None else message.sequence,
         newest=newest,
         status=200,
         **page_links(context, "session", messages, parameters, id=session_id, newest="on" if newest else ""),
     )
+
+
+async def _message(context: PageContext, message_id: str) -> session_pb2.Message | None:
+    """Return a message; None without an id, and if it is gone."""
+    if not message_id:
+        return None
+    response = await or_page_error(
+        context.api.sessions.GetMessage(session_pb2.GetMessageRequest(message_id=message_id))
+    )
+    return None if isinstance(response, PageError) else response.message

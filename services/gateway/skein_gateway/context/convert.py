@@ -130,6 +130,7 @@ def citations(cited: Sequence[Citation], origins: Mapping[str, Origins]) -> list
             session_id=citation.item.session_id,
             create_time=None if citation.item.at is None else to_timestamp(citation.item.at),
             score=citation.item.score,
+            relevance=citation.item.relevance,
             truncated=citation.is_cut,
             duplicate_ids=citation.duplicate_ids,
             trust=citation.item.trust,
@@ -165,7 +166,7 @@ def hit_item(hit: recall_pb2.Hit) -> Item:
     if hit.kind == recall_pb2.ITEM_KIND_MESSAGE:
         return _of_message(hit.message, hit)
     if hit.kind == recall_pb2.ITEM_KIND_BLOCK:
-        return replace(block_item(hit.block), score=hit.score, trust=_trust_of(hit))
+        return replace(block_item(hit.block), score=hit.score, relevance=_relevance_of(hit), trust=_trust_of(hit))
     memory = hit.memory
     title = one_line(memory.title or memory.key)
     # Some memories keep everything in their data. That of the vault would reveal the length of a secret.
@@ -178,6 +179,7 @@ def hit_item(hit: recall_pb2.Hit) -> Item:
         session_id=memory.session_id,
         at=_moment(memory.create_time),
         score=hit.score,
+        relevance=_relevance_of(hit),
         trust=_trust_of(hit),
         revision=memory.revision,
     )
@@ -212,6 +214,7 @@ def _of_message(message: session_pb2.Message, hit: recall_pb2.Hit | None, *, is_
         sequence=message.sequence,
         at=_moment(message.create_time),
         score=0.0 if hit is None else hit.score,
+        relevance=_relevance_of(hit),
         is_part=is_part,
         trust=_trust_of(hit),
         revision=message.revision,
@@ -220,6 +223,10 @@ def _of_message(message: session_pb2.Message, hit: recall_pb2.Hit | None, *, is_
 
 def _trust_of(hit: recall_pb2.Hit | None) -> float | None:
     return None if hit is None or not hit.HasField("trust") else hit.trust
+
+
+def _relevance_of(hit: recall_pb2.Hit | None) -> float | None:
+    return None if hit is None or not hit.HasField("relevance") else hit.relevance
 
 
 def profile_item(subject: subjects_pb2.Subject) -> Item:

@@ -60,6 +60,8 @@ class Item:
     # Position in the session; orders messages of equal time.
     sequence: int = 0
     score: float = 0.0
+    # Of a hit that has one.
+    relevance: float | None = None
     # Part of a profile or of the conversation's end: shown even if another item contains the same words.
     is_part: bool = False
     # Trust of a memory along the chain of its sources, or of another item by its authors; None: neutral.

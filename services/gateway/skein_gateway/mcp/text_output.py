@@ -40,7 +40,7 @@ def subgraph_text(result: dict[str, Any]) -> str:
     lines = []
     for node in result.get("nodes", []):
         memory = node.get("memory", {})
-        text = str(memory.get("content") or node.get("title", ""))
+        text = str(memory.get("content") or node.get("name", ""))
         text = text if len(text) <= _MAX_NODE_CHARACTERS else text[:_MAX_NODE_CHARACTERS] + "… (get_memory has all)"
         about = one_line(f"{node.get('type', '')} {node.get('memory_id', '')}")
         lines.append(f"{node.get('hop', 0)} away: {about}")

@@ -12,6 +12,7 @@ WHERE tenant_id = :tenant_id AND access_event_id >= :from_id AND access_event_id
     AND (:claimed_session_id::text IS NULL OR claimed_session_id = :claimed_session_id)
     AND (:operation::text IS NULL OR operation = :operation)
     AND (NOT :failed_only::boolean OR success IS NOT true)
+    AND (NOT :unanswered_only::boolean OR found_nothing)
 ORDER BY access_event_id DESC
 LIMIT :count;
 

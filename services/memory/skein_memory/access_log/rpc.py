@@ -88,6 +88,7 @@ def _access_filter(request: pb.ListAccessLogRequest, tenant_id: UUID) -> AccessL
         claimed_session_id=request.claimed_session_id or None,
         operation=operation if request.operation else None,
         failed_only=request.failed_only,
+        unanswered_only=request.unanswered_only,
     )
 
 

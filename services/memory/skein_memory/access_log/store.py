@@ -29,6 +29,7 @@ class AccessLogFilter:
     claimed_session_id: str | None
     operation: str | None
     failed_only: bool
+    unanswered_only: bool
 
 
 class AccessLogStore:

@@ -51,6 +51,8 @@ class Node:
     memory_id: UUID
     type: str
     title: str | None
+    # Its title, else the beginning of its text, else its key.
+    name: str
     hop: int
     via_link_id: UUID | None = None
 

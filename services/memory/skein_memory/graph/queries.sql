@@ -47,14 +47,16 @@ WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND is_ac
 
 -- get_visible_nodes --
 -- Read what a drawing of the graph shows of memories, in no order; those that lists would not show are left out.
-SELECT memory_id, type, left(title, 200) AS title
+SELECT memory_id, type, left(title, 200) AS title,
+       left(coalesce(nullif(title, ''), CASE WHEN type <> 'knowledge_vault' THEN nullif(content, '') END, key, ''), 200) AS name
 FROM memory.memories
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND is_active AND archive_time IS NULL
     AND (expire_time IS NULL OR expire_time > :at);
 
 -- get_nodes --
 -- Read what a drawing of the graph shows of memories, in no order; deleted and expired ones are left out.
-SELECT memory_id, type, left(title, 200) AS title
+SELECT memory_id, type, left(title, 200) AS title,
+       left(coalesce(nullif(title, ''), CASE WHEN type <> 'knowledge_vault' THEN nullif(content, '') END, key, ''), 200) AS name
 FROM memory.memories
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND is_active
     AND (expire_time IS NULL OR expire_time > :at);

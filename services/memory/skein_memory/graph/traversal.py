@@ -66,6 +66,7 @@ async def traverse(
                 memory_id=memory_id,
                 type=row["type"],
                 title=row["title"],
+                name=row["name"],
                 hop=hop,
                 via_link_id=first_steps[memory_id].link_id,
             )

@@ -15,6 +15,8 @@ CREATE TABLE memory.access_log (
     agent_id text,
     subject_id text,
     item_count integer NOT NULL,
+    -- A search that returned no hit, neither a memory nor a message.
+    found_nothing boolean NOT NULL DEFAULT false,
     request_data jsonb,
     -- NULL while a strictly audited call runs, and for good when the process ended during the call.
     success boolean,
@@ -35,6 +37,8 @@ CREATE INDEX access_log_session ON memory.access_log (tenant_id, session_id, acc
 CREATE INDEX access_log_agent ON memory.access_log (tenant_id, agent_id, access_event_id) WHERE agent_id IS NOT NULL;
 CREATE INDEX access_log_operation ON memory.access_log (tenant_id, operation, access_event_id);
 CREATE INDEX access_log_refused ON memory.access_log (tenant_id, access_event_id) WHERE success IS NOT true;
+CREATE INDEX access_log_unanswered ON memory.access_log (tenant_id, access_event_id)
+    WHERE found_nothing;
 CREATE INDEX access_log_claimed_agent ON memory.access_log (tenant_id, claimed_agent_id, access_event_id)
     WHERE claimed_agent_id IS NOT NULL;
 CREATE INDEX access_log_claimed_session ON memory.access_log (tenant_id, claimed_session_id, access_event_id)

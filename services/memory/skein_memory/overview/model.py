@@ -26,15 +26,25 @@ def urgency(scores: Scores, *, stale_days: float, links: int) -> float:
 
 
 def truncate_time(moment: datetime, unit: str) -> datetime:
-    """Return when the "hour", "day" or "week" of a time (UTC) began; weeks begin on Monday."""
+    """Return when the "hour", "day", "week" or "month" of a time (UTC) began; weeks begin on Monday."""
     hour = moment.replace(minute=0, second=0, microsecond=0)
     if unit == "hour":
         return hour
     day = hour.replace(hour=0)
+    if unit == "month":
+        return day.replace(day=1)
     return day - timedelta(days=day.weekday()) if unit == "week" else day
 
 
-UNIT_LENGTHS: Mapping[str, timedelta] = {
+def end_of_unit(start: datetime, unit: str) -> datetime:
+    """Return when the hour, day, week or month that begins at a time ends."""
+    if unit == "month":
+        # Every month has ended 31 days after it began.
+        return truncate_time(start + timedelta(days=31), "month")
+    return start + _UNIT_LENGTHS[unit]
+
+
+_UNIT_LENGTHS: Mapping[str, timedelta] = {
     "hour": timedelta(hours=1),
     "day": timedelta(days=1),
     "week": timedelta(days=7),

@@ -47,9 +47,9 @@ WHERE tenant_id = :tenant_id AND memory_id >= :from_id
 ORDER BY memory_id DESC
 LIMIT :count;
 
--- list_relations --
--- Read the relations of the newest links.
-SELECT relation
+-- list_newest_links --
+-- Read the relations and the memories of the newest links.
+SELECT relation, from_memory_id, to_memory_id
 FROM memory.links
 WHERE tenant_id = :tenant_id
 ORDER BY link_id DESC

@@ -18,7 +18,12 @@ from skein_memory.memories import convert as memories_convert
 if TYPE_CHECKING:
     from skein_memory.overview.store import Cluster, OverviewStore, ReviewItem, Statistics
 
-_UNITS = {pb.CLUSTER_UNIT_HOUR: "hour", pb.CLUSTER_UNIT_DAY: "day", pb.CLUSTER_UNIT_WEEK: "week"}
+_UNITS = {
+    pb.CLUSTER_UNIT_HOUR: "hour",
+    pb.CLUSTER_UNIT_DAY: "day",
+    pb.CLUSTER_UNIT_WEEK: "week",
+    pb.CLUSTER_UNIT_MONTH: "month",
+}
 _DEFAULT_REVIEWED = 20
 _DEFAULT_TOP = 20
 _DEFAULT_SPAN = timedelta(days=7)
@@ -95,5 +100,6 @@ def _statistics(value: Statistics) -> pb.GetStatisticsResponse:
         sampled_link_count=value.links,
         links_truncated=value.links_truncated,
         relation_counts=value.relations,
+        most_linked=[pb.LinkedMemory(memory_id=str(id_), link_count=count) for id_, count in value.most_linked],
         mean_degree=round(2 * links / memories, 3) if memories else 0.0,
     )

@@ -13,7 +13,7 @@ from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.model import MAX_AHEAD
 from skein_memory.memories.rows import with_scores
 from skein_memory.overview import model as overview_model
-from skein_memory.overview.model import UNIT_LENGTHS, tag_counts, truncate_time
+from skein_memory.overview.model import end_of_unit, tag_counts, truncate_time
 from skein_memory.queries import QUERIES
 from skein_memory.scoring import model as scoring_model
 from skein_memory.scoring.inputs import NO_INPUTS, read_score_inputs
@@ -77,6 +77,8 @@ class Statistics:
     links: int
     links_truncated: bool
     relations: Mapping[str, int]
+    # Memories that lists would show, with how many of these links they have, the most first.
+    most_linked: Sequence[tuple[UUID, int]]
 
 
 class OverviewStore:
@@ -110,7 +112,7 @@ class OverviewStore:
     async def clusters(
         self, tenant_id: UUID, unit: str, *, start: datetime, end: datetime, at: datetime, as_of_time: datetime | None
     ) -> tuple[list[Cluster], bool]:
-        """Count memories from `start` to before `end` by their hour, day or week, as of a time, newest first.
+        """Count memories from `start` to before `end` by their hour, day, week or month, as of a time, newest first.
 
         Return as well whether there were more than are counted.
         """
@@ -130,7 +132,7 @@ class OverviewStore:
         clusters = [
             Cluster(
                 start=span_start,
-                end=span_start + UNIT_LENGTHS[unit],
+                end=end_of_unit(span_start, unit),
                 count=len(members),
                 types=Counter(kind for _, _, kind in members),
                 memory_ids=[id_ for _, id_, _ in nlargest(_NAMED_IN_CLUSTER, members)],
@@ -159,7 +161,14 @@ class OverviewStore:
                 for row in await reader.rows("list_tags_since", from_id=sample[-1]["memory_id"], count=_MAX_TAGS):
                     if row["memory_id"] in sample_ids:
                         tags_by_memory[row["memory_id"]].append(row["tag"])
-            links = await reader.rows("list_relations", count=MAX_SAMPLED + 1)
+            links = await reader.rows("list_newest_links", count=MAX_SAMPLED + 1)
+            link_counts = Counter(
+                row[end] for row in links[:MAX_SAMPLED] for end in ("from_memory_id", "to_memory_id")
+            ).most_common(2 * top)
+            rows_of_visible = await reader.rows(
+                "find_visible_node", memory_ids=[memory_id for memory_id, _ in link_counts], at=reader.at
+            )
+        visible_ids = {row["memory_id"] for row in rows_of_visible}
         tags, pairs = tag_counts(tags_by_memory.values(), top)
         return Statistics(
             totals=totals,
@@ -174,6 +183,7 @@ class OverviewStore:
             links=min(len(links), MAX_SAMPLED),
             links_truncated=len(links) > MAX_SAMPLED,
             relations=Counter(row["relation"] for row in links[:MAX_SAMPLED]),
+            most_linked=[one for one in link_counts if one[0] in visible_ids][:top],
         )
 
 

@@ -33,6 +33,7 @@ _PURGES = {
     "recall.reindexes": QUERIES["purge_reindexes"],
     "recall.requests": QUERIES["purge_requests"],
     "recall.receipts": QUERIES["purge_receipts"],
+    "recall.search_counts": QUERIES["purge_search_counts"],
 }
 
 

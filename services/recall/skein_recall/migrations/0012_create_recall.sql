@@ -374,6 +374,24 @@ CREATE POLICY tenant ON recall.purged_items
 GRANT INSERT ON recall.purged_items TO skein_memory, skein_session;
 GRANT SELECT, DELETE ON recall.purged_items TO skein_recall;
 
+-- How many recalls a tenant made on each day (UTC), how many of them found nothing, and how long they took. Nothing else of
+-- a query stays here.
+CREATE TABLE recall.search_counts (
+    tenant_id uuid NOT NULL
+        CONSTRAINT search_counts_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    day date NOT NULL,
+    -- The searches that took so long at most, and longer than the next smaller number; 0 has those that took longest.
+    max_milliseconds integer NOT NULL,
+    search_count bigint NOT NULL,
+    unanswered_count bigint NOT NULL,
+    CONSTRAINT search_counts_pkey PRIMARY KEY (tenant_id, day, max_milliseconds)
+);
+ALTER TABLE recall.search_counts ENABLE ROW LEVEL SECURITY;
+ALTER TABLE recall.search_counts FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON recall.search_counts
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+GRANT SELECT, INSERT, UPDATE, DELETE ON recall.search_counts TO skein_recall;
+
 -- The search index of a time. The times are compared outside of the union, so that a join by id looks up each part in its
 -- index.
 CREATE VIEW as_of.documents WITH (security_invoker = true) AS

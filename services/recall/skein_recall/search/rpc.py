@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from skein.recall.v1 import recall_pb2 as pb
@@ -16,18 +17,25 @@ if TYPE_CHECKING:
     from skein_recall.receipts.recorder import ReceiptRecorder
     from skein_recall.search.known_items import KnownItems
     from skein_recall.search.searcher import RecallSearcher
+    from skein_recall.usage.counter import SearchCounter
 
 
 class SearchHandlers:
     """Recall, its search by a stored item, and the check of items that were found."""
 
     def __init__(
-        self, searcher: RecallSearcher, recent: RecentQueries, receipts: ReceiptRecorder, known_items: KnownItems
+        self,
+        searcher: RecallSearcher,
+        recent: RecentQueries,
+        receipts: ReceiptRecorder,
+        known_items: KnownItems,
+        counter: SearchCounter,
     ) -> None:
         self._searcher = searcher
         self._recent = recent
         self._receipts = receipts
         self._known_items = known_items
+        self._counter = counter
 
     async def CheckItems(self, request: pb.CheckItemsRequest, context: Context) -> pb.CheckItemsResponse:
         items, reader = convert.known_items(request)
@@ -35,7 +43,7 @@ class SearchHandlers:
         return pb.CheckItemsResponse(items=map(convert.checked_item, checked))
 
     async def Recall(self, request: pb.RecallRequest, context: Context) -> pb.RecallResponse:
-        seconds = context.time_remaining()
+        seconds, started = context.time_remaining(), time.monotonic()
         caller, at = caller_of(context), now()
         tenant_id = caller.require_tenant()
         as_of_time = read_as_of_time(request, at=at)
@@ -47,6 +55,8 @@ class SearchHandlers:
         response = convert.response(pb.RecallResponse, result)
         if policy is not None:
             self._receipts.record(caller, policy, request, result, response)
+        milliseconds = (time.monotonic() - started) * 1000
+        self._counter.add(tenant_id, at, milliseconds, is_unanswered=not response.hits)
         return response
 
     async def FindSimilar(self, request: pb.FindSimilarRequest, context: Context) -> pb.FindSimilarResponse:

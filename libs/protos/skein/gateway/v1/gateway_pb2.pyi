@@ -261,7 +261,7 @@ class Withdrawal(_message.Message):
     def __init__(self, number: _Optional[int] = ..., reason: _Optional[_Union[_recall_pb2.KnownItemState, str]] = ...) -> None: ...
 
 class Citation(_message.Message):
-    __slots__ = ("number", "kind", "item_id", "session_id", "create_time", "score", "truncated", "duplicate_ids", "trust", "origins", "origins_truncated")
+    __slots__ = ("number", "kind", "item_id", "session_id", "create_time", "score", "truncated", "duplicate_ids", "trust", "origins", "origins_truncated", "relevance")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     ITEM_ID_FIELD_NUMBER: _ClassVar[int]
@@ -273,6 +273,7 @@ class Citation(_message.Message):
     TRUST_FIELD_NUMBER: _ClassVar[int]
     ORIGINS_FIELD_NUMBER: _ClassVar[int]
     ORIGINS_TRUNCATED_FIELD_NUMBER: _ClassVar[int]
+    RELEVANCE_FIELD_NUMBER: _ClassVar[int]
     number: int
     kind: _recall_pb2.ItemKind
     item_id: str
@@ -284,7 +285,8 @@ class Citation(_message.Message):
     trust: float
     origins: _containers.RepeatedCompositeFieldContainer[_curation_pb2.LineageNode]
     origins_truncated: bool
-    def __init__(self, number: _Optional[int] = ..., kind: _Optional[_Union[_recall_pb2.ItemKind, str]] = ..., item_id: _Optional[str] = ..., session_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., score: _Optional[float] = ..., truncated: _Optional[bool] = ..., duplicate_ids: _Optional[_Iterable[str]] = ..., trust: _Optional[float] = ..., origins: _Optional[_Iterable[_Union[_curation_pb2.LineageNode, _Mapping]]] = ..., origins_truncated: _Optional[bool] = ...) -> None: ...
+    relevance: float
+    def __init__(self, number: _Optional[int] = ..., kind: _Optional[_Union[_recall_pb2.ItemKind, str]] = ..., item_id: _Optional[str] = ..., session_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., score: _Optional[float] = ..., truncated: _Optional[bool] = ..., duplicate_ids: _Optional[_Iterable[str]] = ..., trust: _Optional[float] = ..., origins: _Optional[_Iterable[_Union[_curation_pb2.LineageNode, _Mapping]]] = ..., origins_truncated: _Optional[bool] = ..., relevance: _Optional[float] = ...) -> None: ...
 
 class BuildContextResponse(_message.Message):
     __slots__ = ("text", "citations", "token_count", "omitted_count", "arms", "incomplete", "model", "emptied_by", "formula", "nothing_relevant", "pending_embedding_count", "purged_count", "receipt_id", "asks_for_all", "ledger_revision", "rebase", "withdrawals", "cache_breakpoints", "prompt_token_count")

@@ -72,7 +72,7 @@ class AccessEvent(_message.Message):
     def __init__(self, access_event_id: _Optional[str] = ..., operation: _Optional[_Union[AccessOperation, str]] = ..., method: _Optional[str] = ..., principal: _Optional[str] = ..., memory_id: _Optional[str] = ..., session_id: _Optional[str] = ..., agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., item_count: _Optional[int] = ..., request_data: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., request_data_json: _Optional[str] = ..., success: _Optional[bool] = ..., error_reason: _Optional[str] = ..., client_address: _Optional[str] = ..., call_request_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., claimed_agent_id: _Optional[str] = ..., claimed_session_id: _Optional[str] = ..., error_code: _Optional[str] = ..., call_count: _Optional[int] = ...) -> None: ...
 
 class ListAccessLogRequest(_message.Message):
-    __slots__ = ("page_size", "page_token", "memory_id", "session_id", "agent_id", "operation", "failed_only", "start_time", "end_time", "claimed_agent_id", "claimed_session_id")
+    __slots__ = ("page_size", "page_token", "memory_id", "session_id", "agent_id", "operation", "failed_only", "start_time", "end_time", "claimed_agent_id", "claimed_session_id", "unanswered_only")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
@@ -84,6 +84,7 @@ class ListAccessLogRequest(_message.Message):
     END_TIME_FIELD_NUMBER: _ClassVar[int]
     CLAIMED_AGENT_ID_FIELD_NUMBER: _ClassVar[int]
     CLAIMED_SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    UNANSWERED_ONLY_FIELD_NUMBER: _ClassVar[int]
     page_size: int
     page_token: str
     memory_id: str
@@ -95,7 +96,8 @@ class ListAccessLogRequest(_message.Message):
     end_time: _timestamp_pb2.Timestamp
     claimed_agent_id: str
     claimed_session_id: str
-    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., memory_id: _Optional[str] = ..., session_id: _Optional[str] = ..., agent_id: _Optional[str] = ..., operation: _Optional[_Union[AccessOperation, str]] = ..., failed_only: _Optional[bool] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., claimed_agent_id: _Optional[str] = ..., claimed_session_id: _Optional[str] = ...) -> None: ...
+    unanswered_only: bool
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., memory_id: _Optional[str] = ..., session_id: _Optional[str] = ..., agent_id: _Optional[str] = ..., operation: _Optional[_Union[AccessOperation, str]] = ..., failed_only: _Optional[bool] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., claimed_agent_id: _Optional[str] = ..., claimed_session_id: _Optional[str] = ..., unanswered_only: _Optional[bool] = ...) -> None: ...
 
 class ListAccessLogResponse(_message.Message):
     __slots__ = ("access_events", "next_page_token")

@@ -49,6 +49,7 @@ class ClusterUnit(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CLUSTER_UNIT_HOUR: _ClassVar[ClusterUnit]
     CLUSTER_UNIT_DAY: _ClassVar[ClusterUnit]
     CLUSTER_UNIT_WEEK: _ClassVar[ClusterUnit]
+    CLUSTER_UNIT_MONTH: _ClassVar[ClusterUnit]
 LINEAGE_STATE_UNSPECIFIED: LineageState
 LINEAGE_STATE_SHOWN: LineageState
 LINEAGE_STATE_HIDDEN: LineageState
@@ -70,6 +71,7 @@ CLUSTER_UNIT_UNSPECIFIED: ClusterUnit
 CLUSTER_UNIT_HOUR: ClusterUnit
 CLUSTER_UNIT_DAY: ClusterUnit
 CLUSTER_UNIT_WEEK: ClusterUnit
+CLUSTER_UNIT_MONTH: ClusterUnit
 
 class LineageNode(_message.Message):
     __slots__ = ("number", "kind", "state", "id", "name", "label", "written_by", "create_time", "trust", "is_origin")
@@ -556,8 +558,16 @@ class TagCount(_message.Message):
     count: int
     def __init__(self, tag: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
 
+class LinkedMemory(_message.Message):
+    __slots__ = ("memory_id", "link_count")
+    MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
+    LINK_COUNT_FIELD_NUMBER: _ClassVar[int]
+    memory_id: str
+    link_count: int
+    def __init__(self, memory_id: _Optional[str] = ..., link_count: _Optional[int] = ...) -> None: ...
+
 class GetStatisticsResponse(_message.Message):
-    __slots__ = ("memory_count", "link_count", "alias_count", "sampled_memory_count", "memories_truncated", "type_counts", "scope_counts", "level_counts", "tags", "tag_pairs", "sampled_link_count", "links_truncated", "relation_counts", "mean_degree")
+    __slots__ = ("memory_count", "link_count", "alias_count", "sampled_memory_count", "memories_truncated", "type_counts", "scope_counts", "level_counts", "tags", "tag_pairs", "sampled_link_count", "links_truncated", "relation_counts", "mean_degree", "most_linked")
     class TypeCountsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -600,6 +610,7 @@ class GetStatisticsResponse(_message.Message):
     LINKS_TRUNCATED_FIELD_NUMBER: _ClassVar[int]
     RELATION_COUNTS_FIELD_NUMBER: _ClassVar[int]
     MEAN_DEGREE_FIELD_NUMBER: _ClassVar[int]
+    MOST_LINKED_FIELD_NUMBER: _ClassVar[int]
     memory_count: int
     link_count: int
     alias_count: int
@@ -614,4 +625,5 @@ class GetStatisticsResponse(_message.Message):
     links_truncated: bool
     relation_counts: _containers.ScalarMap[str, int]
     mean_degree: float
-    def __init__(self, memory_count: _Optional[int] = ..., link_count: _Optional[int] = ..., alias_count: _Optional[int] = ..., sampled_memory_count: _Optional[int] = ..., memories_truncated: _Optional[bool] = ..., type_counts: _Optional[_Mapping[str, int]] = ..., scope_counts: _Optional[_Mapping[str, int]] = ..., level_counts: _Optional[_Mapping[str, int]] = ..., tags: _Optional[_Iterable[_Union[TagCount, _Mapping]]] = ..., tag_pairs: _Optional[_Iterable[_Union[TagPair, _Mapping]]] = ..., sampled_link_count: _Optional[int] = ..., links_truncated: _Optional[bool] = ..., relation_counts: _Optional[_Mapping[str, int]] = ..., mean_degree: _Optional[float] = ...) -> None: ...
+    most_linked: _containers.RepeatedCompositeFieldContainer[LinkedMemory]
+    def __init__(self, memory_count: _Optional[int] = ..., link_count: _Optional[int] = ..., alias_count: _Optional[int] = ..., sampled_memory_count: _Optional[int] = ..., memories_truncated: _Optional[bool] = ..., type_counts: _Optional[_Mapping[str, int]] = ..., scope_counts: _Optional[_Mapping[str, int]] = ..., level_counts: _Optional[_Mapping[str, int]] = ..., tags: _Optional[_Iterable[_Union[TagCount, _Mapping]]] = ..., tag_pairs: _Optional[_Iterable[_Union[TagPair, _Mapping]]] = ..., sampled_link_count: _Optional[int] = ..., links_truncated: _Optional[bool] = ..., relation_counts: _Optional[_Mapping[str, int]] = ..., mean_degree: _Optional[float] = ..., most_linked: _Optional[_Iterable[_Union[LinkedMemory, _Mapping]]] = ...) -> None: ...

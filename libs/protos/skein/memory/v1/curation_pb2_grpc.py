@@ -403,8 +403,8 @@ class CurationServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetTemporalClusters(self, request, context):
-        """GetTemporalClusters counts memories by the hour, day or week of their
-        create_time. It counts the newest memories of the period, up to a bound;
+        """GetTemporalClusters counts memories by the hour, day, week or month of
+        their create_time. It counts the newest memories of the period, up to a bound;
         `truncated` is true if there are more. Safe to retry.
 
         Errors:

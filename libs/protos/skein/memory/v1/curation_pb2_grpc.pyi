@@ -233,8 +233,8 @@ class CurationServiceStub:
     candidates. Safe to retry.
     """
     GetTemporalClusters: _grpc.UnaryUnaryMultiCallable[_curation_pb2.GetTemporalClustersRequest, _curation_pb2.GetTemporalClustersResponse]
-    """GetTemporalClusters counts memories by the hour, day or week of their
-    create_time. It counts the newest memories of the period, up to a bound;
+    """GetTemporalClusters counts memories by the hour, day, week or month of
+    their create_time. It counts the newest memories of the period, up to a bound;
     `truncated` is true if there are more. Safe to retry.
 
     Errors:
@@ -460,8 +460,8 @@ class CurationServiceAsyncStub(CurationServiceStub):
     candidates. Safe to retry.
     """
     GetTemporalClusters: _aio.UnaryUnaryMultiCallable[_curation_pb2.GetTemporalClustersRequest, _curation_pb2.GetTemporalClustersResponse]  # type: ignore[assignment]
-    """GetTemporalClusters counts memories by the hour, day or week of their
-    create_time. It counts the newest memories of the period, up to a bound;
+    """GetTemporalClusters counts memories by the hour, day, week or month of
+    their create_time. It counts the newest memories of the period, up to a bound;
     `truncated` is true if there are more. Safe to retry.
 
     Errors:
@@ -792,8 +792,8 @@ class CurationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _curation_pb2.GetTemporalClustersRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_curation_pb2.GetTemporalClustersResponse, _abc.Awaitable[_curation_pb2.GetTemporalClustersResponse]]:
-        """GetTemporalClusters counts memories by the hour, day or week of their
-        create_time. It counts the newest memories of the period, up to a bound;
+        """GetTemporalClusters counts memories by the hour, day, week or month of
+        their create_time. It counts the newest memories of the period, up to a bound;
         `truncated` is true if there are more. Safe to retry.
 
         Errors:

@@ -1071,20 +1071,22 @@ class LinkFilter(_message.Message):
     def __init__(self, relations: _Optional[_Iterable[str]] = ..., direction: _Optional[_Union[LinkDirection, str]] = ..., min_weight: _Optional[float] = ...) -> None: ...
 
 class GraphNode(_message.Message):
-    __slots__ = ("memory_id", "type", "title", "hop", "via_link_id", "memory")
+    __slots__ = ("memory_id", "type", "title", "hop", "via_link_id", "memory", "name")
     MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
     HOP_FIELD_NUMBER: _ClassVar[int]
     VIA_LINK_ID_FIELD_NUMBER: _ClassVar[int]
     MEMORY_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
     memory_id: str
     type: str
     title: str
     hop: int
     via_link_id: str
     memory: Memory
-    def __init__(self, memory_id: _Optional[str] = ..., type: _Optional[str] = ..., title: _Optional[str] = ..., hop: _Optional[int] = ..., via_link_id: _Optional[str] = ..., memory: _Optional[_Union[Memory, _Mapping]] = ...) -> None: ...
+    name: str
+    def __init__(self, memory_id: _Optional[str] = ..., type: _Optional[str] = ..., title: _Optional[str] = ..., hop: _Optional[int] = ..., via_link_id: _Optional[str] = ..., memory: _Optional[_Union[Memory, _Mapping]] = ..., name: _Optional[str] = ...) -> None: ...
 
 class TraverseLinksRequest(_message.Message):
     __slots__ = ("memory_id", "hops", "max_nodes", "filter", "include_memories", "as_of_time")

@@ -19,6 +19,7 @@ class RecallServiceMethods:
     ListRecallReceipts: Callable[[recall_pb2.ListRecallReceiptsRequest, Any], Awaitable[recall_pb2.ListRecallReceiptsResponse]]
     ReplayRecall: Callable[[recall_pb2.ReplayRecallRequest, Any], Awaitable[recall_pb2.ReplayRecallResponse]]
     DiffRecall: Callable[[recall_pb2.DiffRecallRequest, Any], Awaitable[recall_pb2.DiffRecallResponse]]
+    GetSearchCounts: Callable[[recall_pb2.GetSearchCountsRequest, Any], Awaitable[recall_pb2.GetSearchCountsResponse]]
     EmbedText: Callable[[recall_pb2.EmbedTextRequest, Any], Awaitable[recall_pb2.EmbedTextResponse]]
     ListEmbeddingModels: Callable[[recall_pb2.ListEmbeddingModelsRequest, Any], Awaitable[recall_pb2.ListEmbeddingModelsResponse]]
     RegisterEmbeddingModel: Callable[[recall_pb2.RegisterEmbeddingModelRequest, Any], Awaitable[recall_pb2.RegisterEmbeddingModelResponse]]

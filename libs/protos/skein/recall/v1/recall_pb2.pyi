@@ -729,6 +729,40 @@ class FindSimilarResponse(_message.Message):
     purged_count: int
     def __init__(self, hits: _Optional[_Iterable[_Union[Hit, _Mapping]]] = ..., model: _Optional[str] = ..., dense_path: _Optional[str] = ..., dense_unavailable: _Optional[bool] = ..., filter_emptied: _Optional[bool] = ..., filter_truncated: _Optional[bool] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ..., pending_embedding_count: _Optional[int] = ..., purged_count: _Optional[int] = ...) -> None: ...
 
+class GetSearchCountsRequest(_message.Message):
+    __slots__ = ("start_time", "end_time")
+    START_TIME_FIELD_NUMBER: _ClassVar[int]
+    END_TIME_FIELD_NUMBER: _ClassVar[int]
+    start_time: _timestamp_pb2.Timestamp
+    end_time: _timestamp_pb2.Timestamp
+    def __init__(self, start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class GetSearchCountsResponse(_message.Message):
+    __slots__ = ("days",)
+    DAYS_FIELD_NUMBER: _ClassVar[int]
+    days: _containers.RepeatedCompositeFieldContainer[SearchDay]
+    def __init__(self, days: _Optional[_Iterable[_Union[SearchDay, _Mapping]]] = ...) -> None: ...
+
+class SearchDay(_message.Message):
+    __slots__ = ("start_time", "search_count", "unanswered_count", "durations")
+    START_TIME_FIELD_NUMBER: _ClassVar[int]
+    SEARCH_COUNT_FIELD_NUMBER: _ClassVar[int]
+    UNANSWERED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    DURATIONS_FIELD_NUMBER: _ClassVar[int]
+    start_time: _timestamp_pb2.Timestamp
+    search_count: int
+    unanswered_count: int
+    durations: _containers.RepeatedCompositeFieldContainer[SearchDuration]
+    def __init__(self, start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., search_count: _Optional[int] = ..., unanswered_count: _Optional[int] = ..., durations: _Optional[_Iterable[_Union[SearchDuration, _Mapping]]] = ...) -> None: ...
+
+class SearchDuration(_message.Message):
+    __slots__ = ("max_milliseconds", "search_count")
+    MAX_MILLISECONDS_FIELD_NUMBER: _ClassVar[int]
+    SEARCH_COUNT_FIELD_NUMBER: _ClassVar[int]
+    max_milliseconds: int
+    search_count: int
+    def __init__(self, max_milliseconds: _Optional[int] = ..., search_count: _Optional[int] = ...) -> None: ...
+
 class EmbedTextRequest(_message.Message):
     __slots__ = ("texts", "purpose")
     TEXTS_FIELD_NUMBER: _ClassVar[int]

@@ -67,6 +67,11 @@ class RecallServiceStub:
                 request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.DiffRecallRequest.SerializeToString,
                 response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.DiffRecallResponse.FromString,
                 _registered_method=True)
+        self.GetSearchCounts = channel.unary_unary(
+                '/skein.recall.v1.RecallService/GetSearchCounts',
+                request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.GetSearchCountsRequest.SerializeToString,
+                response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.GetSearchCountsResponse.FromString,
+                _registered_method=True)
         self.EmbedText = channel.unary_unary(
                 '/skein.recall.v1.RecallService/EmbedText',
                 request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.EmbedTextRequest.SerializeToString,
@@ -262,6 +267,20 @@ class RecallServiceServicer:
         Errors:
         - NOT_FOUND, RECEIPT_NOT_FOUND.
         - DATA_LOSS, RECEIPT_ALTERED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetSearchCounts(self, request, context):
+        """GetSearchCounts returns by day (UTC) how many recalls there were, in how
+        many of them neither a memory nor a message was found or relevant enough,
+        and how long their searches took. Days are kept for 400 days, without a
+        word of a query; ListAccessLog with unanswered_only has the queries. Other
+        processes add what they counted within ten seconds. Safe to retry.
+
+        Errors:
+        - INVALID_ARGUMENT, INVALID_FIELD: end_time is before start_time.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -483,6 +502,11 @@ def add_RecallServiceServicer_to_server(servicer, server):
                     servicer.DiffRecall,
                     request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.DiffRecallRequest.FromString,
                     response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.DiffRecallResponse.SerializeToString,
+            ),
+            'GetSearchCounts': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetSearchCounts,
+                    request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.GetSearchCountsRequest.FromString,
+                    response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.GetSearchCountsResponse.SerializeToString,
             ),
             'EmbedText': grpc.unary_unary_rpc_method_handler(
                     servicer.EmbedText,
@@ -715,6 +739,33 @@ class RecallService:
             '/skein.recall.v1.RecallService/DiffRecall',
             skein_dot_recall_dot_v1_dot_recall__pb2.DiffRecallRequest.SerializeToString,
             skein_dot_recall_dot_v1_dot_recall__pb2.DiffRecallResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetSearchCounts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.recall.v1.RecallService/GetSearchCounts',
+            skein_dot_recall_dot_v1_dot_recall__pb2.GetSearchCountsRequest.SerializeToString,
+            skein_dot_recall_dot_v1_dot_recall__pb2.GetSearchCountsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -139,6 +139,16 @@ class RecallServiceStub:
     - NOT_FOUND, RECEIPT_NOT_FOUND.
     - DATA_LOSS, RECEIPT_ALTERED.
     """
+    GetSearchCounts: _grpc.UnaryUnaryMultiCallable[_recall_pb2.GetSearchCountsRequest, _recall_pb2.GetSearchCountsResponse]
+    """GetSearchCounts returns by day (UTC) how many recalls there were, in how
+    many of them neither a memory nor a message was found or relevant enough,
+    and how long their searches took. Days are kept for 400 days, without a
+    word of a query; ListAccessLog with unanswered_only has the queries. Other
+    processes add what they counted within ten seconds. Safe to retry.
+
+    Errors:
+    - INVALID_ARGUMENT, INVALID_FIELD: end_time is before start_time.
+    """
     EmbedText: _grpc.UnaryUnaryMultiCallable[_recall_pb2.EmbedTextRequest, _recall_pb2.EmbedTextResponse]
     """EmbedText returns the active model's vectors of up to 100 texts, of unit
     length. It embeds only the first 256 tokens, or 8,192 characters, of each
@@ -381,6 +391,16 @@ class RecallServiceAsyncStub(RecallServiceStub):
     Errors:
     - NOT_FOUND, RECEIPT_NOT_FOUND.
     - DATA_LOSS, RECEIPT_ALTERED.
+    """
+    GetSearchCounts: _aio.UnaryUnaryMultiCallable[_recall_pb2.GetSearchCountsRequest, _recall_pb2.GetSearchCountsResponse]  # type: ignore[assignment]
+    """GetSearchCounts returns by day (UTC) how many recalls there were, in how
+    many of them neither a memory nor a message was found or relevant enough,
+    and how long their searches took. Days are kept for 400 days, without a
+    word of a query; ListAccessLog with unanswered_only has the queries. Other
+    processes add what they counted within ten seconds. Safe to retry.
+
+    Errors:
+    - INVALID_ARGUMENT, INVALID_FIELD: end_time is before start_time.
     """
     EmbedText: _aio.UnaryUnaryMultiCallable[_recall_pb2.EmbedTextRequest, _recall_pb2.EmbedTextResponse]  # type: ignore[assignment]
     """EmbedText returns the active model's vectors of up to 100 texts, of unit
@@ -657,6 +677,22 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors:
         - NOT_FOUND, RECEIPT_NOT_FOUND.
         - DATA_LOSS, RECEIPT_ALTERED.
+        """
+
+    @_abc_1.abstractmethod
+    def GetSearchCounts(
+        self,
+        request: _recall_pb2.GetSearchCountsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_recall_pb2.GetSearchCountsResponse, _abc.Awaitable[_recall_pb2.GetSearchCountsResponse]]:
+        """GetSearchCounts returns by day (UTC) how many recalls there were, in how
+        many of them neither a memory nor a message was found or relevant enough,
+        and how long their searches took. Days are kept for 400 days, without a
+        word of a query; ListAccessLog with unanswered_only has the queries. Other
+        processes add what they counted within ten seconds. Safe to retry.
+
+        Errors:
+        - INVALID_ARGUMENT, INVALID_FIELD: end_time is before start_time.
         """
 
     @_abc_1.abstractmethod

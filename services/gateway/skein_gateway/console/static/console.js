@@ -77,7 +77,7 @@ if (live && log && 'EventSource' in window) {
     const time = createElement('time', 'just now');
     time.dateTime = change.stamp;
     time.title = change.exact;
-    facts.append(entity, ' ', createElement('code', change.principal), ' ', time);
+    facts.append(entity, ' ', createElement('span', change.principal), ' ', time);
     line.append(summary, facts);
     log.querySelector('[data-none]')?.remove();
     log.prepend(line);
