@@ -84,8 +84,8 @@ async def test_counts_are_those_of_the_days_that_are_asked_for(tenant: Tenant) -
         await counts(tenant, start_time=to_timestamp(now), end_time=to_timestamp(now - timedelta(days=1)))
 
 
-async def test_a_key_that_may_not_read_the_tenant_reads_no_counts(cluster: Cluster, tenant: Tenant) -> None:
-    request = auth_pb2.CreateApiKeyRequest(display_name="reader", permissions=["recall.read"])
+async def test_a_key_that_may_not_recall_reads_no_counts(cluster: Cluster, tenant: Tenant) -> None:
+    request = auth_pb2.CreateApiKeyRequest(display_name="reader", permissions=["memory.read"])
     reader = cluster.with_key((await tenant.auth.CreateApiKey(request)).secret)
 
     with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
