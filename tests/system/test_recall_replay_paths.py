@@ -133,6 +133,7 @@ async def test_an_answer_of_the_version_before_is_replayed_with_its_cuts(cluster
     for topic in TOPICS:
         await tenant.remember(f"The {topic} belongs to the harbour.")
     response = await recall_with_receipt(tenant, "which violins are in the harbour?", min_relevance=0)
+    assert (await replay(tenant, response)).identical
     await _sign_as_formula(cluster, tenant, response.receipt_id, "scores-6", weights=9)
 
     replayed = await replay(tenant, response)
