@@ -58,10 +58,8 @@ if TYPE_CHECKING:
 CANDIDATES_PER_SIGNAL = 200
 # A shorter text is likely a phrase that many items have.
 _MIN_DUPLICATE_CHARACTERS = 20
-# A memory that answers a question alone must be so many times as relevant as what answers with others.
-_ALONE_FACTOR = 3
-# Of the best hit's relevance: what a hit must have where all of something is asked for.
-_LIST_SHARE = 0.05
+# What a memory must have that answers a question alone, in times of a message; the share of the best one's for lists.
+_ALONE_FACTOR, _LIST_SHARE = 3, 0.05
 # Candidates beyond the limit where the vector alone ranks: some may not be shown.
 SPARE_HITS = 10
 # Signals by which FindSimilar ranks.
@@ -295,12 +293,14 @@ class ScoringFormula:
         """Whether the tokens of the query and of items are compared."""
         return compares_tokens(self.name)
 
-    def least_relevance(self, kind: str, *, is_question: bool, best: float) -> float:
-        """Return the lowest relevance of a hit of a kind that is shown by the tenant's policy.
+    @property
+    def is_former(self) -> bool:
+        """Whether it is of a version before, for a replay."""
+        return version_of(self.name) < VERSION
 
-        `best` is the relevance of the best hit.
-        """
-        if version_of(self.name) < VERSION:
+    def least_relevance(self, kind: str, *, is_question: bool, best: float) -> float:
+        """Return the lowest relevance of a hit of a kind that the policy shows, where the `best` hit has this one."""
+        if self.is_former:
             return self.min_relevance
         # The turns of a chat answer together, and a long text asks for nothing in particular.
         least = self.min_relevance if kind == "memory" and is_question else self.min_relevance / _ALONE_FACTOR

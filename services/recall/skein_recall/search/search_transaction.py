@@ -72,6 +72,8 @@ _MAX_CANDIDATES = 100_000
 _SEARCHES = {path: RECALL_SEARCHES.labels(path) for path in ("cached", APPROXIMATE, "exact", "rescored", "none")}
 # A longer query is a text, not a question: the relevance was fitted to questions and the last turns of dialogues.
 _MAX_CALIBRATED_CHARACTERS = 1000
+# Share of the query's letters that the model must read.
+_LEAST_READABLE_SHARE = 0.5
 # For the vectors of a reference item that was written just before.
 _REFERENCE_WAIT_SECONDS = 1.0
 
@@ -139,6 +141,8 @@ class SearchTransaction:
         """
         is_known = self._has_terms and self._vector is not None and self._model.is_calibrated
         is_known = is_known and len(self._query.text) <= _MAX_CALIBRATED_CHARACTERS
+        # Of a text that the model reads in part, low cosines say nothing.
+        is_known = is_known and self._model.readable_share(self._query.text) >= _LEAST_READABLE_SHARE
         if not (is_known and self.formula.is_calibrated):
             return hits
         relevances = self.formula.relevances([hit.item.score for hit in hits], self._evidence())
@@ -146,8 +150,7 @@ class SearchTransaction:
         return [
             hit if hit.item.similarity is None else replace(hit, relevance=relevance)
             for hit, relevance in zip(hits, relevances, strict=True)
-            if hit.item.similarity is None
-            or (answers and relevance >= self._least_relevance(hit.item.kind, relevances[0]))
+            if hit.item.similarity is None or (answers and relevance >= self._least_relevance(hit.item, relevances[0]))
         ]
 
     def _evidence(self) -> Evidence:
@@ -158,11 +161,14 @@ class SearchTransaction:
             unknown_names=0.0 if terms is None else unknown_name_share(text, terms, self._language),
         )
 
-    def _least_relevance(self, kind: str, best: float) -> float:
+    def _least_relevance(self, item: RankedItem, best: float) -> float:
         if self._query.min_relevance is not None:
             return self.formula.min_relevance
+        if self._terms is not None and item.item_id in self._terms.entity_ids and not self.formula.is_former:
+            # The query names it.
+            return 0.0
         is_question = len(self._query.text) <= MAX_QUESTION_CHARACTERS
-        return self.formula.least_relevance(kind, is_question=is_question, best=best)
+        return self.formula.least_relevance(item.kind, is_question=is_question, best=best)
 
     def expansions(self, hits: Sequence[SearchHit]) -> list[QueryExpansion]:
         """Tell what the query was read as too; of near terms only what a hit has, because others may be hidden."""
