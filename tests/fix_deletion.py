@@ -147,6 +147,11 @@ REST = """
         (tenant_id, reindex_id, scan_time, after_id, documents, seen, scan_embedded, missing, is_finished,
          is_stale, embedded)
     VALUES ($1, $2, now(), $2, 1, 1, 1, 0, true, false, 1);
+    INSERT INTO recall.search_counts (tenant_id, day, max_milliseconds, search_count, unanswered_count)
+    VALUES ($1, current_date - 1, 5, 1, 0);
+    INSERT INTO session.context_ledgers
+        (tenant_id, principal, agent_id, ledger_id, revision, session_id, subject_id, content, create_time, expire_time)
+    VALUES ($1, 'test', '', 'x', 1, '', '', '', now(), now() + interval '1 day');
     INSERT INTO recall.requests (tenant_id, principal, method, request_id, fingerprint, response, create_time)
     VALUES ($1, 'test', 'test', 'test', '', '', now())
 """

@@ -263,7 +263,10 @@ async def test_a_context_sees_itself_and_what_is_above_it_never_sideways(
 
     recalled = await tenant.recall.Recall(
         recall_pb2.RecallRequest(
-            query="global agent user session", filter=pb.MemoryFilter(visible_to=visible_to), limit=100
+            query="global agent user session",
+            filter=pb.MemoryFilter(visible_to=visible_to),
+            limit=100,
+            min_relevance=0,
         )
     )
 

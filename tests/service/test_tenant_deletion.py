@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 LOCK_PURGE = Queries.load("skein_kit")["lock_purge"].text
 AT_ONCE = Duration()
-BEHIND = {"memory.access_log", "memory.access_counts"}
+BEHIND = {"memory.access_log", "memory.access_counts", "recall.search_counts"}
 # What the worker may take away or count anew at any time.
 COUNTED = {"recall.removals", "recall.frequencies", "memory.trust_work"}
 

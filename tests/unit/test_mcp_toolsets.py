@@ -112,6 +112,7 @@ WITHOUT: dict[str, str] = {
     r"/(DeleteSubject|GetTool|UpdateTool|ListBlockAgents|RetryWebhookDelivery)$": "rare, and one call of the RPC away",
     r"/(UndeleteSubject|UndeleteTool|UndeleteAgent)$": "rare, and one call of the RPC away",
     r"/AdvanceImport$": "an importer's, for each batch",
+    r"/GetSearchCounts$": "how often was searched, which is of use to people",
     r"/(PurgeTool|PurgeAgent)$": "for good, so a person's decision",
 }
 

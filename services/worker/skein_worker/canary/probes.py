@@ -254,6 +254,7 @@ _OF_MEMORY = (
         unit=curation_pb2.CLUSTER_UNIT_HOUR,
     ),
     _fixed_probe(f"{CURATION}GetStatistics", curation_pb2.GetStatisticsRequest),
+    _fixed_probe(f"{RECALL}GetSearchCounts", recall_pb2.GetSearchCountsRequest, has_no_marks=True),
     _by_id_probe(f"{BLOCKS}GetBlock", blocks_pb2.GetBlockRequest, block_id="block"),
     _fixed_probe(f"{BLOCKS}ListBlocks", blocks_pb2.ListBlocksRequest, show_deleted=True),
     _by_id_probe(f"{BLOCKS}ListBlockAgents", blocks_pb2.ListBlockAgentsRequest, block_id="block"),
