@@ -167,9 +167,7 @@ def hit_item(hit: recall_pb2.Hit) -> Item:
         return _of_message(hit.message, hit)
     if hit.kind == recall_pb2.ITEM_KIND_BLOCK:
         block = block_item(hit.block)
-        return replace(
-            block, item_id=hit.item_id, score=hit.score, relevance=_relevance_of(hit), trust=_trust_of(hit)
-        )
+        return replace(block, item_id=hit.item_id, score=hit.score, relevance=_relevance_of(hit), trust=_trust_of(hit))
     memory = hit.memory
     title = one_line(memory.title or memory.key)
     # Some memories keep everything in their data. That of the vault would reveal the length of a secret.
