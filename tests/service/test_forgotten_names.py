@@ -96,6 +96,19 @@ async def test_a_name_goes_from_recorded_words_in_every_form(tenant: Tenant, wri
     assert await recorded(tenant) == {"weather"}
 
 
+async def test_many_names_are_looked_for_as_they_are_written(tenant: Tenant) -> None:
+    names = ["C++", "a|b", "(Bob)", "[Q]", "x.y", "Zo\u00eb", "\\d", "^\u6f22$"]
+    ann = await tenant.remember("Ann Miller", subject_id="u-17")
+    for name in names:
+        await alias(tenant, await tenant.remember(name), ann)
+    await keep_words(tenant)
+    await ask(tenant, *(f"where is {name.upper()}?" for name in names), "xzy in Bobbio, 7 metres")
+
+    await tenant.gateway.Forget(gateway_pb2.ForgetRequest(subject_id="u-17"))
+
+    assert await recorded(tenant) == {"xzy in Bobbio, 7 metres"}
+
+
 @pytest.mark.system
 async def test_a_person_has_a_hundred_former_names_and_no_more(tenant: Tenant) -> None:
     subject = subjects_pb2.Subject(subject_id="u-17", display_name="name")

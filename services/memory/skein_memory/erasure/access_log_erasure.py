@@ -36,6 +36,8 @@ _MAX_SEARCH_TIME = timedelta(minutes=1)
 _SECRET_BYTES = 32
 # A longer text is no name; recall reads none in it either.
 _MAX_NAME_CHARACTERS = 80
+# One statement looks for so many names, as one pattern: a pattern for each name would be compiled for each query.
+_NAMES_AT_ONCE = 100
 # Accesses that one transaction clears.
 _CLEARED_BATCH_SIZE = 5000
 
@@ -96,9 +98,12 @@ async def clear_entities(tx: Transaction, tenant_id: UUID, subject_id: str, memo
 
 async def _clear_names(tx: Transaction, tenant_id: UUID, subject_id: str, names: AbstractSet[str]) -> int:
     """Clear the queries that have one of some names of a person, in any form; return how many accesses changed."""
-    parameters = {"tenant_id": tenant_id, "names": sorted(_written_forms(names))}
-    await tx.execute(_ERASE_RECEIPTS_BY_TEXT, subject_id=subject_id, **parameters)
-    return await tx.execute(_CLEAR_QUERIES_BY_TEXT, **parameters)
+    forms, cleared_count = sorted(_written_forms(names)), 0
+    for start in range(0, len(forms), _NAMES_AT_ONCE):
+        parameters = {"tenant_id": tenant_id, "names": forms[start : start + _NAMES_AT_ONCE]}
+        await tx.execute(_ERASE_RECEIPTS_BY_TEXT, subject_id=subject_id, **parameters)
+        cleared_count += await tx.execute(_CLEAR_QUERIES_BY_TEXT, **parameters)
+    return cleared_count
 
 
 async def log_end(tx: Transaction) -> str:

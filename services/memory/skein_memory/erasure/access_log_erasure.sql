@@ -84,11 +84,14 @@ SET request = NULL, query = NULL, request_id = '', subject_ids = '{}'
 WHERE tenant_id = :tenant_id AND request IS NOT NULL AND receipt_id IN (
     SELECT about.receipt_id FROM recall.receipts AS about
     WHERE about.tenant_id = :tenant_id AND about.request IS NOT NULL
-        AND (:subject_id::text = ANY (about.subject_ids) OR EXISTS (
-            SELECT FROM unnest(:names::text[]) AS name
-            WHERE about.query ~* ('(^|\W)' || regexp_replace(name, '(\W)', '\\\1', 'g') || '($|\W)')
-                OR strpos(lower(encode(about.request, 'escape')),
-                          lower(encode(convert_to(name, 'UTF8'), 'escape'))) > 0)));
+        AND (:subject_id::text = ANY (about.subject_ids)
+             OR about.query ~* (
+                 SELECT '(^|\W)(' || string_agg(regexp_replace(name, '(\W)', '\\\1', 'g'), '|') || ')($|\W)'
+                 FROM unnest(:names::text[]) AS name)
+             OR lower(encode(about.request, 'escape')) ~ (
+                 SELECT string_agg(
+                     regexp_replace(lower(encode(convert_to(name, 'UTF8'), 'escape')), '(\W)', '\\\1', 'g'), '|')
+                 FROM unnest(:names::text[]) AS name)));
 
 -- erase_receipts_between --
 -- Erase the requests of all receipts between two times.
@@ -205,9 +208,11 @@ UPDATE memory.access_log AS access
 SET request_data = NULL
 WHERE access.tenant_id = :tenant_id AND access.request_data @? '$.**.query ? (@.type() == "string")'
     AND EXISTS (
-        SELECT FROM unnest(:names::text[]) AS name, jsonb_path_query(access.request_data, '$.**.query') AS found,
+        SELECT FROM jsonb_path_query(access.request_data, '$.**.query') AS found,
              LATERAL (SELECT found #>> '{}' AS words) AS query
-        WHERE query.words ~* ('(^|\W)' || regexp_replace(name, '(\W)', '\\\1', 'g') || '($|\W)'));
+        WHERE query.words ~* (
+            SELECT '(^|\W)(' || string_agg(regexp_replace(name, '(\W)', '\\\1', 'g'), '|') || ')($|\W)'
+            FROM unnest(:names::text[]) AS name));
 
 -- outdated_statistics --
 -- Return the tables whose planner statistics are older than a time. Of no tenant.
