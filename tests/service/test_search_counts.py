@@ -84,6 +84,12 @@ async def test_counts_are_those_of_the_days_that_are_asked_for(tenant: Tenant) -
         await counts(tenant, start_time=to_timestamp(now), end_time=to_timestamp(now - timedelta(days=1)))
 
 
+async def test_counts_through_the_last_possible_day_are_empty(tenant: Tenant) -> None:
+    last_day = to_timestamp(datetime(9999, 12, 31, 12, tzinfo=UTC))
+
+    assert await counts(tenant, start_time=to_timestamp(datetime.now(UTC)), end_time=last_day) == []
+
+
 async def test_a_key_that_may_not_recall_reads_no_counts(cluster: Cluster, tenant: Tenant) -> None:
     request = auth_pb2.CreateApiKeyRequest(display_name="reader", permissions=["memory.read"])
     reader = cluster.with_key((await tenant.auth.CreateApiKey(request)).secret)

@@ -14,7 +14,7 @@ DELETE FROM recall.search_counts WHERE tenant_id = :tenant_id AND day < :before;
 -- Read a tenant's counts of searches of some days, in order. A day has at most ten rows, and days are kept for so long.
 SELECT day, max_milliseconds, search_count, unanswered_count
 FROM recall.search_counts
-WHERE tenant_id = :tenant_id AND day >= :first_day AND day < :end_day
+WHERE tenant_id = :tenant_id AND day BETWEEN :first_day AND :last_day
 ORDER BY day, max_milliseconds;
 
 -- purge_search_counts --

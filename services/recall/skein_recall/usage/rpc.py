@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from skein_recall.usage.counter import SearchCounter
     from skein_recall.usage.store import SearchCountStore
 
-_DAY = timedelta(days=1)
 _DEFAULT_DAYS = timedelta(days=30)
 
 
@@ -44,8 +43,8 @@ class UsageHandlers:
         await self._counter.flush(tenant_id)
         first_day = max(start.astimezone(UTC), at - timedelta(days=KEPT_DAYS)).date()
         # The day of the last moment before the end.
-        end_day = (end.astimezone(UTC) - timedelta(microseconds=1)).date() + _DAY
-        rows = await self._store.list_counts(tenant_id, first_day=first_day, end_day=end_day)
+        last_day = (end.astimezone(UTC) - timedelta(microseconds=1)).date()
+        rows = await self._store.list_counts(tenant_id, first_day=first_day, last_day=last_day)
         return pb.GetSearchCountsResponse(
             days=[_day(day, of_day) for day, of_day in groupby(rows, key=lambda row: row["day"])]
         )

@@ -46,9 +46,9 @@ class SearchCountStore:
             await tx.execute(QUERIES["drop_search_counts"], tenant_id=tenant_id, before=before)
             await tx.insert(QUERIES["add_search_counts"], tenant_id, rows)
 
-    async def list_counts(self, tenant_id: UUID, *, first_day: date, end_day: date) -> list[asyncpg.Record]:
-        """Read the counts from a day to before another, in order."""
+    async def list_counts(self, tenant_id: UUID, *, first_day: date, last_day: date) -> list[asyncpg.Record]:
+        """Read the counts from a day through another, in order."""
         async with self._database.transaction(tenant_id, TxOptions(read_only=True)) as tx:
             return await tx.rows(
-                QUERIES["list_search_counts"], tenant_id=tenant_id, first_day=first_day, end_day=end_day
+                QUERIES["list_search_counts"], tenant_id=tenant_id, first_day=first_day, last_day=last_day
             )
