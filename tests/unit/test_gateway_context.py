@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,6 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from skein_gateway.context.model import ContextFormat, Item, ItemKind, PackedContext, PackOptions, pack
+from skein_gateway.context.packer import run_by_length
 from skein_gateway.recall.text_match import ELLIPSIS, normalize, terms_of
 from skein_kit.text.token_estimate import estimate_tokens
 
@@ -266,3 +268,13 @@ def test_no_hit_that_is_shown_whole_says_what_another_one_says(
         if not citation.is_cut and not citation.item.is_part
     ]
     assert len(set(whole)) == len(whole)
+
+
+@pytest.mark.parametrize(("characters", "is_beside"), [(1_000, False), (200_000, True)])
+async def test_other_calls_go_on_beside_long_texts_alone(characters: int, is_beside: bool) -> None:  # noqa: FBT001
+    other = asyncio.create_task(asyncio.sleep(0))
+
+    await run_by_length([memory("m", "a " * (characters // 2))], packed)
+
+    assert other.done() is is_beside
+    await other

@@ -18,6 +18,7 @@ from skein.session.v1 import ledgers_pb2
 from skein_gateway.context import convert, ledger_messages
 from skein_gateway.context.ledger import Change, Check, Ledger, Rebase, append, first_text, repeat
 from skein_gateway.context.model import ItemKind
+from skein_gateway.context.packer import run_by_length
 from skein_gateway.errors import ContextLedgerChanged, ContextLedgerNotFound
 from skein_gateway.recall.rpc import item_filter, may_call
 from skein_kit.calls.call import caller as caller_of
@@ -124,7 +125,10 @@ class LedgerTurns:
         seconds: float,
     ) -> Turn:
         """Make the text of a turn and store the ledger after it. Raises ContextLedgerChanged and QuotaExceeded."""
-        turn = _turn_of(request, known, result, candidates, caller_of(context))
+        changed = (check.item for check in known.checks.values() if check.item is not None)
+        turn = await run_by_length(
+            (*candidates, *changed), _turn_of, request, known, result, candidates, caller_of(context)
+        )
         if known.stored is not None and _is_same(turn, known.stored):
             return replace(turn, ledger=replace(turn.ledger, revision=known.stored.revision))
         put_request = ledgers_pb2.PutContextLedgerRequest(
