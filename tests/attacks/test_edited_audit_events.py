@@ -163,6 +163,29 @@ async def test_the_service_s_own_role_removes_nothing_early(
     assert await problems(cluster, tenant.tenant_id, tmp_path) == []
 
 
+async def test_a_checkpoint_of_a_long_past_day_removes_no_event_of_another(
+    cluster: Cluster, tenant: Tenant, owner: Connection
+) -> None:
+    ids = await plant(owner, tenant.tenant_id)
+    first, last = uuid.UUID(int=0), new_id(datetime.now(UTC))
+    statement = f'{{"first_event_id":"{first}","last_event_id":"{last}"}}'
+
+    async with service(cluster, tenant.tenant_id) as connection:
+        await connection.execute(
+            "INSERT INTO auth.audit_checkpoints"
+            " (tenant_id, number, day, covered_id, statement, key_id, signature, event_digests, create_time)"
+            " VALUES ($1, 1, now() - interval '99 days', $2, $3, 'k', $4, '', now())",
+            *(tenant.tenant_id, first, statement, bytes(64)),
+        )
+        query = "SELECT * FROM auth.expire_audit_checkpoint($1, 1, $2, $3)"
+        assert await connection.fetch(query, tenant.tenant_id, first, last) == []
+
+    left = await owner.fetchval("SELECT count(*) FROM auth.audit_events WHERE audit_event_id = ANY ($1::uuid[])", ids)
+    assert left == len(ids)
+    # Auth would never continue this chain.
+    await owner.execute("DELETE FROM auth.audit_checkpoints WHERE tenant_id = $1", tenant.tenant_id)
+
+
 async def test_the_owner_s_changes_are_found(
     cluster: Cluster, tenant: Tenant, owner: Connection, tmp_path: Path
 ) -> None:
@@ -343,6 +366,24 @@ async def test_expired_days_go_whole_and_verify(
     await owner.execute(INSERT, tenant.tenant_id, old[1], "t", datetime.now(UTC))
     [found] = await problems(cluster, tenant.tenant_id, tmp_path)
     assert f"event {old[1]}: the event was inserted" in found
+
+
+async def test_days_that_were_changed_keep_no_others_from_expiring(
+    cluster: Cluster, tenant: Tenant, owner: Connection
+) -> None:
+    ids = await plant(owner, tenant.tenant_id, days=5, age=406)
+    await chain(cluster, tenant.tenant_id)
+    await owner.execute(
+        "UPDATE auth.audit_events SET outcome = 'refused' WHERE audit_event_id = ANY ($1::uuid[])",
+        ids[: 4 * EVENTS_OF_A_DAY],
+    )
+
+    await expire(cluster, tenant.tenant_id)
+
+    left = await owner.fetch(
+        "SELECT audit_event_id FROM auth.audit_events WHERE audit_event_id = ANY ($1::uuid[])", ids
+    )
+    assert {row["audit_event_id"] for row in left} == set(ids[: 4 * EVENTS_OF_A_DAY])
 
 
 async def test_a_day_of_the_cluster_is_closed_when_all_tenants_have_their_checkpoints(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -18,7 +18,6 @@ from skein_kit.telemetry import logs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import date
 
     import asyncpg
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -96,27 +95,46 @@ class AuditChain:
     async def expire(self, tenant_id: UUID, before: date, at: datetime) -> int:
         """Remove the events of checkpoints of days before this one, if they are unchanged; return how many."""
         keys = await self._public_keys(at)
-        async with self._database.transaction(tenant_id) as tx:
-            rows = await tx.rows(
-                QUERIES["list_expired_checkpoints"], tenant_id=tenant_id, before=before, size=_EXPIRED_AT_ONCE
-            )
-        deleted_count = 0
-        for row in rows:
-            statement = _verified(row, keys)
-            if statement is None:
-                continue
-            ids = {"first_event_id": statement.first_event_id, "last_event_id": statement.last_event_id}
+        deleted_count = expired_count = 0
+        last_day, last_number = date.min, 0
+        # Those that were changed stay, and keep no others from expiring.
+        while expired_count < _EXPIRED_AT_ONCE:
             async with self._database.transaction(tenant_id) as tx:
-                events = [dict(row) for row in await tx.rows(QUERIES["read_audit_events"], tenant_id=tenant_id, **ids)]
-            if not statement.covers(await asyncio.to_thread(chain.join_events, events)):
-                log.error("audit_events_altered", tenant=str(tenant_id), day=statement.day.isoformat())
-                continue
-            # A transaction of its own: on Citus a transaction acts as one role, here as the owner.
-            async with self._database.transaction(tenant_id) as tx:
-                deleted_count += await tx.execute(
-                    QUERIES["expire_audit_checkpoint"], tenant_id=tenant_id, number=row["number"], **ids
+                rows = await tx.rows(
+                    QUERIES["list_expired_checkpoints"],
+                    tenant_id=tenant_id,
+                    before=before,
+                    after_day=last_day,
+                    after_number=last_number,
+                    size=_EXPIRED_AT_ONCE - expired_count,
                 )
+            if not rows:
+                break
+            for row in rows:
+                count = await self._expire_checkpoint(tenant_id, row, keys)
+                if count is not None:
+                    deleted_count, expired_count = deleted_count + count, expired_count + 1
+            last_day, last_number = rows[-1]["day"], rows[-1]["number"]
         return deleted_count
+
+    async def _expire_checkpoint(
+        self, tenant_id: UUID, row: asyncpg.Record, keys: Mapping[str, Ed25519PublicKey]
+    ) -> int | None:
+        """Remove the events of a checkpoint; return how many, None if it or one of them was changed."""
+        statement = _verified(row, keys)
+        if statement is None:
+            return None
+        ids = {"first_event_id": statement.first_event_id, "last_event_id": statement.last_event_id}
+        async with self._database.transaction(tenant_id) as tx:
+            events = [dict(event) for event in await tx.rows(QUERIES["read_audit_events"], tenant_id=tenant_id, **ids)]
+        if not statement.covers(await asyncio.to_thread(chain.join_events, events)):
+            log.error("audit_events_altered", tenant=str(tenant_id), day=statement.day.isoformat())
+            return None
+        # A transaction of its own: on Citus a transaction acts as one role, here as the owner.
+        async with self._database.transaction(tenant_id) as tx:
+            return await tx.execute(
+                QUERIES["expire_audit_checkpoint"], tenant_id=tenant_id, number=row["number"], **ids
+            )
 
     async def _read_next(self, tenant_id: UUID, end: date) -> tuple[asyncpg.Record | None, list[dict[str, Any]]]:
         """Return the last checkpoint, and events after it up to a day: one more than a checkpoint has."""

@@ -52,10 +52,11 @@ VALUES
 ON CONFLICT ON CONSTRAINT audit_checkpoints_pkey DO NOTHING;
 
 -- list_expired_checkpoints --
--- Read the oldest checkpoints of a tenant whose events expired and are not removed.
-SELECT tenant_id, number, statement, key_id, signature
+-- Read the oldest checkpoints of a tenant, after one, whose events expired and are not removed.
+SELECT tenant_id, number, day, statement, key_id, signature
 FROM auth.audit_checkpoints
 WHERE tenant_id = :tenant_id AND expire_time IS NULL AND day < :before
+    AND (day, number) > (:after_day::date, :after_number::bigint)
 ORDER BY day, number
 LIMIT :size;
 

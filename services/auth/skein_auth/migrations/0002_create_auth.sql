@@ -433,13 +433,15 @@ CREATE POLICY tenant ON auth.audit_checkpoints
 CREATE POLICY unexpired ON auth.audit_checkpoints AS RESTRICTIVE FOR INSERT WITH CHECK (expire_time IS NULL);
 GRANT SELECT, INSERT ON auth.audit_events, auth.audit_checkpoints TO skein_auth;
 
--- Remove the events of a checkpoint, and keep the checkpoint; return their number. Auth has verified them. Events of the
--- last 30 days stay, but for those of the canary's two tenants.
+-- Remove the events of a checkpoint, and keep the checkpoint; return their ids. Auth has verified them. Whatever ids the
+-- checkpoint names, events of other days stay, and those of the last 30 days, but for the canary's two tenants.
 CREATE FUNCTION auth.expire_audit_checkpoint(tenant uuid, checkpoint bigint, first_event_id uuid, last_event_id uuid)
 RETURNS SETOF uuid
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = ''
 AS $$
+DECLARE
+    covered_day date;
 BEGIN
     UPDATE auth.audit_checkpoints AS c
     SET expire_time = now(), event_digests = ''
@@ -448,13 +450,16 @@ BEGIN
         AND c.statement LIKE '%"first_event_id":"' || first_event_id || '","last_event_id":"' || last_event_id || '"%'
         AND c.day < now() - CASE WHEN tenant IN ('ffca0000-0000-7000-8000-00000000000a',
                                                  'ffca0000-0000-7000-8000-00000000000b')
-                            THEN interval '1 day' ELSE interval '30 days' END;
+                            THEN interval '1 day' ELSE interval '30 days' END
+    RETURNING c.day INTO covered_day;
     IF NOT FOUND THEN
         RETURN;
     END IF;
     RETURN QUERY
         DELETE FROM auth.audit_events AS e
         WHERE e.tenant_id = tenant AND e.audit_event_id BETWEEN first_event_id AND last_event_id
+            AND e.audit_event_id >= skein.first_id(covered_day::timestamp AT TIME ZONE 'UTC')
+            AND e.audit_event_id < skein.first_id((covered_day + 1)::timestamp AT TIME ZONE 'UTC')
         RETURNING e.audit_event_id;
 END
 $$;
