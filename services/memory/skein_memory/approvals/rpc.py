@@ -22,7 +22,7 @@ from skein_memory.approvals import convert
 from skein_memory.approvals.model import PendingMemory
 from skein_memory.lineage import convert as lineage_convert
 from skein_memory.memories import convert as memories_convert
-from skein_memory.memories import key_conflicts, memory_type, names
+from skein_memory.memories import key_conflicts, memory_type
 from skein_memory.memories.model import FACT, FactKey, Memory, create_memories, documents_of
 from skein_memory.memories.sealed_secrets import SealedSecrets
 from skein_memory.paging import cut_page
@@ -350,15 +350,8 @@ class ApprovalHandlers:
         if pending.conflict_mask is None or message.type != FACT or not message.key:
             return None
         key = FactKey(message.subject_id, message.key)
-        holder_ids = await names.fact_key_holders(tx, tenant_id, [key])
-        locked = await self._memories.lock_memories(tx, tenant_id, [*holder_ids.values()])
-        holder = locked.get(holder_ids[key]) if key in holder_ids else None
-        if (
-            holder is None
-            or not holder.is_visible(at)
-            or holder.fact_key is None
-            or holder.fact_key.folded != key.folded
-        ):
+        holder = (await key_conflicts.lock_holders(tx, self._memories, tenant_id, [key])).get(key)
+        if holder is None or not holder.is_visible(at):
             return None
         draft = holder.draft
         is_seen = pending.agent_id in (None, draft.agent_id) or draft.scope == "global"

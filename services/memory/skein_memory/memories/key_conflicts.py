@@ -10,12 +10,13 @@ from skein_kit.errors import PermissionMissing
 from skein_memory.memories import convert, names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
+    from uuid import UUID
 
     from skein_kit.database.transactions import Transaction
     from skein_kit.identity.identity_token import Caller
-    from skein_memory.memories.model import Memory
+    from skein_memory.memories.model import FactKey, Memory
     from skein_memory.memories.store import MemoryStore
     from skein_memory.validation import ItemPaths
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 _ANSWERED = frozenset({pb.ON_CONFLICT_UPDATE, pb.ON_CONFLICT_RETURN, pb.ON_CONFLICT_SUPERSEDE})
 _RETURNING = frozenset({pb.ON_CONFLICT_RETURN, pb.ON_CONFLICT_SUPERSEDE})
 _READ = "memory.read"
+# Looks for the fact that has a key; each further one means that another write has ended meanwhile.
+_MAX_LOOKS = 20
 # A fact has no secret.
 _UPDATABLE = convert.UPDATABLE - {"secret_value"}
 # An update cannot change these.
@@ -94,18 +97,11 @@ async def find_conflicts(
     if not is_answered(request) or not keys:
         return {}
     tenant_id = caller.require_tenant()
-    holder_ids = await names.fact_key_holders(tx, tenant_id, [*keys.values()])
-    locked = await store.lock_memories(tx, tenant_id, [*holder_ids.values()])
+    holders = await lock_holders(tx, store, tenant_id, keys.values())
     conflicts = {}
     for index, key in keys.items():
-        before = locked.get(holder_ids[key]) if key in holder_ids else None
-        # While the lock was awaited, the key may have moved.
-        if (
-            before is None
-            or not before.is_visible(at)
-            or before.fact_key is None
-            or before.fact_key.folded != key.folded
-        ):
+        before = holders.get(key)
+        if before is None or not before.is_visible(at):
             continue
         fields = _set_fields(messages[index])
         after = before
@@ -119,6 +115,28 @@ async def find_conflicts(
             after = _ended(before, new[index], at=at, by=caller.principal)
         conflicts[index] = KeyConflict(before=before, after=after, fields=fields, is_superseded=is_superseded)
     return conflicts
+
+
+async def lock_holders(
+    tx: Transaction, store: MemoryStore, tenant_id: UUID, keys: Iterable[FactKey]
+) -> dict[FactKey, Memory]:
+    """Lock and return the facts that have keys, as far as the caller sees them."""
+    holders: dict[FactKey, Memory] = {}
+    moved = set(keys)
+    for _ in range(_MAX_LOOKS):
+        if not moved:
+            break
+        holder_ids = await names.fact_key_holders(tx, tenant_id, [*moved])
+        locked = await store.lock_memories(tx, tenant_id, [*holder_ids.values()])
+        candidates = {key: locked[id_] for key, id_ in holder_ids.items() if key is not None and id_ in locked}
+        holders |= {
+            key: memory
+            for key, memory in candidates.items()
+            if memory.fact_key is not None and memory.fact_key.folded == key.folded
+        }
+        # While the lock was awaited, another write gave the key to another fact.
+        moved = candidates.keys() - holders.keys()
+    return holders
 
 
 def mask_of(message: pb.Memory, request: CreateRequest) -> tuple[str, ...] | None:
