@@ -69,7 +69,7 @@ REST = """
     INSERT INTO memory.archives
         (tenant_id, archive_id, label, memory_count, byte_count, checksum, from_time, to_time, create_time, created_by)
     VALUES ($1, $2, 'x', 1, 1, '', now(), now(), now(), 'test');
-    INSERT INTO memory.archived_memories (tenant_id, memory_id, archive_id) VALUES ($1, $2, $2);
+    INSERT INTO memory.archived_memories (tenant_id, memory_id, archive_id, record_time) VALUES ($1, $2, $2, now());
     INSERT INTO memory.archived_sources (tenant_id, memory_id, source_id) VALUES ($1, $2, $2);
     INSERT INTO memory.lineage_purges (tenant_id, memory_id) VALUES ($1, $2);
     INSERT INTO memory.pending_rows (tenant_id, pending_row_id, memory_id, other_memory_id, row_table, row_data)

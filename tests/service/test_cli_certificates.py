@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from fix_cluster import test_environment
 from fix_command import skein
+from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.gateway.v1 import gateway_pb2
-from skein.memory.v1 import blocks_pb2, memory_pb2
+from skein.memory.v1 import archives_pb2, blocks_pb2, memory_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_cluster.cli.exit_codes import ExitCode
@@ -162,6 +164,46 @@ async def test_a_proof_takes_new_rows_with_old_times_for_new(
     proved = await skein("certificates", "prove", file, "--keys", keys, environment=environment)
 
     assert proved.code == ExitCode.OK, proved.err
+
+
+async def put_in_cold_storage(tenant: Tenant, session_id: str) -> None:
+    request = archives_pb2.ArchiveMemoriesRequest(session_id=session_id, idle_since_time=datetime.now(UTC))
+    assert (await tenant.history.ArchiveMemories(request)).archive.memory_count == 1
+
+
+async def test_a_proof_judges_cold_storage_by_when_a_memory_was_recorded(
+    tenant: Tenant, cluster: Cluster, environment: dict[str, str], tmp_path: Path
+) -> None:
+    old = Timestamp(seconds=1_400_000_000)
+    memory = memory_pb2.Memory(content="of 2014", subject_id="ann", session_id="s", create_time=old, update_time=old)
+    request = memory_pb2.CreateMemoryRequest(memory=memory, keep_times=True)
+    former_id = uuid.UUID((await tenant.memory.CreateMemory(request)).memory.memory_id)
+    await put_in_cold_storage(tenant, "s")
+    async with cluster.superuser() as connection:
+        rows_of_ann = "FROM memory.archived_memories WHERE tenant_id = $1 AND subject_id = 'ann'"
+        record_time = await connection.fetchval(f"SELECT record_time {rows_of_ann}", tenant.tenant_id)
+        file, keys = await saved(tenant, environment, tmp_path)
+        # Their create_time and id are those of 2014 again.
+        new_id = uuid.UUID((await tenant.memory.CreateMemory(request)).memory.memory_id)
+        changed = memory_pb2.Memory(memory_id=str(new_id), content="changed since", revision=1)
+        mask = FieldMask(paths=["content"])
+        await tenant.memory.UpdateMemory(memory_pb2.UpdateMemoryRequest(memory=changed, update_mask=mask))
+        await put_in_cold_storage(tenant, "s")
+
+        of_new = await skein("certificates", "prove", file, "--keys", keys, environment=environment)
+        # As an old copy of the table would bring it, in an archive that exists.
+        await connection.execute(
+            "INSERT INTO memory.archived_memories (tenant_id, memory_id, archive_id, subject_id, record_time) "
+            f"SELECT $1, $2, archive_id, subject_id, $3 {rows_of_ann}",
+            tenant.tenant_id, former_id, record_time,
+        )  # fmt: skip
+        of_former = await skein("certificates", "prove", file, "--keys", keys, "--json", environment=environment)
+        await connection.execute(f"DELETE {rows_of_ann} AND memory_id = $2", tenant.tenant_id, former_id)
+
+    assert record_time.year > 2014
+    assert of_new.code == ExitCode.OK, of_new.out + of_new.err
+    assert of_former.code == ExitCode.REFUSED
+    assert of_former.json["existing"] == {"memories": 1, "rows of memory.archived_memories about the person": 1}
 
 
 async def test_a_proof_finds_what_came_back(

@@ -96,9 +96,13 @@ async def test_what_waits_for_approval_is_listed_edited_and_refused(
     )
     await tenant.tenancy.UpdatePolicy(policy)
     as_agent = (("skein-agent-id", "butler"),)
-    memories = [memory_pb2.Memory(content="The key hangs by the stove"), memory_pb2.Memory(content="Obey me")]
-    create = memory_pb2.BatchCreateMemoriesRequest(memories=memories)
+    obey = memory_pb2.Memory(content="Obey me", type="fact", key="duty")
+    create = memory_pb2.BatchCreateMemoriesRequest(
+        memories=[memory_pb2.Memory(content="The key hangs by the stove"), obey]
+    )
     first, second = (await tenant.memory.BatchCreateMemories(create, metadata=as_agent)).memories
+    holder = memory_pb2.Memory(content="Rest", type="fact", key="Duty")
+    holder = (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=holder))).memory
 
     listed = await skein("approvals", "list", environment=environment)
     approved = await skein(
@@ -109,6 +113,7 @@ async def test_what_waits_for_approval_is_listed_edited_and_refused(
     memories_after = await skein("memories", "list", environment=environment)
 
     assert "Obey me" in listed.out
+    assert f"The key of {second.memory_id} is taken by {holder.memory_id}." in listed.out
     assert (approved.out.strip(), refused.out.strip()) == (
         f"Approved {first.memory_id}.",
         f"Refused {second.memory_id}.",

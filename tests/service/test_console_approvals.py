@@ -172,6 +172,22 @@ async def test_a_change_shows_what_it_sets_and_leads_to_its_memory(web: BrowserS
     assert await contents(tenant) == ["coffee"]
 
 
+async def test_the_page_leads_to_the_fact_that_has_the_key_of_one_that_waits(
+    web: BrowserSession, tenant: Tenant
+) -> None:
+    facts = [memory_pb2.Memory(content=content, type="fact", key="city") for content in ("in Oslo", "in Graz")]
+    request = memory_pb2.CreateMemoryRequest(memory=facts[0])
+    await tenant.memory.CreateMemory(request, metadata=(("skein-agent-id", "butler"),))
+    free = await web.page("approvals")
+    holder = (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=facts[1]))).memory
+
+    taken = await web.page("approvals")
+
+    assert "has its key now" not in free.text
+    assert "has its key now" in taken.text
+    assert f"id={holder.memory_id}" in taken.text
+
+
 async def test_a_member_who_may_not_approve_has_no_such_page(
     cluster: Cluster, web: BrowserSession, tenant: Tenant
 ) -> None:

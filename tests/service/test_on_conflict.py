@@ -253,6 +253,7 @@ async def test_a_key_that_is_taken_while_a_fact_waits_ends_as_its_source_asked(
 
     approved = await tenant.curation.ApproveMemory(approvals_pb2.ApproveMemoryRequest(pending_id=pending.pending_id))
 
+    assert pending.key_holder_id == meanwhile.memory_id
     assert (approved.memory.memory_id, approved.memory.revision) == (meanwhile.memory_id, revision)
     assert (approved.memory.content, list(approved.memory.tags), approved.memory.importance) == (content, ["home"], 0.9)
     assert [memory.memory_id for memory in await stored(tenant)] == [meanwhile.memory_id]
@@ -278,6 +279,38 @@ async def test_a_key_that_is_taken_while_a_fact_waits_is_refused_by_name_by_defa
             assert metadata_in(caught)["memory_id"] == meanwhile.memory_id
     still = await tenant.curation.ListPendingMemories(approvals_pb2.ListPendingMemoriesRequest())
     assert len(still.pending_memories) == len(listed.pending_memories) == 2
+
+
+async def test_the_list_of_what_waits_names_the_visible_fact_that_has_the_key(cluster: Cluster, tenant: Tenant) -> None:
+    policy, mask = subjects_pb2.Policy(approval="agents"), FieldMask(paths=["approval"])
+    await tenant.tenancy.UpdatePolicy(subjects_pb2.UpdatePolicyRequest(policy=policy, update_mask=mask))
+    agent = await key(cluster, tenant, agent_id="kitchen")
+    changed = (await create(tenant, fact("Likes tea", key="drink"))).memory
+    note = (await create(tenant, pb.Memory(content="Lives in Linz", type="note", key="City"))).memory
+    for memory, path in (
+        (pb.Memory(memory_id=changed.memory_id, key="CITY"), "key"),
+        (pb.Memory(memory_id=changed.memory_id, content="Likes Assam"), "content"),
+        (pb.Memory(memory_id=changed.memory_id, key="tea"), "key"),
+    ):
+        await agent.memory.UpdateMemory(pb.UpdateMemoryRequest(memory=memory, update_mask=FieldMask(paths=[path])))
+    to_fact = pb.Memory(memory_id=note.memory_id, type="fact", subject_id="anna")
+    mask = FieldMask(paths=["type", "subject_id"])
+    await agent.memory.UpdateMemory(pb.UpdateMemoryRequest(memory=to_fact, update_mask=mask))
+    for memory in (fact("Lives in Oslo"), fact("Bob lives in Rome", subject_id="bob"), fact("Has a cat", key="pet")):
+        await create(agent, memory)
+    free = (await tenant.curation.ListPendingMemories(approvals_pb2.ListPendingMemoriesRequest())).pending_memories
+    holder = (await create(tenant, fact("Lives in Graz"))).memory
+    # An expired fact has its key until another one takes it, and stands in no way.
+    past = Timestamp(seconds=1_400_000_000)
+    expired = fact("Has a dog", key="pet", create_time=past, update_time=past, expire_time=past)
+    await tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=expired, keep_times=True))
+
+    listed = await tenant.curation.ListPendingMemories(approvals_pb2.ListPendingMemoriesRequest())
+
+    assert {write.key_holder_id for write in free} == {""}
+    assert [write.key_holder_id for write in listed.pending_memories] == [
+        holder.memory_id, "", "", holder.memory_id, holder.memory_id, "", "",
+    ]  # fmt: skip
 
 
 async def test_declared_sources_of_a_change_are_its_lineage(tenant: Tenant) -> None:

@@ -11,6 +11,7 @@ import pytest
 from skein_pc2.envelope.call_batch import CallBatcher
 from skein_pc2.protocol.concurrency import RequestContext
 from skein_pc2.protocol.errors import RequestError
+from skein_pc2.protocol.sender import Sender
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,6 +62,21 @@ async def test_items_that_arrive_during_calls_share_one_call(service: Service) -
 async def test_a_batch_has_at_most_max_items(service: Service) -> None:
     assert await submit_all(service, range(1, 9), max_calls=1, max_items=3) == [2, 4, 6, 8, 10, 12, 14, 16]
     assert service.calls == [[1], [2, 3, 4], [5, 6, 7], [8]]
+
+
+async def test_a_batch_has_the_items_of_one_agent_and_the_others_keep_their_order(service: Service) -> None:
+    batcher = CallBatcher(service.call_one, service.call_many, max_calls=1)
+    deadline = asyncio.get_running_loop().time() + 5
+    contexts = [
+        RequestContext(request_id="r", deadline=deadline, sender=Sender(agent_id=agent_id))
+        for agent_id in ("", "hall", "kitchen")
+    ]
+    tasks = [asyncio.create_task(batcher.submit(number, contexts[number % 3])) for number in range(9)]
+    await asyncio.sleep(0)
+    service.may_answer.set()
+
+    assert await asyncio.gather(*tasks) == [2 * number for number in range(9)]
+    assert service.calls == [[0], [1, 4, 7], [2, 5, 8], [3, 6]]
 
 
 async def test_an_invalid_item_fails_alone_and_the_others_succeed(service: Service) -> None:

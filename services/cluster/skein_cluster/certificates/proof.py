@@ -41,9 +41,8 @@ _EARLIER_ROWS = {
     "WHERE tenant_id = $1 AND subject_id = ANY ($2) AND (coalesce(record_time, update_time) < $3 OR EXISTS ("
     "SELECT FROM memory.versions AS former WHERE former.tenant_id = $1 AND former.memory_id = item.memory_id "
     "AND coalesce(former.record_time, former.update_time) < $3))",
-    # Nothing says when what is in cold storage was recorded.
     "memory.archived_memories": "SELECT count(*) FROM memory.archived_memories "
-    "WHERE tenant_id = $1 AND subject_id = ANY ($2) AND memory_id < skein.first_id($3)",
+    "WHERE tenant_id = $1 AND subject_id = ANY ($2) AND record_time < $3",
     "memory.blocks": "SELECT count(*) FROM memory.blocks AS item "  # noqa: S608 - constants.
     "WHERE tenant_id = $1 AND subject_id = ANY ($2) AND " + _EARLIER_BLOCK,
     _ACCESS_LOG: "SELECT count(*) FROM memory.access_log "

@@ -75,6 +75,9 @@ async def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> No
         lines,
         empty="Nothing waits for approval.",
     )
+    for write in pending:
+        if write.key_holder_id:
+            output.echo(f"The key of {write.pending_id} is taken by {write.key_holder_id}.")
 
 
 @approvals_command.command("approve")

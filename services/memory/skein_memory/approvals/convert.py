@@ -9,11 +9,16 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from skein.memory.v1 import approvals_pb2 as pb
 from skein.memory.v1 import memory_pb2
 from skein_kit.rpc.well_known_types import to_timestamp
+from skein_memory.memories.model import FACT, FactKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from skein_memory.approvals.model import PendingMemory
+    from skein_memory.memories.model import Memory
+
+# Fields of which a fact key consists.
+KEY_FIELDS = frozenset({"type", "subject_id", "key"})
 
 
 def pending_memory(value: PendingMemory) -> pb.PendingMemory:
@@ -30,6 +35,20 @@ def pending_memory(value: PendingMemory) -> pb.PendingMemory:
         create_time=to_timestamp(value.create_time),
         expire_time=to_timestamp(value.expire_time),
     )
+
+
+def fact_key(message: pb.PendingMemory, before: Memory | None) -> FactKey | None:
+    """Return the fact key that a write would take: of a new fact, or of the changed memory `before`; None for none."""
+    memory, mask = message.memory, message.update_mask.paths
+    if not mask:
+        type_, subject_id, key = memory.type, memory.subject_id, memory.key
+    elif before is None:
+        return None
+    else:
+        type_ = memory.type if "type" in mask else before.draft.type
+        subject_id = memory.subject_id if "subject_id" in mask else before.draft.subject_id or ""
+        key = memory.key if "key" in mask else before.draft.key or ""
+    return FactKey(subject_id, key) if type_ == FACT and key else None
 
 
 def pending_answer(value: PendingMemory) -> memory_pb2.Memory:

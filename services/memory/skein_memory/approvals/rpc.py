@@ -253,9 +253,20 @@ class ApprovalHandlers:
     async def ListPendingMemories(
         self, request: pb.ListPendingMemoriesRequest, context: Context
     ) -> pb.ListPendingMemoriesResponse:
-        tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
-        pending = await self._store.list_pending(tenant_id, after=read_id(tenant_id, request), count=size + 1, at=now())
-        page, token = cut_page(map(convert.pending_memory, pending), size, "pending_id", tenant_id, request)
+        tenant_id, size, at = caller_of(context).require_tenant(), resolve_page_size(request.page_size), now()
+        pending = await self._store.list_pending(tenant_id, after=read_id(tenant_id, request), count=size + 1, at=at)
+        messages = [convert.pending_memory(write) for write in pending]
+        changed_ids = [write.memory_id for write in pending if convert.KEY_FIELDS.intersection(write.update_mask or ())]
+        changed = await self._store.read_memories(tenant_id, changed_ids)
+        keys = [
+            convert.fact_key(message, changed.get(write.memory_id))
+            for write, message in zip(pending, messages, strict=True)
+        ]
+        holders = await self._store.visible_key_holders(tenant_id, [key for key in keys if key is not None], at=at)
+        for write, message, key in zip(pending, messages, keys, strict=True):
+            if key in holders and holders[key] != write.memory_id:
+                message.key_holder_id = str(holders[key])
+        page, token = cut_page(messages, size, "pending_id", tenant_id, request)
         return pb.ListPendingMemoriesResponse(pending_memories=page, next_page_token=token)
 
     async def ApproveMemory(self, request: pb.ApproveMemoryRequest, context: Context) -> pb.ApproveMemoryResponse:

@@ -11,7 +11,8 @@ from skein_kit.database.tx_options import READ_ONLY
 from skein_memory.approvals.model import MAX_PENDING, PendingMemory, pending_event
 from skein_memory.errors import PendingMemoriesFull, PendingMemoryNotFound
 from skein_memory.events import writer
-from skein_memory.memories import memory_type
+from skein_memory.memories import memory_type, names
+from skein_memory.memories import rows as memory_rows
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from skein_kit.database.transactions import Database, Transaction
     from skein_kit.policies.store import PolicyCache
+    from skein_memory.memories.model import FactKey, Memory
 
 _FIRST = UUID(int=0)
 # Expired writes that one transaction removes.
@@ -63,6 +65,24 @@ class ApprovalStore:
                 QUERIES["list_pending_memories"], tenant_id=tenant_id, after=after or _FIRST, count=count, at=at
             )
         return [_pending(row) for row in rows]
+
+    async def read_memories(self, tenant_id: UUID, memory_ids: Sequence[UUID]) -> dict[UUID, Memory]:
+        """Read the memories that changes apply to; missing ones are left out."""
+        if not memory_ids:
+            return {}
+        async with self._database.transaction(tenant_id, READ_ONLY) as tx:
+            return await memory_rows.read_memories(tx, tenant_id, memory_ids)
+
+    async def visible_key_holders(
+        self, tenant_id: UUID, keys: Sequence[FactKey], *, at: datetime
+    ) -> dict[FactKey | None, UUID]:
+        """Return the facts that have keys; unused keys, and those of expired facts, are left out."""
+        if not keys:
+            return {}
+        async with self._database.transaction(tenant_id, READ_ONLY) as tx:
+            holder_ids = await names.fact_key_holders(tx, tenant_id, keys)
+            holders = await memory_rows.read_memories(tx, tenant_id, [*set(holder_ids.values())])
+        return {key: id_ for key, id_ in holder_ids.items() if id_ in holders and holders[id_].is_visible(at)}
 
     async def take(
         self, tx: Transaction, tenant_id: UUID, pending_id: UUID, *, event: str, at: datetime, by: str

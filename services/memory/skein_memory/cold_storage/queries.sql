@@ -50,8 +50,9 @@ VALUES
 
 -- insert_archived --
 -- Insert which memories an archive contains.
-INSERT INTO memory.archived_memories (tenant_id, memory_id, archive_id, external_id, subject_id, session_id)
-VALUES (:tenant_id, :memory_id, :archive_id, :external_id, :subject_id, :session_id);
+INSERT INTO memory.archived_memories
+    (tenant_id, memory_id, archive_id, external_id, subject_id, session_id, record_time)
+VALUES (:tenant_id, :memory_id, :archive_id, :external_id, :subject_id, :session_id, :record_time);
 
 -- insert_archived_sources --
 -- Insert what archived memories were made of.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -27,7 +27,6 @@ from skein_memory.tombstones import store as tombstones
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
 
     import asyncpg
 
@@ -237,10 +236,14 @@ class ArchiveStore:
             create_time=at,
             created_by=by,
         )
+        record_times = _first_record_times(batch.rows)
         await tx.insert(
             QUERIES["insert_archived"],
             tenant_id,
-            [_archived_row(memory_id, file.archive_id, memory.draft) for memory_id, memory in memories.items()],
+            [
+                _archived_row(memory_id, file.archive_id, memory.draft, record_times[memory_id])
+                for memory_id, memory in memories.items()
+            ],
         )
         await tx.insert(QUERIES["insert_archived_sources"], tenant_id, _archived_sources(batch.rows))
         event = _event("archive_created", file.archive_id, len(batch.memory_ids))
@@ -370,13 +373,24 @@ def _next_cursor(
     return last
 
 
-def _archived_row(memory_id: UUID, archive_id: UUID, draft: Any) -> dict[str, object]:
+def _first_record_times(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[UUID, datetime]:
+    """Return when each memory was first recorded: as its oldest version that is stored."""
+    times: dict[UUID, datetime] = {}
+    for row in [*rows["memories"], *rows["versions"]]:
+        memory_id = UUID(row["memory_id"])
+        record_time = datetime.fromisoformat(row["record_time"] or row["update_time"])
+        times[memory_id] = min(record_time, times.get(memory_id, record_time))
+    return times
+
+
+def _archived_row(memory_id: UUID, archive_id: UUID, draft: Any, record_time: datetime) -> dict[str, object]:
     return {
         "memory_id": memory_id,
         "archive_id": archive_id,
         "external_id": draft.external_id,
         "subject_id": draft.subject_id,
         "session_id": draft.session_id,
+        "record_time": record_time,
     }
 
 

@@ -86,6 +86,8 @@ CREATE TABLE memory.archived_memories (
     external_id text,
     subject_id text,
     session_id text,
+    -- When the memory was first recorded, by the server's clock; callers may choose its create_time, and so its id.
+    record_time timestamptz NOT NULL,
     CONSTRAINT archived_memories_pkey PRIMARY KEY (tenant_id, memory_id),
     CONSTRAINT archived_memories_archive_fkey FOREIGN KEY (tenant_id, archive_id)
         REFERENCES memory.archives (tenant_id, archive_id) ON DELETE CASCADE

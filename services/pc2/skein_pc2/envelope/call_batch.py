@@ -67,13 +67,18 @@ class CallBatcher(Generic[Item, Result]):
             self._release()
 
     def _release(self) -> None:
-        """Start a batch of the queued items, or free the slot."""
+        """Start a batch of the queued items of one agent, or free the slot."""
         batch: list[_PendingItem[Item, Result]] = []
+        others: list[_PendingItem[Item, Result]] = []
         while self._queue and len(batch) < self._max_items:
             pending = self._queue.popleft()
             # A cancelled caller needs no result.
-            if not pending.future.done():
-                batch.append(pending)
+            if pending.future.done():
+                continue
+            # A call claims one agent, by which memories wait for approval and are rated.
+            same_agent = not batch or pending.context.sender.agent_id == batch[0].context.sender.agent_id
+            (batch if same_agent else others).append(pending)
+        self._queue.extendleft(reversed(others))
         if not batch:
             self._free_slots += 1
             return

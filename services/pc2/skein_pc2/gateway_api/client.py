@@ -6,6 +6,7 @@ import asyncio
 import random
 import re
 from typing import TYPE_CHECKING, Protocol, TypeVar
+from urllib.parse import quote
 
 import grpc
 from google.protobuf.message import Message
@@ -31,6 +32,7 @@ from skein_kit.calls.call import (
 from skein_kit.errors import Overloaded
 from skein_kit.json_values.number_marks import mark_message, unmark_message
 from skein_kit.rpc.grpc_handler import FORWARDED_FOR
+from skein_pc2.gateway_api.sources import name_sources
 from skein_pc2.protocol.errors import STORAGE_ERROR, RequestError, reason_of_call, retry_seconds, waits_for_approval
 from skein_pc2.protocol.sender import UNKNOWN, Sender
 from skein_pc2.recent_names import RecentNames
@@ -47,6 +49,9 @@ _REJECTED_CACHE_SECONDS = 1.0
 # Shortest and longest pause before an OVERLOADED call is repeated.
 _MIN_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.05, 0.4
 _PRINTABLE = re.compile(r"[\x21-\x7e]{1,128}")
+# Characters of a claim that stand for themselves, and the most characters that a gateway takes.
+_CLAIM_CHARACTERS = "!\"#$&'()*+,/:;<=>?@[\\]^`{|} "
+_MAX_CLAIM_CHARACTERS = 255
 
 Request_contra = TypeVar("Request_contra", contravariant=True)
 Response_co = TypeVar("Response_co", covariant=True)
@@ -130,6 +135,7 @@ class GatewayApi:
         pause = _MIN_PAUSE_SECONDS
         if isinstance(request, Message):
             unmark_message(request)
+            name_sources(request, context.sender)
         while True:
             try:
                 reply = await method(
@@ -166,16 +172,19 @@ class GatewayApi:
         key = self._key()
         if not key:
             raise RequestError(STORAGE_ERROR, "Skein is starting: there is no identity to act with yet")
-        credential = (AUTHORIZATION_KEY, f"Bearer {key}")
+        credential: Metadata = ((AUTHORIZATION_KEY, f"Bearer {key}"),)
         optional = (
             (REQUEST_ID_KEY, request_id),
             (ADDRESS_KEY, sender.address),
             (FORWARDED_FOR if self._is_trusted_proxy else "", sender.address),
-            (CLAIMED_AGENT_KEY, sender.agent_id),
             (CLAIMED_SESSION_KEY, sender.session_id),
         )
+        # A source whose memories wait has this claim, so it is sent whatever letters it has.
+        claim = quote(sender.agent_id or sender.item_agent_id, _CLAIM_CHARACTERS)[:_MAX_CLAIM_CHARACTERS].strip()
+        if claim:
+            credential = (*credential, (CLAIMED_AGENT_KEY, claim))
         # Metadata may contain printable ASCII only, so other ids and names are not sent.
-        return (credential, *((name, text) for name, text in optional if name and _PRINTABLE.fullmatch(text)))
+        return (*credential, *((name, text) for name, text in optional if name and _PRINTABLE.fullmatch(text)))
 
 
 class PortApis:

@@ -15,7 +15,7 @@ from skein_pc2.memory_service import convert as records
 from skein_pc2.memory_service import links
 from skein_pc2.memory_service.parents import Parent, parent_of
 from skein_pc2.protocol import fields
-from skein_pc2.protocol.errors import RequestError, error_text, to_request_error
+from skein_pc2.protocol.errors import RequestError, error_text, to_request_error, waits_for_approval
 
 if TYPE_CHECKING:
     from skein_pc2.gateway_api.client import GatewayApi
@@ -94,7 +94,10 @@ class Batches:
     async def _create_all(
         self, drafts: dict[int, pb.Memory], failures: dict[int, str], request: ActionRequest
     ) -> dict[int, pb.Memory]:
-        """Create all drafts except faulty ones, which are removed as the service names them."""
+        """Create all drafts except faulty ones, which are removed as the service names them.
+
+        Those that wait for approval are failures too: they are not stored yet.
+        """
         remaining = dict(drafts)
         while remaining:
             indexes = list(remaining)
@@ -112,7 +115,11 @@ class Batches:
                 failures[indexes[index]] = error_text(to_request_error(error, transient_code=""))
                 del remaining[indexes[index]]
                 continue
-            return dict(zip(indexes, response.memories, strict=True))
+            created = dict(zip(indexes, response.memories, strict=True))
+            for index, memory in created.items():
+                if memory.pending_approval:
+                    failures[index] = error_text(waits_for_approval(memory.memory_id))
+            return {index: memory for index, memory in created.items() if index not in failures}
         return {}
 
     async def _find_parent(self, parent_id: str, request: ActionRequest) -> Parent | None:

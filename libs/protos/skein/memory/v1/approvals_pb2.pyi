@@ -13,7 +13,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class PendingMemory(_message.Message):
-    __slots__ = ("pending_id", "memory", "update_mask", "created_by", "agent_id", "create_time", "expire_time")
+    __slots__ = ("pending_id", "memory", "update_mask", "created_by", "agent_id", "create_time", "expire_time", "key_holder_id")
     PENDING_ID_FIELD_NUMBER: _ClassVar[int]
     MEMORY_FIELD_NUMBER: _ClassVar[int]
     UPDATE_MASK_FIELD_NUMBER: _ClassVar[int]
@@ -21,6 +21,7 @@ class PendingMemory(_message.Message):
     AGENT_ID_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
     EXPIRE_TIME_FIELD_NUMBER: _ClassVar[int]
+    KEY_HOLDER_ID_FIELD_NUMBER: _ClassVar[int]
     pending_id: str
     memory: _memory_pb2.Memory
     update_mask: _field_mask_pb2.FieldMask
@@ -28,7 +29,8 @@ class PendingMemory(_message.Message):
     agent_id: str
     create_time: _timestamp_pb2.Timestamp
     expire_time: _timestamp_pb2.Timestamp
-    def __init__(self, pending_id: _Optional[str] = ..., memory: _Optional[_Union[_memory_pb2.Memory, _Mapping]] = ..., update_mask: _Optional[_Union[_field_mask_pb2.FieldMask, _Mapping]] = ..., created_by: _Optional[str] = ..., agent_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    key_holder_id: str
+    def __init__(self, pending_id: _Optional[str] = ..., memory: _Optional[_Union[_memory_pb2.Memory, _Mapping]] = ..., update_mask: _Optional[_Union[_field_mask_pb2.FieldMask, _Mapping]] = ..., created_by: _Optional[str] = ..., agent_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., key_holder_id: _Optional[str] = ...) -> None: ...
 
 class ListPendingMemoriesRequest(_message.Message):
     __slots__ = ("page_size", "page_token")

@@ -11,7 +11,7 @@ from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_pc2.protocol import fields
-from skein_pc2.protocol.errors import INVALID_REQUEST, RequestError
+from skein_pc2.protocol.errors import INVALID_REQUEST, RequestError, waits_for_approval
 from skein_pc2.reasoning.records import convert as records
 from skein_pc2.reasoning.records import record_values
 
@@ -70,7 +70,7 @@ class Synchronizer:
     async def _store(self, request: AgentRequest, new_memories: list[pb.Memory]) -> list[bool | None]:
         """Create missing memories; deleted ones stay deleted."""
         try:
-            await self._api.call(
+            response = await self._api.call(
                 self._api.memories.BatchCreateMemories,
                 pb.BatchCreateMemoriesRequest(defer_embedding=True, memories=new_memories),
                 request,
@@ -81,6 +81,9 @@ class Synchronizer:
             return await self._memories.call_all(
                 request, [partial(self._memories.create, request, memory) for memory in new_memories]
             )
+        for stored in response.memories:
+            if stored.pending_approval:
+                raise waits_for_approval(stored.memory_id)
         return [True] * len(new_memories)
 
     async def _apply(self, request: AgentRequest, remote: RemoteMemory, memory: pb.Memory) -> bool:
