@@ -290,6 +290,28 @@ async def test_a_chain_that_lost_its_end_lacks_the_saved_head(
     assert "the chain lacks the checkpoint that was the newest" in found
 
 
+async def test_a_file_whose_tenants_were_reordered_is_refused(
+    cluster: Cluster, tenant: Tenant, owner: Connection, tmp_path: Path
+) -> None:
+    await plant(owner, tenant.tenant_id)
+    await chain(cluster, tenant.tenant_id)
+    async with cluster.direct("auth") as channel:
+        await (await worker_of(channel, None)).ChainAuditEvents(auth_pb2.ChainAuditEventsRequest())
+    trail = tmp_path / "trail.jsonl"
+    await skein(
+        "audit", "export", str(trail), SKEIN_DATABASE_URL=cluster.postgres.url(user="postgres", database="skein")
+    )
+    head, *lines = trail.read_text("utf-8").splitlines()
+    # Without the events of no tenant, which say which days are over, what was inserted looks unsigned.
+    lines.sort(key=lambda line: json.loads(line)["tenant_id"] == str(uuid.UUID(int=0)))
+    trail.write_text("\n".join((head, *lines)) + "\n", "utf-8")
+
+    result = await verify(cluster, tmp_path, str(trail))
+
+    assert result.code == ExitCode.REFUSED
+    assert "not in the order of their ids" in result.err
+
+
 async def test_a_checkpoint_that_nobody_signed_ends_a_chain(
     cluster: Cluster, tenant: Tenant, owner: Connection, tmp_path: Path
 ) -> None:

@@ -85,7 +85,7 @@ async def read_database(connection: Connection) -> AsyncIterator[tuple[str, Row]
 
 
 async def verify(trail: AsyncIterator[tuple[str, Row]], keys: Mapping[str, Ed25519PublicKey]) -> Verification:
-    """Verify a trail."""
+    """Verify a trail. Raises CommandError for one whose tenants are not in the order of their ids."""
     result = Verification()
     tenant_id: UUID | None = None
     checkpoints: list[StoredCheckpoint] = []
@@ -101,6 +101,9 @@ async def verify(trail: AsyncIterator[tuple[str, Row]], keys: Mapping[str, Ed255
             result.deleted.add(str(row["tenant_id"]))
             continue
         if row["tenant_id"] != tenant_id:
+            if tenant_id is not None and row["tenant_id"] < tenant_id:
+                message = "The trail was reordered: its tenants are not in the order of their ids."
+                raise CommandError(message, ExitCode.REFUSED)
             _finish(result, verification or start())
             tenant_id, checkpoints, verification = row["tenant_id"], [], None
         if kind == CHECKPOINT:
