@@ -29,6 +29,15 @@ def shown(response: pb.RecallResponse) -> list[tuple[str, float, str]]:
     return [(hit.item_id, hit.score, hit.memory.content or hit.message.content) for hit in response.hits]
 
 
+def _told_by_words(response: pb.RecallResponse) -> list[str]:
+    """Return the messages that the words of the query tell, their own or those beside them."""
+    return [
+        hit.message.content
+        for hit in response.hits
+        if any(part.signal == "lexical" and part.raw > 0 for part in hit.components)
+    ]
+
+
 async def append(tenant: Tenant, *contents: str) -> None:
     role = session_pb2.MESSAGE_ROLE_USER
     messages = [session_pb2.Message(role=role, content=content) for content in contents]
@@ -141,6 +150,22 @@ async def test_an_answer_of_the_version_before_is_replayed_with_its_cuts(cluster
     assert not replayed.gaps
     assert replayed.identical, replayed
     assert replayed.response.formula == "scores-6"
+
+
+async def test_an_answer_of_the_version_before_is_replayed_with_two_neighbours_on_each_side(
+    cluster: Cluster, tenant: Tenant
+) -> None:
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
+    turns = ["The accordion is broken.", "Oh no!", "How come?", "It fell down.", "From the shelf?"]
+    await append(tenant, *turns)
+    response = await recall_with_receipt(tenant, "accordion", min_relevance=0)
+    assert (await replay(tenant, response)).identical
+    await _sign_as_formula(cluster, tenant, response.receipt_id, "scores-6", weights=9)
+
+    former = (await replay(tenant, response)).response
+
+    assert set(_told_by_words(response)) == set(turns)
+    assert set(_told_by_words(former)) == set(turns[:3])
 
 
 async def test_a_replay_says_that_what_stood_beside_the_hits_was_purged(tenant: Tenant) -> None:

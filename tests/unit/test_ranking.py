@@ -292,12 +292,12 @@ def test_a_turn_without_neighbours_is_scored_alone() -> None:
 
 
 def test_words_that_neighbours_say_count_less_the_farther_they_stand() -> None:
-    conversation = [turn(1, frequencies=(1.0, 1.0, 1.0)), *(turn(n, after=n - 1) for n in (2, 3, 4))]
+    conversation = [turn(1, frequencies=(1.0, 1.0, 1.0)), *(turn(n, after=n - 1) for n in (2, 3, 4, 5, 6))]
 
     best = rank(conversation, dense=True, max_bm25=BOUND, limit=9, terms=TERMS)
 
     lexical = {ranked.item_id.int: parts(ranked)["lexical"] for ranked in best}
-    assert lexical[1] > lexical[2] > lexical[3] > lexical[4] == 0
+    assert lexical[1] > lexical[2] > lexical[3] > lexical[4] > lexical[5] > lexical[6] == 0
 
 
 def test_words_before_and_after_count_together_with_an_items_own() -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias
 import numpy as np
 
 from skein_recall.models.similarity_scale import COSINE_SCALE
+from skein_recall.search import neighbours
 from skein_recall.search.cues import QueryCues
 from skein_recall.search.query_terms import K1, B, TermStatistics, rows_of_previous
 from skein_recall.search.weights import DEFAULT_WEIGHTS, Fusion, Weights
@@ -30,15 +31,12 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from skein_recall.models.similarity_scale import SimilarityScale
+    from skein_recall.search.neighbours import Neighbours
 
     _Numbers: TypeAlias = NDArray[np.float64]
     _Rows: TypeAlias = NDArray[np.intp]
 
 
-# Weights of the words of the neighbours on each side, the nearest first; the item itself has 1.
-NEIGHBOUR_WEIGHTS: Final = (0.5, 0.25)
-# Weight of an item and all its neighbours together.
-_WINDOW: Final = 1 + 2 * sum(NEIGHBOUR_WEIGHTS)
 # Stems of a neighbour that count: a longer one would drown the item between its neighbours.
 _NEIGHBOUR_STEMS: Final = 30
 # Assistants answer at length, in the words of the question. So the values of their long messages are lowered, by up to
@@ -331,7 +329,7 @@ class _ComponentTable:
 class Ranking:
     """The candidates of one query with their signals, of which the best are taken."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - candidates, query and formula, as of `rank`.
         self,
         candidates: Candidates,
         *,
@@ -342,10 +340,13 @@ class Ranking:
         weights: Weights,
         fusion: Fusion,
         scale: SimilarityScale,
+        by_words: bool = True,
     ) -> None:
-        """See `rank`."""
+        """See `rank`. Among people neighbours count `by_words`, which formulas of the versions before did not."""
         self._candidates = candidates
-        self._pool = _CandidatePool(candidates, dense=dense, max_bm25=max_bm25, terms=terms, cues=cues, scale=scale)
+        self._pool = _CandidatePool(
+            candidates, dense=dense, max_bm25=max_bm25, terms=terms, cues=cues, scale=scale, by_words=by_words
+        )
         self._has_words = terms is not None
         self._weights = weights if fusion == "scores" else _EQUAL_WEIGHTS
         self._measures = self._pool.measures(weights) if fusion == "scores" else None
@@ -415,8 +416,10 @@ class _CandidatePool:
         terms: TermStatistics | None,
         cues: QueryCues,
         scale: SimilarityScale,
+        by_words: bool,
     ) -> None:
         self._candidates = candidates
+        self._by_words = by_words
         self._dense = dense
         self._max_bm25 = max_bm25
         self._terms = terms
@@ -489,15 +492,12 @@ class _CandidatePool:
         self, terms: TermStatistics, item_signals: Mapping[str, _SignalValues], weights: Weights
     ) -> dict[str, _SignalValues]:
         """Return the signals of each item's neighbours, and of its form."""
-        before, after = self._neighbours()
+        before, after = neighbours.adjacent(self._candidates)
         missing = len(self._candidates)
-        near = [before, after, before[before], after[after]]
-        neighbour_weights = [weight for weight in NEIGHBOUR_WEIGHTS for _ in range(2)]
+        near = neighbours.weighted(self._candidates, before, after, by_words=self._by_words)
         lengths, is_question = self._candidates.lengths, self._candidates.is_question
         measures = {
-            "lexical": self._words(
-                self._windowed_bm25(terms, lengths, list(zip(neighbour_weights, near, strict=True)))
-            ),
+            "lexical": self._words(self._windowed_bm25(terms, lengths, near)),
             "reply": self._replies(before[:missing], is_question, item_signals, weights),
             "statement": _boolean_signal(~is_question),
             "length": _SignalValues(lengths, np.minimum(1.0, lengths / _FULL_LENGTH_STEMS), lengths > 0),
@@ -506,17 +506,7 @@ class _CandidatePool:
             measures["context"] = self._context(near)
         return measures
 
-    def _neighbours(self) -> tuple[_Rows, _Rows]:
-        """Return the rows of the items right before and right after each: two arrays (n + 1,)."""
-        missing, previous = len(self._candidates), self._candidates.previous
-        before = np.append(np.where(previous < 0, missing, previous), missing)
-        after = np.full(missing + 1, missing)
-        rows = np.flatnonzero(previous >= 0)
-        # Of several items with the same previous one, the last follows it.
-        after[previous[rows]] = rows
-        return before, after
-
-    def _windowed_bm25(self, terms: TermStatistics, lengths: _Numbers, near: Sequence[tuple[float, _Rows]]) -> _Numbers:
+    def _windowed_bm25(self, terms: TermStatistics, lengths: _Numbers, near: Sequence[Neighbours]) -> _Numbers:
         """Return BM25 (n,) of each item with its neighbours as one text; a missing neighbour counts as empty.
 
         Of a neighbour, _NEIGHBOUR_STEMS stems count, a longer one in proportion, and none of its header: a speaker's
@@ -530,24 +520,24 @@ class _CandidatePool:
         frequencies[:missing, : self._candidates.header_frequencies.shape[1]] += self._candidates.header_frequencies
         parts = np.minimum(1.0, _NEIGHBOUR_STEMS / np.maximum(own_length, 1.0))
         is_alone = np.ones(missing + 1, dtype=np.bool_)
-        for weight, rows in near:
-            share = weight * parts[rows]
+        for weights, rows in near:
+            share = weights * parts[rows]
             frequencies += share[:, np.newaxis] * own[rows]
             length += share * own_length[rows]
             is_alone &= rows == missing
         is_alone[:missing] |= ~self._candidates.have_frequencies
-        free = K1 * (1 - B + B * length / (_WINDOW * terms.mean_length))
+        free = K1 * (1 - B + B * length / (neighbours.WINDOW * terms.mean_length))
         bm25: _Numbers = (np.array(terms.idf) * frequencies * (K1 + 1) / (frequencies + free[:, np.newaxis])).sum(
             axis=1
         )
         return np.where(is_alone[:missing], self._candidates.bm25, bm25[:missing])
 
-    def _context(self, near: Iterable[_Rows]) -> _SignalValues:
+    def _context(self, near: Iterable[Neighbours]) -> _SignalValues:
         """Return the mean cosine of each item and its neighbours; items without a cosine do not count."""
         cosines = np.append(self._cosines, 0.0)
         embedded = np.append(self._embedded, False).astype(np.float64)
         total, number = cosines.copy(), embedded.copy()
-        for rows in near:
+        for _, rows in near:
             total += cosines[rows]
             number += embedded[rows]
         mean = (total / np.maximum(number, 1.0))[:-1]

@@ -33,6 +33,7 @@ from skein_recall.search.model import (
     merge_distrusted,
 )
 from skein_recall.search.nearest import NearestSearch
+from skein_recall.search.neighbours import FORMER_REACH, REACH
 from skein_recall.search.query_terms import TermStatistics
 from skein_recall.search.ranking import Candidates, Ranking
 from skein_recall.search.relevance import Evidence
@@ -60,9 +61,8 @@ if TYPE_CHECKING:
     from skein_recall.vector_cache.matrix import Shortlist
 
 
-# Neighbours are measured of this many of the best candidates, so far before and after.
+# Neighbours are measured of this many of the best candidates.
 CONTEXT_CENTRES = 60
-CONTEXT_REACH = 2
 # Where many items may not be shown, at most this many more are read at once.
 _MAX_SPARE = 1000
 _DEPTH_FACTOR = 8
@@ -310,6 +310,7 @@ class SearchTransaction:
             weights=formula.weights,
             fusion=formula.fusion,
             scale=self._model.ranking_scale,
+            by_words=not formula.is_former,
         )
 
     async def _read_hits(
@@ -397,10 +398,11 @@ class SearchTransaction:
         scale = self._model.ranking_scale
         centres = ranking.select_centres(item_ids, similarities, bm25s, terms.max_bm25, count=centre_count, scale=scale)
         horizon = None if self._search.cached is None else self._search.cached.shortlist.horizon.transaction
+        reach = FORMER_REACH if self.formula.is_former else REACH
         if words is not None:
-            items = words.measure(kinds, item_ids, centres, reach=CONTEXT_REACH, changed_since=horizon)
+            items = words.measure(kinds, item_ids, centres, reach=reach, changed_since=horizon)
         else:
-            items = await self._tx.measure(terms, kinds, item_ids, centres, reach=CONTEXT_REACH, horizon=horizon)
+            items = await self._tx.measure(terms, kinds, item_ids, centres, reach=reach, horizon=horizon)
         self._pending_count = items.pending_count
         candidates = Candidates(
             item_ids=items.item_ids,

@@ -41,18 +41,7 @@ if TYPE_CHECKING:
     from skein_recall.vector_cache.matrix import Shortlist
 
 
-# Neighbours are measured of this many of the best candidates, so far before and after.
-CONTEXT_CENTRES = 60
-CONTEXT_REACH = 2
-# Where many items may not be shown, at most this many more are read at once.
-_MAX_SPARE = 1000
-_DEPTH_FACTOR = 8
-# Candidates of each signal that are tested on their rows.
-_MAX_FILTERED = 5000
-_MAX_CANDIDATES = 100_000
 _SEARCHES = {path: RECALL_SEARCHES.labels(path) for path in ("cached", APPROXIMATE, "exact", "rescored", "none")}
-# A longer query is a text, not a question: the relevance was fitted to questions and the last turns of dialogues.
-_MAX_CALIBRATED_CHARACTERS = 1000
 # For the vectors of a reference item that was written just before.
 _REFERENCE_WAIT_SECONDS = 1.0
 
