@@ -152,6 +152,7 @@ def _fill_keys() -> None:
     _identity("GetCheckKeys")
     _identity("ListDueTenants")
     _identity("DeleteExpired")
+    _identity("ChainAuditEvents")
     _identity("PurgeTenant", "deleted", build=lambda _t, _w: {})
     _identity("GetAccountState", "owner", build=lambda t, _w: {"account_id": t["owner"].account_id})
 
