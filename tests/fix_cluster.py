@@ -120,6 +120,7 @@ WORKER = {
     "SKEIN_WORKER_WEBHOOK_SECONDS": "86400",
     "SKEIN_WORKER_LIFECYCLE_SECONDS": "86400",
     "SKEIN_WORKER_SNAPSHOT_SECONDS": "86400",
+    "SKEIN_WORKER_EXTRACTION_SECONDS": "86400",
     "SKEIN_WORKER_USAGE_SECONDS": "86400",
     # What it shows would be taken for what a test measures of another server in the same process.
     "SKEIN_WORKER_MEASURE_SECONDS": "86400",

@@ -114,6 +114,10 @@ REST = """
         (tenant_id, message_id, session_id, sequence, role, content, create_time, created_by, is_active,
          pending_approval, revision, record_time, until_time)
     VALUES ($1, $2, 'x', 1, 'user', 'x', now(), 'test', true, false, 1, now() - interval '1 hour', now());
+    INSERT INTO session.extractions (tenant_id, session_id, waiting_count, due_time)
+    VALUES ($1, 'x', 1, now() + interval '1 day');
+    INSERT INTO session.extraction_messages (tenant_id, message_id, session_id, kind, change_time)
+    VALUES ($1, $2, 'x', 'new', now());
     INSERT INTO session.title_terms_history (tenant_id, term, session_id, record_time, until_time)
     VALUES ($1, 'x', 'x', now() - interval '1 hour', now());
     INSERT INTO tenancy.policies_history (tenant_id, revision, update_time, record_time, until_time)

@@ -152,6 +152,8 @@ KEPT: dict[str, tuple[str, str]] = {
         "States of the person's sessions go; an agent's own have no subject.",
         "agent_id session_id state_data created_by updated_by",
     ),
+    "session.extractions": ("Names sessions for seconds, until their messages are read.", "session_id"),
+    "session.extraction_messages": ("As session.extractions; a purged message without its session.", "session_id kind"),
     "session.context_ledgers": (
         "Those for the person go; others name what is purged by ids and keyed digests, for a day at most.",
         "principal agent_id ledger_id session_id subject_id content",
@@ -190,14 +192,16 @@ KEPT: dict[str, tuple[str, str]] = {
         "Rules of the tenant.",
         (
             "importance_formula memory_types search_language time_zone recall_fusion recall_weights guard_secrets "
-            "guard_personal_data guard_ignored_kinds approval recall_receipts embedding_model"
+            "guard_personal_data guard_ignored_kinds approval recall_receipts embedding_model extraction "
+            "extraction_roles"
         ),
     ),
     "tenancy.policies_history": (
         "Former rules of the tenant.",
         (
             "importance_formula memory_types search_language time_zone recall_fusion recall_weights guard_secrets "
-            "guard_personal_data guard_ignored_kinds approval recall_receipts embedding_model"
+            "guard_personal_data guard_ignored_kinds approval recall_receipts embedding_model extraction "
+            "extraction_roles"
         ),
     ),
     "tenancy.requests": ("As memory.requests.", "principal method request_id fingerprint response"),

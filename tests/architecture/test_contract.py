@@ -30,6 +30,7 @@ from skein.tenancy.v1 import jobs_pb2, limits_pb2, members_pb2, subjects_pb2, te
 from skein_kit.identity.permissions import (
     ACCESS_RULES,
     ACCOUNT,
+    EXTRACTOR_PERMISSIONS,
     OPERATOR,
     OPERATOR_PERMISSIONS,
     PUBLIC_SERVICES,
@@ -93,6 +94,10 @@ REPEATABLE = {
     "ArchiveIdleMemories",
     "ApplyRetention",
     "ArchiveHiddenSessions",
+    "LeaseExtraction",
+    "CompleteExtraction",
+    "RetractFacts",
+    "PurgeFacts",
     # Sends one more test each time.
     "TestWebhook",
     "CollectUsage",
@@ -150,7 +155,7 @@ def test_the_access_table_has_one_rule_for_each_rpc_and_no_other() -> None:
 def test_rules_speak_of_permissions_that_exist() -> None:
     requests = {rule.permission for rule in ACCESS_RULES.values() if rule.permission is not None}
 
-    assert requests <= OPERATOR_PERMISSIONS | SYSTEM_PERMISSIONS | {ACCOUNT}
+    assert requests <= OPERATOR_PERMISSIONS | SYSTEM_PERMISSIONS | EXTRACTOR_PERMISSIONS | {ACCOUNT}
 
 
 def test_each_role_may_do_what_the_roles_below_it_may() -> None:

@@ -60,6 +60,7 @@ from skein_recall.term_cache.cache import TermCache
 from skein_recall.term_cache.store import TermCacheStore
 from skein_recall.vector_cache.cache import VectorCache
 from skein_recall.vector_cache.store import VectorCacheStore
+from skein_session.extractions.store import ExtractionStore
 from skein_session.idempotency import SessionIdempotencyStore
 from skein_session.messages import convert as message_convert
 from skein_session.messages.store import MessageStore
@@ -163,6 +164,7 @@ async def directly(subject: Subject, tenant_id: uuid.UUID, material: Material) -
                 SessionStore(session, QuotaCounter("session"), PolicyCache()),
                 QuotaCounter("session"),
                 _months(session),
+                ExtractionStore(session, PolicyCache()),
             ),
             session_idempotency=SessionIdempotencyStore(session),
             searcher=RecallSearcher(

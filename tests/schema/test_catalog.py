@@ -104,6 +104,7 @@ DUE_TABLES = {
     "recall.removals",
     "session.agent_states",
     "session.context_ledgers",
+    "session.extractions",
     "session.messages",
     "session.items",
     "session.requests",
@@ -391,8 +392,9 @@ COLUMN_CROSSINGS = {
     *(("skein_recall", "memory.erasures", column, "SELECT") for column in ("tenant_id", "erase_time")),
     # Recorded searches may name an erased person by the display name.
     *(
-        ("skein_memory", "tenancy.subjects", column, "SELECT")
-        for column in ("tenant_id", "subject_id", "display_name", "former_names", "timezone", "delete_time")
+        (role, "tenancy.subjects", column, "SELECT")
+        for role, own in (("skein_memory", ("display_name", "former_names")), ("skein_session", ()))
+        for column in ("tenant_id", "subject_id", "timezone", "delete_time", *own)
     ),
     # Days that conditions and questions about a person name are of that person's zone.
     *(
@@ -609,8 +611,7 @@ async def test_functions_that_run_as_the_owner_fix_their_search_path_and_are_gra
         "recall.list_backlog_tenants",
         "recall.list_choosing_tenants",
         "recall.list_model_tenants",
-        "session.list_expiry_tenants",
-        "session.list_lifecycle_tenants",
+        *(f"session.list_{work}_tenants" for work in ("expiry", "extraction", "lifecycle")),
         "tenancy.list_expiry_tenants",
         "tenancy.list_usage_tenants",
         "session.ensure_month",

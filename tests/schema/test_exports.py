@@ -51,6 +51,8 @@ LEFT_OUT = {
     "auth.auth_sessions": CREDENTIALS,
     "auth.usage": MADE_ANEW,
     "memory.access_keys": OF_THIS_CLUSTER,
+    "session.extractions": OF_THIS_CLUSTER,
+    "session.extraction_messages": OF_THIS_CLUSTER,
     "session.context_ledgers": "names what prompts of this day have; a prompt begins anew",
     "memory.access_log": OF_THIS_CLUSTER,
     "memory.access_counts": HISTORY,

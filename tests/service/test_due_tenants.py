@@ -31,9 +31,9 @@ TENANCY_EXPIRY, USAGE = (
     ("tenancy", tenancy_pb2_grpc.TenancyInternalServiceStub, members_pb2.ListDueTenantsRequest(work=work))
     for work in (members_pb2.DUE_WORK_EXPIRY, members_pb2.DUE_WORK_USAGE)
 )
-SESSION_EXPIRY, SESSION_LIFECYCLE = (
+SESSION_EXPIRY, SESSION_LIFECYCLE, EXTRACTION = (
     ("session", session_pb2_grpc.SessionInternalServiceStub, session_pb2.ListDueTenantsRequest(work=work))
-    for work in (session_pb2.DUE_WORK_EXPIRY, session_pb2.DUE_WORK_LIFECYCLE)
+    for work in (session_pb2.DUE_WORK_EXPIRY, session_pb2.DUE_WORK_LIFECYCLE, session_pb2.DUE_WORK_EXTRACTION)
 )
 WEBHOOKS, SNAPSHOTS, MEMORY_EXPIRY, MEMORY_LIFECYCLE, DECAY = (
     ("memory", memory_pb2_grpc.MemoryInternalServiceStub, memory_pb2.ListDueTenantsRequest(work=work))
@@ -46,8 +46,8 @@ WEBHOOKS, SNAPSHOTS, MEMORY_EXPIRY, MEMORY_LIFECYCLE, DECAY = (
     )
 )
 LISTS = (
-    BACKLOG, AUTH_EXPIRY, AUDIT_CHAIN, TENANCY_EXPIRY, USAGE, SESSION_EXPIRY, SESSION_LIFECYCLE, WEBHOOKS, SNAPSHOTS,
-    MEMORY_EXPIRY, MEMORY_LIFECYCLE, DECAY,
+    BACKLOG, AUTH_EXPIRY, AUDIT_CHAIN, TENANCY_EXPIRY, USAGE, SESSION_EXPIRY, SESSION_LIFECYCLE, EXTRACTION, WEBHOOKS,
+    SNAPSHOTS, MEMORY_EXPIRY, MEMORY_LIFECYCLE, DECAY,
 )  # fmt: skip
 ANSWER = "INSERT INTO {}.requests VALUES ($1, 'p', 'm', 'r', '', '', now() - interval '25 hours')"
 POLICY = "INSERT INTO tenancy.policies (tenant_id, update_time, {}) VALUES ($1, now(), {});"
@@ -166,6 +166,7 @@ WORK: dict[str, tuple[Any, str]] = {
         SESSION_LIFECYCLE,
         "INSERT INTO session.unreferenced_files VALUES ($1, $1, '', NULL, now())",
     ),
+    "messages to read": (EXTRACTION, "INSERT INTO session.extractions VALUES ($1, 's', 1, now())"),
     "an event for a webhook": (WEBHOOKS, WEBHOOK.format("m", 0)),
     "a delivery to attempt": (WEBHOOKS, WEBHOOK.format("m", 2**62) + DELIVERY),
     "a webhook of a grant": (WEBHOOKS, WEBHOOK.format("m", 2**62) + OF_A_GRANT),

@@ -43,6 +43,9 @@ DEFAULTS = pb.Policy(
     recall_receipts="off",
     time_zone="UTC",
     embedding_model="",
+    extraction="off",
+    extraction_messages=20,
+    extraction_quiet_seconds=30,
     revision=1,
 )
 # A field that no policy has: number 1000, the varint 1.

@@ -47,6 +47,7 @@ from skein_memory.erasure.store import PurgeStore
 from skein_memory.events.rpc import EventHandlers
 from skein_memory.events.store import EventStore
 from skein_memory.events.stream import EventStream
+from skein_memory.facts.rpc import FactHandlers
 from skein_memory.graph.rpc import GraphHandlers
 from skein_memory.graph.store import GraphStore
 from skein_memory.lineage.rescoring import TrustRescorer
@@ -271,6 +272,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
                 webhooks=webhook_handlers,
                 lineage=lineage_handlers,
                 access_log=access_log_handlers,
+                facts=FactHandlers(memories, purges),
             ),
         )
         async with stream.open(), sender.open(), background_tasks(erasures=erasure_completer.run):

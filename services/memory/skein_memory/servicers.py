@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from skein_memory.curation.rpc import CurationHandlers
     from skein_memory.erasure.rpc import PurgeHandlers
     from skein_memory.events.rpc import EventHandlers
+    from skein_memory.facts.rpc import FactHandlers
     from skein_memory.graph.rpc import GraphHandlers
     from skein_memory.lineage.rpc import LineageHandlers
     from skein_memory.links.rpc import LinkHandlers
@@ -214,6 +215,7 @@ def memory_internal_service(
     webhooks: WebhookHandlers,
     lineage: LineageHandlers,
     access_log: AccessLogHandlers,
+    facts: FactHandlers,
 ) -> MemoryInternalServiceMethods:
     """MemoryInternalService: periodic work that the worker service requests, and calls that the gateway refused."""
     return MemoryInternalServiceMethods(
@@ -224,6 +226,8 @@ def memory_internal_service(
         ContinueSnapshots=maintenance.ContinueSnapshots,
         ArchiveIdleMemories=maintenance.ArchiveIdleMemories,
         ApplyRetention=maintenance.ApplyRetention,
+        RetractFacts=facts.RetractFacts,
+        PurgeFacts=facts.PurgeFacts,
         PurgeTenant=maintenance.PurgeTenant,
         RescoreTrust=lineage.RescoreTrust,
         DecayMemories=maintenance.DecayMemories,

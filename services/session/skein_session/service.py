@@ -29,6 +29,8 @@ from skein_session.erasure.rpc import ErasureHandlers
 from skein_session.erasure.store import ErasureStore
 from skein_session.export.rpc import ExportHandlers
 from skein_session.export.store import ExportStore
+from skein_session.extractions.rpc import ExtractionHandlers
+from skein_session.extractions.store import ExtractionStore
 from skein_session.idempotency import SessionIdempotencyStore
 from skein_session.items.rpc import ItemHandlers
 from skein_session.items.store import ItemStore
@@ -72,7 +74,8 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             max_immediate=settings.immediate_embeddings,
         )
         sessions = SessionStore(database, quotas, policies)
-        messages = MessageStore(database, sessions, quotas, months)
+        extractions = ExtractionStore(database, policies)
+        messages = MessageStore(database, sessions, quotas, months, extractions)
         states, items = AgentStateStore(database, quotas), ItemStore(database, quotas)
         ledgers = LedgerStore(database, quotas)
         archives = ColdStorageStore(database, policies, months, ColdFiles(settings.archives(host.environment)))
@@ -121,7 +124,11 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             registry.add(rpc.add_SessionServiceServicer_to_server, servicer)
             registry.add(
                 rpc.add_SessionInternalServiceServicer_to_server,
-                session_internal_service(maintenance=maintenance, ledgers=LedgerHandlers(ledgers)),
+                session_internal_service(
+                    maintenance=maintenance,
+                    ledgers=LedgerHandlers(ledgers),
+                    extractions=ExtractionHandlers(extractions),
+                ),
             )
             yield registry
 

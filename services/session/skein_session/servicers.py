@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from skein_session.cold_storage.rpc import ColdStorageHandlers
     from skein_session.erasure.rpc import ErasureHandlers
     from skein_session.export.rpc import ExportHandlers
+    from skein_session.extractions.rpc import ExtractionHandlers
     from skein_session.items.rpc import ItemHandlers
     from skein_session.ledgers.rpc import LedgerHandlers
     from skein_session.maintenance.rpc import MaintenanceHandlers
@@ -74,7 +75,7 @@ def session_service(  # noqa: PLR0913 - one for each feature.
 
 
 def session_internal_service(
-    *, maintenance: MaintenanceHandlers, ledgers: LedgerHandlers
+    *, maintenance: MaintenanceHandlers, ledgers: LedgerHandlers, extractions: ExtractionHandlers
 ) -> SessionInternalServiceMethods:
     """SessionInternalService: what the worker and the gateway call."""
     return SessionInternalServiceMethods(
@@ -86,5 +87,7 @@ def session_internal_service(
         EndIdleSessions=maintenance.EndIdleSessions,
         InheritParticipants=maintenance.InheritParticipants,
         ArchiveHiddenSessions=maintenance.ArchiveHiddenSessions,
+        LeaseExtraction=extractions.LeaseExtraction,
+        CompleteExtraction=extractions.CompleteExtraction,
         PurgeTenant=maintenance.PurgeTenant,
     )

@@ -24,6 +24,7 @@ from skein_worker.measure.measurements import ServerMeasurements
 from skein_worker.measure.store import MeasurementStore
 from skein_worker.rounds import catalog
 from skein_worker.rounds.backlog import BACKLOG_SCAN_JOB, BacklogJobs
+from skein_worker.rounds.extraction import EXTRACTION_JOB, ExtractionJob
 from skein_worker.rounds.maintenance import MAINTENANCE, MAINTENANCE_JOBS, MaintenanceJob
 from skein_worker.rounds.reindex import REINDEX_JOB, ReindexJob
 from skein_worker.rounds.tenant_deletion import DELETION_JOB, TenantDeletionJob, purge_stages
@@ -66,6 +67,14 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         )
         maintenance = MaintenanceJob(session, memory, system, store, settings)
         stages = purge_stages(session=session, memory=memory, recall=index, auth=auth, tenancy=tenancy)
+        extraction = ExtractionJob(
+            session,
+            memory_pb2_grpc.MemoryServiceStub(host.channel("memory", caller="worker")),
+            memory,
+            system,
+            visitor,
+            settings,
+        )
         canary_seconds = CanarySettings.read(host.environment).canary_seconds
         isolation_check = IsolationCheck(
             host.channel("gateway", caller="worker"),
@@ -79,6 +88,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             MAINTENANCE: maintenance.run,
             REINDEX_JOB.name: ReindexJob(index, system, settings).run,
             DELETION_JOB.name: TenantDeletionJob(tenancy, auth, stages, system, seconds=settings.deletion_seconds).run,
+            EXTRACTION_JOB.name: extraction.run,
             CANARY_JOB.name: isolation_check.run,
         }
         periodic_jobs = [
@@ -86,6 +96,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             BACKLOG_SCAN_JOB,
             *MAINTENANCE_JOBS,
             REINDEX_JOB,
+            EXTRACTION_JOB,
             DELETION_JOB,
             *([CANARY_JOB] if canary_seconds > 0 else []),
         ]

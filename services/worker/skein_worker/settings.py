@@ -44,6 +44,8 @@ class WorkerSettings(Settings):
     webhook_seconds: float = 1.0
     # Seconds between two rounds that compute the trust of memories whose sources changed.
     trust_seconds: float = 1.0
+    # Seconds between two rounds that find facts in messages.
+    extraction_seconds: float = 1.0
     # Seconds between two rounds that finish or purge snapshots.
     snapshot_seconds: float = 10.0
     # Seconds between two rounds of tenants with an unfinished reindex.

@@ -28,10 +28,10 @@ class SystemIdentity:
 
     def __init__(self, auth: rpc.AuthInternalServiceAsyncStub, *, key: str) -> None:
         self._auth = auth
-        self._credential = pb.SystemCredential(key=key, service="worker")
-        # By tenant and whether it is deleted: the token, its expiry by auth's clock, and when to replace it by the
-        # monotonic clock.
-        self._tokens: OrderedDict[tuple[str, bool], tuple[str, float, float]] = OrderedDict()
+        self._key = key
+        # By tenant, whether it is deleted, and extractor: the token, its expiry by auth's clock, and when to replace it
+        # by the monotonic clock.
+        self._tokens: OrderedDict[tuple[str, bool, str], tuple[str, float, float]] = OrderedDict()
 
     @asynccontextmanager
     async def as_system(self, *, tenant_id: str = "", deleted: bool = False, seconds: float) -> AsyncIterator[None]:
@@ -46,17 +46,30 @@ class SystemIdentity:
             call.identity_token = await self._token(tenant_id, deleted=deleted)
             yield
 
+    @asynccontextmanager
+    async def as_extractor(self, extractor: str, *, tenant_id: str, seconds: float) -> AsyncIterator[None]:
+        """Make the calls of the block as an extractor of facts ("extractor:rules@1"), within `seconds`.
+
+        Its permissions are those of auth's SystemCredential.extractor. Raises AioRpcError as `as_system`.
+        """
+        loop = asyncio.get_running_loop()
+        call = Call(path="worker", metadata={}, deadline=loop.time() + seconds, peer="worker")
+        with as_current_call(call):
+            call.identity_token = await self._token(tenant_id, extractor=extractor.removeprefix("extractor:"))
+            yield
+
     def drop_token(self, tenant_id: str) -> None:
         """Drop the token of a deleted tenant, which may be from before the deletion."""
-        self._tokens.pop((tenant_id, True), None)
+        self._tokens.pop((tenant_id, True, ""), None)
 
-    async def _token(self, tenant_id: str, *, deleted: bool) -> str:
-        key = (tenant_id, deleted)
+    async def _token(self, tenant_id: str, *, deleted: bool = False, extractor: str = "") -> str:
+        key = (tenant_id, deleted, extractor)
         token, expire_seconds, replace_seconds = self._tokens.get(key, ("", 0.0, 0.0))
         request_seconds = time.monotonic()
         if CLOCK.seconds() < expire_seconds - _MARGIN_SECONDS and request_seconds < replace_seconds:
             return token
-        request = pb.ExchangeRequest(system=self._credential, tenant_id=tenant_id)
+        credential = pb.SystemCredential(key=self._key, service="worker", extractor=extractor)
+        request = pb.ExchangeRequest(system=credential, tenant_id=tenant_id)
         response = await self._auth.Exchange(request)
         self._tokens[key] = (
             response.token,

@@ -12,6 +12,7 @@ from skein.options.v1 import options_pb2 as pb
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import ApprovalRequired
+from skein_kit.identity.permissions import EXTRACT
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -37,10 +38,13 @@ def must_wait(policy: Policy, call: Call) -> bool:
     """Return whether the memories of a call's source wait for approval.
 
     An application that acts for a person (OAuth) counts as an agent; the console, where the person acts, has no
-    client_id. The metadata skein-agent-id counts too: a claim can make a source wait, and never the reverse.
+    client_id. So does an extractor of facts. The metadata skein-agent-id counts too: a claim can make a source wait,
+    and never the reverse.
     """
     caller = caller_of(call)
     if policy.approval == "agents":
+        if EXTRACT in caller.permissions:
+            return True
         return bool(caller.agent_id or caller.client_id or call.claimed_agent_id)
     return policy.approval == "all" and APPROVE not in caller.permissions
 

@@ -45,7 +45,8 @@ _WAIT_SECONDS = 2.0
 class Caller:
     """The verified caller of a call."""
 
-    # "account:<id>", "api_key:<id>", "service_account:<id>", "legacy:bearer", "operator:<id>" or "system:<service>".
+    # One of account:<id>, api_key:<id>, service_account:<id>, legacy:bearer, operator:<id>, system:<service> and
+    # extractor:<name>@<version>.
     principal: str
     # None for an operator, an account or the system outside any tenant.
     tenant_id: UUID | None

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 OPERATOR = "operator"
 # Services of the cluster call internal RPCs for a tenant.
 SYSTEM = "system"
+# An extractor of facts reads the messages of its lease, adds memories and ends its own. No key has it, nor the system.
+EXTRACT = "extract"
 # A logged-in person manages the account and its auth sessions, and gives consent. No key and no application has it.
 ACCOUNT = "account"
 # Operators make new tenants, and people do where SKEIN_ACCOUNTS_CREATE_TENANTS is on.
@@ -86,6 +88,8 @@ AGENT_PERMISSIONS = frozenset({"memory.read", "memory.write", "recall.read", "se
 OPERATOR_PERMISSIONS = TENANT_PERMISSIONS | {OPERATOR, CREATE_TENANT}
 # Internal RPCs and the list of tenants: a stolen token of the worker reads no content and creates no key.
 SYSTEM_PERMISSIONS = frozenset({SYSTEM, "tenant.read"})
+# memory.read, because a write may return the fact that has its key.
+EXTRACTOR_PERMISSIONS = frozenset({EXTRACT, "memory.read"})
 # Services that the gateway offers to callers; every other service is internal.
 PUBLIC_SERVICES: Mapping[str, str] = {
     "skein.auth.v1.AuthService": "auth",
@@ -117,6 +121,8 @@ class AccessRule:
     for_all_agents: bool = False
     # Where a request names the agent that it acts as, such as "memories.agent_id".
     agent_field: str = ""
+    # An extractor of facts may call without the permission.
+    for_extractors: bool = False
 
     def check_service(self, services: frozenset[str]) -> None:
         """Raise PermissionMissing unless the calling process proved that it is one of the services that may call."""
@@ -134,7 +140,8 @@ class AccessRule:
             and self.permission in TENANT_PERMISSIONS
         ):
             raise TenantMissing
-        if self.permission is not None and self.permission not in caller.permissions:
+        is_extractor = self.for_extractors and EXTRACT in caller.permissions
+        if self.permission is not None and self.permission not in caller.permissions and not is_extractor:
             raise AccountRequired if self.permission == ACCOUNT else PermissionMissing(permission=self.permission)
         if self.permission == SYSTEM and caller.principal.removeprefix(f"{SYSTEM}:") not in self.services:
             raise PermissionMissing(permission=" or ".join(f"{SYSTEM}:{name}" for name in sorted(self.services)))
@@ -180,6 +187,7 @@ def _rule_of(path: str) -> AccessRule:
         services=frozenset({declared.only_service, *declared.more_services} - {""}),
         for_all_agents=declared.for_all_agents,
         agent_field=declared.agent_field,
+        for_extractors=declared.for_extractors,
     )
 
 

@@ -6,7 +6,8 @@ SELECT decay_days, max_inferred_edges, min_link_suggestion_score, retention_days
     capacity_operational, capacity_contextual, search_language, recall_fusion, recall_weights, recall_min_relevance,
     recall_min_best_relevance, recall_token_vectors,
     expiry_grace_hours, guard_secrets, guard_personal_data, guard_ignored_kinds, approval,
-    approval_expiry_days, recall_receipts, time_zone, embedding_model
+    approval_expiry_days, recall_receipts, time_zone, embedding_model, extraction, extraction_roles,
+    extraction_messages, extraction_quiet_seconds
 FROM tenancy.policies
 WHERE tenant_id = :tenant_id;
 

@@ -87,6 +87,13 @@ class Policy:
     time_zone: str = "UTC"
     # The embedding model that the tenant chose; empty: the one that is active in the cluster.
     embedding_model: str = ""
+    # What finds facts in messages: "off" or "rules".
+    extraction: str = "off"
+    # Roles of the messages that count; none: those of people ("user").
+    extraction_roles: tuple[str, ...] = ()
+    # Messages after which a session is read at once, and seconds without a message after which it is read.
+    extraction_messages: int = 20
+    extraction_quiet_seconds: int = 30
 
     @property
     def zone(self) -> tzinfo:
@@ -98,7 +105,7 @@ DEFAULT = Policy()
 _QUERY = Queries.load("skein_kit")["read_policy"]
 _shared_caches: WeakKeyDictionary[Database, PolicyCache] = WeakKeyDictionary()
 _NAMES = tuple(field.name for field in fields(Policy))
-_LISTS = ("memory_types", "guard_ignored_kinds")
+_LISTS = ("memory_types", "guard_ignored_kinds", "extraction_roles")
 
 
 def shared_policy_cache(database: Database) -> PolicyCache:

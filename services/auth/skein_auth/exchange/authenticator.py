@@ -13,7 +13,12 @@ from skein_kit import canary
 from skein_kit.errors import CredentialInvalid, RpcError
 from skein_kit.identity.bearer_token import MIN_LEGACY, is_jwt
 from skein_kit.identity.identity_token import Caller
-from skein_kit.identity.permissions import OPERATOR_PERMISSIONS, ROLE_PERMISSIONS, SYSTEM_PERMISSIONS
+from skein_kit.identity.permissions import (
+    EXTRACTOR_PERMISSIONS,
+    OPERATOR_PERMISSIONS,
+    ROLE_PERMISSIONS,
+    SYSTEM_PERMISSIONS,
+)
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -75,8 +80,12 @@ class Authenticator:
             error, fields = rejection
             raise AuthenticationFailed(error, **fields)
 
-    async def authenticate_system(self, system_key: str, service: str, tenant_id: UUID | None) -> AuthenticatedIdentity:
+    async def authenticate_system(
+        self, system_key: str, service: str, tenant_id: UUID | None, *, extractor: str = ""
+    ) -> AuthenticatedIdentity:
         """Return the identity of one of the cluster's own services, which also acts in deleted tenants.
+
+        With an `extractor` it is that one's, in a tenant that is not deleted.
 
         Only EXCHANGING_SERVICES get one: with the key alone, no service acts as another.
         """
@@ -93,6 +102,14 @@ class Authenticator:
             is_deleted = membership.tenant_is_deleted
             if not (membership.tenant_is_open or is_deleted):
                 raise TenantNotFound
+        if extractor:
+            if tenant_id is None or is_deleted:
+                raise TenantNotFound
+            return AuthenticatedIdentity(
+                caller=Caller(
+                    principal=f"extractor:{extractor}", tenant_id=tenant_id, permissions=EXTRACTOR_PERMISSIONS
+                )
+            )
         # The canary's tenants have no other admin than the cluster, which creates the keys of its probes.
         permissions = SYSTEM_PERMISSIONS | (
             ROLE_PERMISSIONS["admin"] if tenant_id in canary.CANARY_TENANT_IDS else frozenset()

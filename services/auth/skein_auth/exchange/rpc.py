@@ -38,7 +38,7 @@ class ExchangeHandlers:
             if request.system.service not in peer_services(context):
                 raise CredentialInvalid
             identity = await self._authenticator.authenticate_system(
-                request.system.key, request.system.service, tenant_id
+                request.system.key, request.system.service, tenant_id, extractor=request.system.extractor
             )
         else:
             identity = await self._authenticator.authenticate_bearer(

@@ -39,6 +39,10 @@ GROUPS: Sequence[tuple[str, Sequence[tuple[str, str, str]]]] = (
             ("archive_days", "Days without a change until cold storage", "0: never."),
             ("decay_days", "Days without use until confidence falls", ""),
             ("importance_formula", "Formula of importance", ""),
+            ("extraction", "Facts out of conversations", "Rules: patterns find what is said. Off: nothing is taken."),
+            ("extraction_roles", "Roles whose messages count", "One per line. Empty: user."),
+            ("extraction_messages", "Messages until a conversation is read", "Or earlier, after the quiet."),
+            ("extraction_quiet_seconds", "Seconds of quiet until a conversation is read", ""),
         ),
     ),
     (

@@ -25,6 +25,7 @@ from skein_memory.listing import store as listing_store
 from skein_memory.memories import names, writes
 from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.model import purge_events
+from skein_memory.memories.store import MAX_FACTS
 from skein_memory.queries import QUERIES
 from skein_memory.tombstones import store as tombstones
 
@@ -196,6 +197,20 @@ class PurgeStore:
                 await self._purge(tx, tenant_id, old_ids, PurgeReceipt.empty(new_id(at), at=at), by=by)
                 return len(old_ids), len(memory_ids) == limit
         return 0, False
+
+    async def purge_facts(self, tenant_id: UUID, message_ids: Sequence[UUID], *, at: datetime, by: str) -> int:
+        """Purge the facts that extractors found in purged messages; return how many."""
+        async with self._database.transaction(tenant_id) as tx:
+            rows = await tx.rows(
+                QUERIES["find_facts_of_purged"],
+                tenant_id=tenant_id,
+                message_ids=list(message_ids),
+                count=MAX_FACTS * len(message_ids),
+            )
+            locked = await writes.lock_memories(tx, tenant_id, [row["memory_id"] for row in rows])
+            fact_ids = sorted(id_ for id_, memory in locked.items() if memory.is_extracted)
+            await self._purge(tx, tenant_id, fact_ids, PurgeReceipt.empty(new_id(at), at=at), by=by)
+        return len(fact_ids)
 
     async def purge_expired(self, tenant_id: UUID, *, at: datetime, by: str, limit: int) -> tuple[int, bool]:
         """Erase up to `limit` memories whose expiry is longer ago than the policy's grace.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from skein_kit.database.transactions import Transaction
     from skein_kit.identity.identity_token import Caller
-    from skein_memory.memories.model import FactKey, Memory
+    from skein_memory.memories.model import Draft, FactKey, Memory
     from skein_memory.memories.store import MemoryStore
     from skein_memory.validation import ItemPaths
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _ANSWERED = frozenset({pb.ON_CONFLICT_UPDATE, pb.ON_CONFLICT_RETURN, pb.ON_CONFLICT_SUPERSEDE})
 _RETURNING = frozenset({pb.ON_CONFLICT_RETURN, pb.ON_CONFLICT_SUPERSEDE})
 _READ = "memory.read"
+_WRITE = "memory.write"
 # Looks for the fact that has a key; each further one means that another write has ended meanwhile.
 _MAX_LOOKS = 20
 # A fact has no secret.
@@ -43,6 +45,8 @@ class KeyConflict:
     fields: frozenset[str]
     # The new one is stored and takes the key; the next revision of the other one has an end and no key.
     is_superseded: bool = False
+    # The new one says the same: it is not stored, and the scores of the other one rise.
+    is_reinforced: bool = False
 
     @property
     def is_change(self) -> bool:
@@ -67,7 +71,12 @@ def is_superseding(request: CreateRequest) -> bool:
 
 
 def check_may_return(caller: Caller, request: CreateRequest) -> None:
-    """Reject a caller that would get a stored fact without the right to read one. Raises PermissionMissing."""
+    """Reject a caller without the right to read the stored fact that it would get, or to change it in place.
+
+    Raises PermissionMissing.
+    """
+    if request.on_conflict == pb.ON_CONFLICT_UPDATE and _WRITE not in caller.permissions:
+        raise PermissionMissing(permission=_WRITE)
     if request.on_conflict in _RETURNING and _READ not in caller.permissions:
         raise PermissionMissing(permission=_READ)
 
@@ -110,10 +119,18 @@ async def find_conflicts(
                 after = _updated(before, new[index], fields, at=at, by=caller.principal)
         else:
             fields = frozenset()
-        is_superseded = is_superseding(request) and before.draft.content_hash != new[index].draft.content_hash
+        is_superseded = is_superseding(request) and not _say_the_same(before.draft, new[index].draft)
         if is_superseded:
             after = _ended(before, new[index], at=at, by=caller.principal)
-        conflicts[index] = KeyConflict(before=before, after=after, fields=fields, is_superseded=is_superseded)
+        conflicts[index] = KeyConflict(
+            before=before,
+            after=after,
+            fields=fields,
+            is_superseded=is_superseded,
+            is_reinforced=is_superseding(request)
+            and not is_superseded
+            and request.on_similar == pb.ON_SIMILAR_REINFORCE,
+        )
     return conflicts
 
 
@@ -151,6 +168,23 @@ def _set_fields(message: pb.Memory) -> frozenset[str]:
     """Return the fields of a new memory that its caller sets, by the names of an update."""
     present = {field.name.removesuffix("_json") for field, _ in message.ListFields()}
     return frozenset({"expire_time" if name == "ttl" else name for name in present})
+
+
+def _say_the_same(before: Draft, new: Draft) -> bool:
+    """Return whether two facts have the same text and data, or the same extracted value in other words."""
+    if before.content_hash == new.content_hash:
+        return True
+    value = _extracted_value(new)
+    return value is not None and value == _extracted_value(before)
+
+
+def _extracted_value(draft: Draft) -> tuple[object, ...] | None:
+    """Return what an extractor found in a fact's text; None for a fact of another writer."""
+    metadata = json.loads(draft.metadata) if draft.metadata else None
+    extracted = metadata.get("extracted") if isinstance(metadata, dict) else None
+    if not isinstance(extracted, dict):
+        return None
+    return tuple(extracted.get(name) for name in ("about", "predicate", "value", "is_negated"))
 
 
 def _ended(before: Memory, new: Memory, *, at: datetime, by: str) -> Memory:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 
 FACT = "fact"
+# Of the principals of extractors.
+EXTRACTOR_PREFIX = "extractor:"
 DEFAULT_TYPE = "note"
 DEFAULT_CONFIDENCE = 0.7
 DEFAULT_IMPORTANCE = 0.5
@@ -238,6 +240,11 @@ class Memory:
     def is_active(self) -> bool:
         """Return whether it is not deleted."""
         return self.delete_time is None
+
+    @property
+    def is_extracted(self) -> bool:
+        """Return whether an extractor found it in a message."""
+        return self.created_by.startswith(EXTRACTOR_PREFIX)
 
     def is_expired(self, at: datetime) -> bool:
         """Return whether it has expired at the time `at`."""

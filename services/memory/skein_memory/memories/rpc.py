@@ -274,6 +274,9 @@ class MemoryHandlers:
         documents: list[Document] = []
         for index, conflict in conflicts.items():
             before, after = conflict.before, conflict.after
+            if conflict.is_reinforced:
+                existing[index] = await self._similar_writes.reinforce(tx, tenant_id, before, at, caller.principal)
+                continue
             existing[index], changed = await self._store.update_memory(tx, tenant_id, before, after, at=at)
             documents += changed
             if "derived_from" in conflict.fields:

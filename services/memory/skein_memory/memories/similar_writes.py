@@ -30,7 +30,7 @@ class SimilarWrites:
 
     def __init__(self, store: MemoryStore, reinforce: Reinforce) -> None:
         self._store = store
-        self._reinforce = reinforce
+        self.reinforce = reinforce
 
     async def find(
         self, tx: Transaction, tenant_id: UUID, new: Mapping[int, ComparedDraft], *, at: datetime
@@ -59,7 +59,7 @@ class SimilarWrites:
             remaining.add(compared, memory)
         matches, repeats = _match(new, remaining)
         by_id = {memory.memory_id: memory for memory in matches.values()}
-        reinforced = {id_: await self._reinforce(tx, tenant_id, by_id[id_], at, by) for id_ in sorted(by_id)}
+        reinforced = {id_: await self.reinforce(tx, tenant_id, by_id[id_], at, by) for id_ in sorted(by_id)}
         return {index: reinforced[memory.memory_id] for index, memory in matches.items()}, repeats
 
     async def _read_candidates(

@@ -23,7 +23,7 @@ from skein_memory.memories.near_duplicates import MAX_COMPARED
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from datetime import datetime
     from uuid import UUID
 
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 # Transactions of one call that enforces capacities.
 _MAX_CAPACITY_BATCHES = 5
+# Facts of one message.
+MAX_FACTS = 1000
 # Memories that one transaction reindexes.
 REINDEX_BATCH_SIZE = 50
 # Expired memories that one transaction takes out of the index, and transactions of one call.
@@ -147,6 +149,35 @@ class MemoryStore:
             for newer_id, older_id in pairs
         ]
         await link_store.insert(tx, tenant_id, links, at=at, by=by)
+
+    async def end_facts(
+        self,
+        tenant_id: UUID,
+        message_id: UUID,
+        before_time: datetime,
+        revise: Callable[[Memory, datetime, str], Memory],
+        *,
+        at: datetime,
+        by: str,
+    ) -> int:
+        """Revise the facts that extractors found in a message before a time; return how many changed."""
+        await self._months.ensure([at])
+        async with self._database.transaction(tenant_id) as tx:
+            rows = await tx.rows(
+                QUERIES["find_derived_of_some"], tenant_id=tenant_id, source_ids=[message_id], count=MAX_FACTS
+            )
+            locked = await self.lock_memories(tx, tenant_id, sorted(row["memory_id"] for row in rows))
+            changes = [
+                (fact, after)
+                for fact in locked.values()
+                if fact.is_extracted
+                and fact.is_active
+                and fact.draft.create_time < before_time
+                and (after := revise(fact, at, by)) is not fact
+            ]
+            for fact, after in changes:
+                await self.update_memory(tx, tenant_id, fact, after, at=at)
+        return len(changes)
 
     def _may_demote_others(self, tenant_id: UUID) -> bool:
         """Return whether new memories may demote others: then the plan depends on how many there are."""

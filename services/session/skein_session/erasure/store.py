@@ -21,6 +21,7 @@ from skein_session.cold_storage.store import next_archived_of_subject
 from skein_session.erasure import lineage
 from skein_session.erasure.model import Receipt
 from skein_session.errors import SessionNotFound
+from skein_session.extractions import store as extractions
 from skein_session.sessions.store import delete_session_rows
 from skein_session.tombstones import store as tombstones
 
@@ -234,6 +235,7 @@ class _PurgeTransaction:
         self.charges["agent_states"] -= await self._execute(
             "session.agent_states", "purge_states_of_session", **session_key
         )
+        await self._tx.execute(_QUERIES["delete_done_session"], **session_key)
         await self._execute("session.sessions", "purge_session", **session_key)
         await self._execute("session.sessions_history", "purge_session_history", **session_key)
         await tombstones.insert(self._tx, self._tenant_id, [tombstones.of_session(session_id)], self._at)
@@ -306,6 +308,7 @@ class _PurgeTransaction:
         message_keys = {"tenant_id": self._tenant_id, "message_ids": list(ids)}
         if self._with_person:
             await purges.note_made_of(self._tx, self._tenant_id, ids)
+        await extractions.note_purged(self._tx, self._tenant_id, ids)
         await lineage.mark_erased(self._tx, self._tenant_id, ids)
         external_ids = await self._tx.rows(_QUERIES["purge_external_ids"], **message_keys)
         names = [

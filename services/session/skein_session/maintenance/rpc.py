@@ -48,6 +48,8 @@ _TENANT_TABLES: Mapping[str, Query] = {
     "session.archived_messages": _QUERIES["purge_tenant_archived_messages"],
     "session.archived_sessions": _QUERIES["purge_tenant_archived_sessions"],
     "session.unreferenced_files": _QUERIES["purge_tenant_pending_files"],
+    "session.extraction_messages": _QUERIES["purge_tenant_extraction_messages"],
+    "session.extractions": _QUERIES["purge_tenant_extractions"],
     "session.sessions": _QUERIES["purge_tenant_sessions"],
     "session.sessions_history": _QUERIES["purge_tenant_sessions_history"],
     "session.usage": _QUERIES["purge_tenant_usage"],
@@ -102,6 +104,10 @@ class MaintenanceHandlers:
         if request.work == pb.DUE_WORK_LIFECYCLE:
             return await list_due_tenants(
                 self._database, _QUERIES["list_lifecycle_tenants"], request, pb.ListDueTenantsResponse, at=at
+            )
+        if request.work == pb.DUE_WORK_EXTRACTION:
+            return await list_due_tenants(
+                self._database, _QUERIES["list_extraction_tenants"], request, pb.ListDueTenantsResponse, at=at
             )
         return await list_due_tenants(
             self._database,

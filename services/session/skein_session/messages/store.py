@@ -10,13 +10,14 @@ from skein_kit.database.named_queries import Queries, as_of
 from skein_kit.database.transactions import translate_constraint_errors
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import ExternalIdTaken, RevisionStale, TransactionConflict
-from skein_kit.ids import new_ids, parse_id
+from skein_kit.ids import new_ids, now, parse_id
 from skein_kit.policies.history import read_as_of
 from skein_kit.rpc.pagination import PAGE_BYTES
 from skein_kit.search_text import postings
 from skein_kit.text.source_keys import MessageAuthors
 from skein_session.erasure import lineage
 from skein_session.errors import MessageNotFound, SessionArchived, SessionIdle, SessionNotFound
+from skein_session.extractions.store import note_deleted
 from skein_session.messages.model import character_count, default_title, require_content, to_document
 from skein_session.sessions.model import DEFAULT_TYPE, END_REASON_IDLE, ENDED, HIDDEN, columns_of
 from skein_session.sessions.store import require_session, session_state
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Database, Transaction
     from skein_kit.quotas.store import QuotaCounter
     from skein_kit.search_text.postings import Document
+    from skein_session.extractions.store import ExtractionStore
     from skein_session.messages.model import MessageBatch, MessageChange
     from skein_session.sessions.store import SessionStore
 
@@ -63,12 +65,18 @@ class MessageStore:
     """Messages, each with a position in its session and a document of the search index."""
 
     def __init__(
-        self, database: Database, sessions: SessionStore, quotas: QuotaCounter, months: MonthlyPartitions
+        self,
+        database: Database,
+        sessions: SessionStore,
+        quotas: QuotaCounter,
+        months: MonthlyPartitions,
+        extractions: ExtractionStore,
     ) -> None:
         self._database = database
         self._sessions = sessions
         self._quotas = quotas
         self._months = months
+        self._extractions = extractions
 
     @asynccontextmanager
     async def prepare_append(self, tenant_id: UUID, batch: MessageBatch) -> AsyncIterator[None]:
@@ -118,6 +126,7 @@ class MessageStore:
             # After the insert, which has waited for a concurrent purge of the same id.
             await self._require_unpurged(tx, tenant_id, batch)
         await self._quotas.charge(tx, tenant_id, {"sessions": new_sessions, "messages": len(batch.rows)})
+        await self._extractions.note_new(tx, tenant_id, batch.session_id, batch.rows, at=batch.append_time)
         waiting_ids = [row["message_id"] for row in batch.rows if row["pending_approval"]]
         await _record_approvals(tx, tenant_id, "pending", waiting_ids, at=batch.append_time, by=batch.created_by)
 
@@ -175,6 +184,8 @@ class MessageStore:
             await self._update_title(tx, tenant_id, previous_row, row)
         if all(row[column] == previous_row[column] for column in ("name", "content", "pending_approval")):
             return row, None
+        is_approved = previous_row["pending_approval"] and not row["pending_approval"]
+        await self._extractions.note_changed(tx, tenant_id, row, is_new=is_approved, at=at)
         await postings.remove_documents(tx, tenant_id, [row["message_id"]])
         document = to_document(row)
         if document is not None:
@@ -232,6 +243,7 @@ class MessageStore:
             raise MessageNotFound
         await tx.execute(_QUERIES["delete_message_order"], **session_key, sequence=deleted_row["sequence"])
         await postings.remove_documents(tx, tenant_id, [message["message_id"]])
+        await note_deleted(tx, tenant_id, message["session_id"], [message["message_id"]])
         await self._quotas.charge(tx, tenant_id, {"messages": -1})
         if deleted_row["pending_approval"]:
             await _record_approvals(tx, tenant_id, event, [message["message_id"]], at=at, by=by)
@@ -261,6 +273,7 @@ class MessageStore:
         document = to_document(row)
         if document is not None:
             await postings.add_documents(tx, tenant_id, [document])
+        await self._extractions.note_changed(tx, tenant_id, row, at=now())
         await self._quotas.charge(tx, tenant_id, {"messages": 1})
         return row, document
 

@@ -276,6 +276,41 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
     session.sessions, session.messages, session.message_order, session.message_external_ids, session.requests
     TO skein_session;
 
+-- Sessions with messages whose facts are due: found anew, or to be ended. The session '' stands for purged messages.
+CREATE TABLE session.extractions (
+    tenant_id uuid NOT NULL
+        CONSTRAINT extractions_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    session_id text NOT NULL,
+    -- Messages that were queued since the last lease.
+    waiting_count integer NOT NULL,
+    due_time timestamptz NOT NULL,
+    -- Until then an extractor has the session; NULL: none has.
+    lease_end_time timestamptz,
+    CONSTRAINT extractions_pkey PRIMARY KEY (tenant_id, session_id)
+);
+CREATE INDEX extractions_due ON session.extractions (tenant_id, due_time);
+ALTER TABLE session.extractions ENABLE ROW LEVEL SECURITY;
+ALTER TABLE session.extractions FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON session.extractions
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE POLICY due ON session.extractions FOR SELECT TO skein_owner
+    USING (current_setting('skein.operator', true) = 'on');
+CREATE TABLE session.extraction_messages (
+    tenant_id uuid NOT NULL
+        CONSTRAINT extraction_messages_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    message_id uuid NOT NULL,
+    session_id text NOT NULL,
+    kind text NOT NULL CONSTRAINT extraction_messages_kind_known CHECK (kind IN ('new', 'changed', 'purged')),
+    change_time timestamptz NOT NULL,
+    CONSTRAINT extraction_messages_pkey PRIMARY KEY (tenant_id, message_id)
+);
+CREATE INDEX extraction_messages_session ON session.extraction_messages (tenant_id, session_id, message_id);
+ALTER TABLE session.extraction_messages ENABLE ROW LEVEL SECURITY;
+ALTER TABLE session.extraction_messages FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON session.extraction_messages
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+GRANT SELECT, INSERT, UPDATE, DELETE ON session.extractions, session.extraction_messages TO skein_session;
+
 -- Usage of a tenant's quota: the sum over a few slots, so that writers do not wait for each other.
 CREATE TABLE session.usage (
     tenant_id uuid NOT NULL
@@ -634,10 +669,28 @@ BEGIN
         LIMIT size;
 END
 $$;
+
+-- Return tenants after one, by id, with sessions whose extraction is due.
+CREATE FUNCTION session.list_extraction_tenants(at timestamptz, after uuid, size integer)
+RETURNS SETOF uuid
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = ''
+SET plan_cache_mode = force_custom_plan
+AS $$
+BEGIN
+    RETURN QUERY
+        SELECT DISTINCT e.tenant_id FROM session.extractions AS e
+        WHERE e.tenant_id > after AND e.due_time <= at AND (e.lease_end_time IS NULL OR e.lease_end_time <= at)
+        ORDER BY 1
+        LIMIT size;
+END
+$$;
 REVOKE ALL ON FUNCTION
+    session.list_extraction_tenants(timestamptz, uuid, integer),
     session.list_expiry_tenants(timestamptz, timestamptz, uuid, integer),
     session.list_lifecycle_tenants(timestamptz, uuid, integer) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION
+    session.list_extraction_tenants(timestamptz, uuid, integer),
     session.list_expiry_tenants(timestamptz, timestamptz, uuid, integer),
     session.list_lifecycle_tenants(timestamptz, uuid, integer) TO skein_session;
 

@@ -13,6 +13,7 @@ from skein_kit.policies.store import shared_policy_cache
 from skein_kit.search_text import postings
 from skein_kit.search_text.segmentation import segment
 from skein_session.errors import SessionArchived, SessionExists, SessionNotFound
+from skein_session.extractions import store as extractions
 from skein_session.sessions.model import (
     ACTIVE,
     END_REASON_IDLE,
@@ -362,6 +363,7 @@ async def delete_session_rows(tx: Transaction, tenant_id: UUID, session_id: str,
     archived_row = await tx.row(_QUERIES["get_archived_session"], **session_key)
     if archived_row is not None:
         charges["messages"] = -archived_row["message_count"]
+    await extractions.note_deleted_session(tx, tenant_id, session_id)
     ids = await tx.row(_QUERIES["id_range_of_session"], **session_key)
     if ids is not None and ids["lowest"] is not None:
         messages = await tx.execute(

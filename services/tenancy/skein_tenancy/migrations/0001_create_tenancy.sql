@@ -401,7 +401,7 @@ GRANT SELECT ON as_of.subjects TO skein_tenancy;
 -- The erasure of a person clears the display name, and former ones, from recorded queries.
 GRANT SELECT (tenant_id, subject_id, display_name, former_names) ON tenancy.subjects TO skein_memory;
 -- Questions about a person are read in the person's time zone, as of a time in that of then.
-GRANT SELECT (tenant_id, subject_id, timezone, delete_time) ON tenancy.subjects TO skein_memory;
+GRANT SELECT (tenant_id, subject_id, timezone, delete_time) ON tenancy.subjects TO skein_memory, skein_session;
 GRANT SELECT (tenant_id, subject_id, timezone, delete_time, record_time) ON tenancy.subjects TO skein_recall;
 GRANT SELECT (tenant_id, subject_id, timezone, delete_time, record_time, until_time) ON tenancy.subjects_history
     TO skein_recall;
@@ -532,6 +532,13 @@ CREATE TABLE tenancy.policies (
     time_zone text CONSTRAINT policies_time_zone_short CHECK (length(time_zone) BETWEEN 1 AND 64),
     -- A model of recall.embedding_models that the tenant wants; NULL: the one that is active in the cluster.
     embedding_model text,
+    -- What finds facts in messages, in those of which roles, and after how many messages or seconds of quiet.
+    extraction text CONSTRAINT policies_extraction_known CHECK (extraction IN ('off', 'rules')),
+    extraction_roles text[],
+    extraction_messages integer
+        CONSTRAINT policies_extraction_messages_range CHECK (extraction_messages BETWEEN 1 AND 1000),
+    extraction_quiet_seconds integer
+        CONSTRAINT policies_extraction_quiet_seconds_range CHECK (extraction_quiet_seconds BETWEEN 1 AND 86400),
     record_time timestamptz NOT NULL DEFAULT skein.write_time()
 );
 ALTER TABLE tenancy.policies ENABLE ROW LEVEL SECURITY;
@@ -565,7 +572,8 @@ SELECT tenant_id, decay_days, max_inferred_edges, min_link_suggestion_score, ret
     capacity_tactical, capacity_operational, capacity_contextual, enforce_level_capacities, search_language,
     recall_fusion, recall_weights, recall_min_relevance, recall_min_best_relevance, recall_token_vectors,
     expiry_grace_hours, guard_secrets, guard_personal_data, guard_ignored_kinds, approval, approval_expiry_days,
-    recall_receipts, time_zone, embedding_model, record_time
+    recall_receipts, time_zone, embedding_model, extraction, extraction_roles, extraction_messages,
+    extraction_quiet_seconds, record_time
 FROM tenancy.policies
 WHERE record_time <= (SELECT skein.as_of_time())
 UNION ALL
@@ -575,7 +583,8 @@ SELECT tenant_id, decay_days, max_inferred_edges, min_link_suggestion_score, ret
     capacity_tactical, capacity_operational, capacity_contextual, enforce_level_capacities, search_language,
     recall_fusion, recall_weights, recall_min_relevance, recall_min_best_relevance, recall_token_vectors,
     expiry_grace_hours, guard_secrets, guard_personal_data, guard_ignored_kinds, approval, approval_expiry_days,
-    recall_receipts, time_zone, embedding_model, record_time
+    recall_receipts, time_zone, embedding_model, extraction, extraction_roles, extraction_messages,
+    extraction_quiet_seconds, record_time
 FROM tenancy.policies_history
 WHERE record_time <= (SELECT skein.as_of_time()) AND until_time > (SELECT skein.as_of_time());
 GRANT SELECT, INSERT, DELETE ON tenancy.policies_history TO skein_tenancy;

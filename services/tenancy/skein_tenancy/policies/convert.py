@@ -25,17 +25,17 @@ _ZERO_IS_DEFAULT = frozenset(
     {
         "decay_days", "retention_days", "snapshot_retention", "path_max_hops", "subgraph_default_radius",
         "webhook_max_failures", "capacity_strategic", "capacity_tactical", "capacity_operational",
-        "capacity_contextual", "approval_expiry_days",
+        "capacity_contextual", "approval_expiry_days", "extraction_messages", "extraction_quiet_seconds",
     }
 )  # fmt: skip
 # An empty text means the default.
 _EMPTY_IS_DEFAULT = frozenset(
     {
         "search_language", "recall_fusion", "guard_secrets", "guard_personal_data", "approval", "recall_receipts",
-        "time_zone", "embedding_model",
+        "time_zone", "embedding_model", "extraction",
     }
 )  # fmt: skip
-_LISTS = frozenset({"memory_types", "guard_ignored_kinds"})
+_LISTS = frozenset({"memory_types", "guard_ignored_kinds", "extraction_roles"})
 _FORMULA_PREFIX = "IMPORTANCE_FORMULA_"
 _FIELDS = frozenset(pb.Policy.DESCRIPTOR.fields_by_name)
 _MAX_PATH_CHARACTERS = 60

@@ -6,7 +6,8 @@ SELECT decay_days, max_inferred_edges, min_link_suggestion_score, retention_days
     capacity_operational, capacity_contextual, search_language, recall_fusion, recall_weights, recall_min_relevance,
     recall_min_best_relevance, recall_token_vectors,
     expiry_grace_hours, guard_secrets, guard_personal_data, guard_ignored_kinds, approval,
-    approval_expiry_days, recall_receipts, time_zone, embedding_model, revision, update_time
+    approval_expiry_days, recall_receipts, time_zone, embedding_model, extraction, extraction_roles,
+    extraction_messages, extraction_quiet_seconds, revision, update_time
 FROM tenancy.policies
 WHERE tenant_id = :tenant_id;
 
@@ -31,7 +32,8 @@ SELECT decay_days, max_inferred_edges, min_link_suggestion_score, retention_days
     capacity_operational, capacity_contextual, search_language, recall_fusion, recall_weights, recall_min_relevance,
     recall_min_best_relevance, recall_token_vectors,
     expiry_grace_hours, guard_secrets, guard_personal_data, guard_ignored_kinds, approval,
-    approval_expiry_days, recall_receipts, time_zone, embedding_model, revision, update_time
+    approval_expiry_days, recall_receipts, time_zone, embedding_model, extraction, extraction_roles,
+    extraction_messages, extraction_quiet_seconds, revision, update_time
 FROM tenancy.policies
 WHERE tenant_id = :tenant_id
 FOR NO KEY UPDATE;
@@ -54,7 +56,8 @@ SET decay_days = :decay_days, max_inferred_edges = :max_inferred_edges,
     expiry_grace_hours = :expiry_grace_hours, guard_secrets = :guard_secrets,
     guard_personal_data = :guard_personal_data, guard_ignored_kinds = :guard_ignored_kinds, approval = :approval,
     approval_expiry_days = :approval_expiry_days, recall_receipts = :recall_receipts, time_zone = :time_zone,
-    embedding_model = :embedding_model,
+    embedding_model = :embedding_model, extraction = :extraction, extraction_roles = :extraction_roles,
+    extraction_messages = :extraction_messages, extraction_quiet_seconds = :extraction_quiet_seconds,
     revision = revision + 1,
     update_time = :update_time
 WHERE tenant_id = :tenant_id
@@ -64,4 +67,5 @@ RETURNING decay_days, max_inferred_edges, min_link_suggestion_score, retention_d
     capacity_operational, capacity_contextual, search_language, recall_fusion, recall_weights, recall_min_relevance,
     recall_min_best_relevance, recall_token_vectors,
     expiry_grace_hours, guard_secrets, guard_personal_data, guard_ignored_kinds, approval,
-    approval_expiry_days, recall_receipts, time_zone, embedding_model, revision, update_time;
+    approval_expiry_days, recall_receipts, time_zone, embedding_model, extraction, extraction_roles,
+    extraction_messages, extraction_quiet_seconds, revision, update_time;

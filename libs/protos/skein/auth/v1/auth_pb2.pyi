@@ -218,12 +218,14 @@ class RotateSigningKeyResponse(_message.Message):
     def __init__(self, signing_key: _Optional[_Union[SigningKey, _Mapping]] = ...) -> None: ...
 
 class SystemCredential(_message.Message):
-    __slots__ = ("key", "service")
+    __slots__ = ("key", "service", "extractor")
     KEY_FIELD_NUMBER: _ClassVar[int]
     SERVICE_FIELD_NUMBER: _ClassVar[int]
+    EXTRACTOR_FIELD_NUMBER: _ClassVar[int]
     key: str
     service: str
-    def __init__(self, key: _Optional[str] = ..., service: _Optional[str] = ...) -> None: ...
+    extractor: str
+    def __init__(self, key: _Optional[str] = ..., service: _Optional[str] = ..., extractor: _Optional[str] = ...) -> None: ...
 
 class ExchangeRequest(_message.Message):
     __slots__ = ("bearer", "system", "tenant_id", "audience")

@@ -75,6 +75,8 @@ class MemoryInternalServiceMethods:
     ContinueSnapshots: Callable[[memory_pb2.ContinueSnapshotsRequest, Any], Awaitable[memory_pb2.ContinueSnapshotsResponse]]
     ArchiveIdleMemories: Callable[[memory_pb2.ArchiveIdleMemoriesRequest, Any], Awaitable[memory_pb2.ArchiveIdleMemoriesResponse]]
     ApplyRetention: Callable[[memory_pb2.ApplyRetentionRequest, Any], Awaitable[memory_pb2.ApplyRetentionResponse]]
+    RetractFacts: Callable[[memory_pb2.RetractFactsRequest, Any], Awaitable[memory_pb2.RetractFactsResponse]]
+    PurgeFacts: Callable[[memory_pb2.PurgeFactsRequest, Any], Awaitable[memory_pb2.PurgeFactsResponse]]
     PurgeTenant: Callable[[memory_pb2.PurgeTenantRequest, Any], Awaitable[memory_pb2.PurgeTenantResponse]]
     DecayMemories: Callable[[memory_pb2.DecayMemoriesRequest, Any], Awaitable[memory_pb2.DecayMemoriesResponse]]
     RescoreTrust: Callable[[memory_pb2.RescoreTrustRequest, Any], Awaitable[memory_pb2.RescoreTrustResponse]]

@@ -371,6 +371,32 @@ class BatchCreateMemoriesResponse(_message.Message):
     existing_indexes: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, memories: _Optional[_Iterable[_Union[Memory, _Mapping]]] = ..., pending_embedding_count: _Optional[int] = ..., similar_indexes: _Optional[_Iterable[int]] = ..., existing_indexes: _Optional[_Iterable[int]] = ...) -> None: ...
 
+class RetractFactsRequest(_message.Message):
+    __slots__ = ("message_id", "before_time")
+    MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_TIME_FIELD_NUMBER: _ClassVar[int]
+    message_id: str
+    before_time: _timestamp_pb2.Timestamp
+    def __init__(self, message_id: _Optional[str] = ..., before_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class RetractFactsResponse(_message.Message):
+    __slots__ = ("retracted_count",)
+    RETRACTED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    retracted_count: int
+    def __init__(self, retracted_count: _Optional[int] = ...) -> None: ...
+
+class PurgeFactsRequest(_message.Message):
+    __slots__ = ("message_ids",)
+    MESSAGE_IDS_FIELD_NUMBER: _ClassVar[int]
+    message_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, message_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class PurgeFactsResponse(_message.Message):
+    __slots__ = ("purged_count",)
+    PURGED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    purged_count: int
+    def __init__(self, purged_count: _Optional[int] = ...) -> None: ...
+
 class GetMemoryRequest(_message.Message):
     __slots__ = ("memory_id", "show_deleted", "as_of_time")
     MEMORY_ID_FIELD_NUMBER: _ClassVar[int]

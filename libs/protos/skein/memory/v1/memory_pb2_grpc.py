@@ -2330,6 +2330,16 @@ class MemoryInternalServiceStub:
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ApplyRetentionRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ApplyRetentionResponse.FromString,
                 _registered_method=True)
+        self.RetractFacts = channel.unary_unary(
+                '/skein.memory.v1.MemoryInternalService/RetractFacts',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.RetractFactsRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.RetractFactsResponse.FromString,
+                _registered_method=True)
+        self.PurgeFacts = channel.unary_unary(
+                '/skein.memory.v1.MemoryInternalService/PurgeFacts',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.PurgeFactsRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.PurgeFactsResponse.FromString,
+                _registered_method=True)
         self.PurgeTenant = channel.unary_unary(
                 '/skein.memory.v1.MemoryInternalService/PurgeTenant',
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.PurgeTenantRequest.SerializeToString,
@@ -2433,6 +2443,24 @@ class MemoryInternalServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RetractFacts(self, request, context):
+        """RetractFacts ends the facts that extractors found in a message before a
+        time, because the message was corrected or deleted: their valid_to_time is
+        now, and they have no key any more. Their texts stay. Idempotent. For
+        extractors alone.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PurgeFacts(self, request, context):
+        """PurgeFacts purges the facts that extractors found in messages that are
+        purged. Messages that are stored change nothing. Idempotent. System only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def PurgeTenant(self, request, context):
         """PurgeTenant purges a batch of this service's rows of the caller's tenant,
         which is being deleted. Idempotent: call it until `more` is false. System
@@ -2518,6 +2546,16 @@ def add_MemoryInternalServiceServicer_to_server(servicer, server):
                     servicer.ApplyRetention,
                     request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ApplyRetentionRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ApplyRetentionResponse.SerializeToString,
+            ),
+            'RetractFacts': grpc.unary_unary_rpc_method_handler(
+                    servicer.RetractFacts,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.RetractFactsRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.RetractFactsResponse.SerializeToString,
+            ),
+            'PurgeFacts': grpc.unary_unary_rpc_method_handler(
+                    servicer.PurgeFacts,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.PurgeFactsRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.PurgeFactsResponse.SerializeToString,
             ),
             'PurgeTenant': grpc.unary_unary_rpc_method_handler(
                     servicer.PurgeTenant,
@@ -2736,6 +2774,60 @@ class MemoryInternalService:
             '/skein.memory.v1.MemoryInternalService/ApplyRetention',
             skein_dot_memory_dot_v1_dot_memory__pb2.ApplyRetentionRequest.SerializeToString,
             skein_dot_memory_dot_v1_dot_memory__pb2.ApplyRetentionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RetractFacts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.MemoryInternalService/RetractFacts',
+            skein_dot_memory_dot_v1_dot_memory__pb2.RetractFactsRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.RetractFactsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PurgeFacts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.MemoryInternalService/PurgeFacts',
+            skein_dot_memory_dot_v1_dot_memory__pb2.PurgeFactsRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.PurgeFactsResponse.FromString,
             options,
             channel_credentials,
             insecure,

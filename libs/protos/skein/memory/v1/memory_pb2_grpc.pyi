@@ -1822,6 +1822,16 @@ class MemoryInternalServiceStub:
     created and last changed longer ago than the policy's retention_days.
     Repeating it continues. System only.
     """
+    RetractFacts: _grpc.UnaryUnaryMultiCallable[_memory_pb2.RetractFactsRequest, _memory_pb2.RetractFactsResponse]
+    """RetractFacts ends the facts that extractors found in a message before a
+    time, because the message was corrected or deleted: their valid_to_time is
+    now, and they have no key any more. Their texts stay. Idempotent. For
+    extractors alone.
+    """
+    PurgeFacts: _grpc.UnaryUnaryMultiCallable[_memory_pb2.PurgeFactsRequest, _memory_pb2.PurgeFactsResponse]
+    """PurgeFacts purges the facts that extractors found in messages that are
+    purged. Messages that are stored change nothing. Idempotent. System only.
+    """
     PurgeTenant: _grpc.UnaryUnaryMultiCallable[_memory_pb2.PurgeTenantRequest, _memory_pb2.PurgeTenantResponse]
     """PurgeTenant purges a batch of this service's rows of the caller's tenant,
     which is being deleted. Idempotent: call it until `more` is false. System
@@ -1900,6 +1910,16 @@ class MemoryInternalServiceAsyncStub(MemoryInternalServiceStub):
     """ApplyRetention purges a batch of memories of the caller's tenant: those
     created and last changed longer ago than the policy's retention_days.
     Repeating it continues. System only.
+    """
+    RetractFacts: _aio.UnaryUnaryMultiCallable[_memory_pb2.RetractFactsRequest, _memory_pb2.RetractFactsResponse]  # type: ignore[assignment]
+    """RetractFacts ends the facts that extractors found in a message before a
+    time, because the message was corrected or deleted: their valid_to_time is
+    now, and they have no key any more. Their texts stay. Idempotent. For
+    extractors alone.
+    """
+    PurgeFacts: _aio.UnaryUnaryMultiCallable[_memory_pb2.PurgeFactsRequest, _memory_pb2.PurgeFactsResponse]  # type: ignore[assignment]
+    """PurgeFacts purges the facts that extractors found in messages that are
+    purged. Messages that are stored change nothing. Idempotent. System only.
     """
     PurgeTenant: _aio.UnaryUnaryMultiCallable[_memory_pb2.PurgeTenantRequest, _memory_pb2.PurgeTenantResponse]  # type: ignore[assignment]
     """PurgeTenant purges a batch of this service's rows of the caller's tenant,
@@ -2018,6 +2038,28 @@ class MemoryInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         """ApplyRetention purges a batch of memories of the caller's tenant: those
         created and last changed longer ago than the policy's retention_days.
         Repeating it continues. System only.
+        """
+
+    @_abc_1.abstractmethod
+    def RetractFacts(
+        self,
+        request: _memory_pb2.RetractFactsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.RetractFactsResponse, _abc.Awaitable[_memory_pb2.RetractFactsResponse]]:
+        """RetractFacts ends the facts that extractors found in a message before a
+        time, because the message was corrected or deleted: their valid_to_time is
+        now, and they have no key any more. Their texts stay. Idempotent. For
+        extractors alone.
+        """
+
+    @_abc_1.abstractmethod
+    def PurgeFacts(
+        self,
+        request: _memory_pb2.PurgeFactsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.PurgeFactsResponse, _abc.Awaitable[_memory_pb2.PurgeFactsResponse]]:
+        """PurgeFacts purges the facts that extractors found in messages that are
+        purged. Messages that are stored change nothing. Idempotent. System only.
         """
 
     @_abc_1.abstractmethod

@@ -48,7 +48,7 @@ TEXT_FIELD_NUMBER: _ClassVar[int]
 text: _descriptor.FieldDescriptor
 
 class MethodRule(_message.Message):
-    __slots__ = ("permission", "authenticated", "public", "without_tenant", "only_service", "in_deleted_tenant", "approval", "screening", "unrecorded", "for_all_agents", "agent_field", "audit_event", "audit_target", "audited_by_method", "more_services")
+    __slots__ = ("permission", "authenticated", "public", "without_tenant", "only_service", "in_deleted_tenant", "approval", "screening", "unrecorded", "for_all_agents", "agent_field", "audit_event", "audit_target", "audited_by_method", "more_services", "for_extractors")
     PERMISSION_FIELD_NUMBER: _ClassVar[int]
     AUTHENTICATED_FIELD_NUMBER: _ClassVar[int]
     PUBLIC_FIELD_NUMBER: _ClassVar[int]
@@ -64,6 +64,7 @@ class MethodRule(_message.Message):
     AUDIT_TARGET_FIELD_NUMBER: _ClassVar[int]
     AUDITED_BY_METHOD_FIELD_NUMBER: _ClassVar[int]
     MORE_SERVICES_FIELD_NUMBER: _ClassVar[int]
+    FOR_EXTRACTORS_FIELD_NUMBER: _ClassVar[int]
     permission: str
     authenticated: bool
     public: bool
@@ -79,7 +80,8 @@ class MethodRule(_message.Message):
     audit_target: str
     audited_by_method: bool
     more_services: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, permission: _Optional[str] = ..., authenticated: _Optional[bool] = ..., public: _Optional[bool] = ..., without_tenant: _Optional[bool] = ..., only_service: _Optional[str] = ..., in_deleted_tenant: _Optional[bool] = ..., approval: _Optional[_Union[ApprovalRule, str]] = ..., screening: _Optional[_Union[ScreeningRule, str]] = ..., unrecorded: _Optional[bool] = ..., for_all_agents: _Optional[bool] = ..., agent_field: _Optional[str] = ..., audit_event: _Optional[str] = ..., audit_target: _Optional[str] = ..., audited_by_method: _Optional[bool] = ..., more_services: _Optional[_Iterable[str]] = ...) -> None: ...
+    for_extractors: bool
+    def __init__(self, permission: _Optional[str] = ..., authenticated: _Optional[bool] = ..., public: _Optional[bool] = ..., without_tenant: _Optional[bool] = ..., only_service: _Optional[str] = ..., in_deleted_tenant: _Optional[bool] = ..., approval: _Optional[_Union[ApprovalRule, str]] = ..., screening: _Optional[_Union[ScreeningRule, str]] = ..., unrecorded: _Optional[bool] = ..., for_all_agents: _Optional[bool] = ..., agent_field: _Optional[str] = ..., audit_event: _Optional[str] = ..., audit_target: _Optional[str] = ..., audited_by_method: _Optional[bool] = ..., more_services: _Optional[_Iterable[str]] = ..., for_extractors: _Optional[bool] = ...) -> None: ...
 
 class ServiceRule(_message.Message):
     __slots__ = ("recorded",)

@@ -64,4 +64,6 @@ class SessionInternalServiceMethods:
     EndIdleSessions: Callable[[session_pb2.EndIdleSessionsRequest, Any], Awaitable[session_pb2.EndIdleSessionsResponse]]
     InheritParticipants: Callable[[session_pb2.InheritParticipantsRequest, Any], Awaitable[session_pb2.InheritParticipantsResponse]]
     ArchiveHiddenSessions: Callable[[archives_pb2.ArchiveHiddenSessionsRequest, Any], Awaitable[archives_pb2.ArchiveHiddenSessionsResponse]]
+    LeaseExtraction: Callable[[session_pb2.LeaseExtractionRequest, Any], Awaitable[session_pb2.LeaseExtractionResponse]]
+    CompleteExtraction: Callable[[session_pb2.CompleteExtractionRequest, Any], Awaitable[session_pb2.CompleteExtractionResponse]]
     PurgeTenant: Callable[[session_pb2.PurgeTenantRequest, Any], Awaitable[session_pb2.PurgeTenantResponse]]

@@ -53,6 +53,7 @@ class DueWork(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DUE_WORK_UNSPECIFIED: _ClassVar[DueWork]
     DUE_WORK_EXPIRY: _ClassVar[DueWork]
     DUE_WORK_LIFECYCLE: _ClassVar[DueWork]
+    DUE_WORK_EXTRACTION: _ClassVar[DueWork]
 SESSION_STATE_UNSPECIFIED: SessionState
 SESSION_STATE_ACTIVE: SessionState
 SESSION_STATE_PAUSED: SessionState
@@ -75,6 +76,7 @@ SUMMARY_METHOD_MODEL: SummaryMethod
 DUE_WORK_UNSPECIFIED: DueWork
 DUE_WORK_EXPIRY: DueWork
 DUE_WORK_LIFECYCLE: DueWork
+DUE_WORK_EXTRACTION: DueWork
 
 class Session(_message.Message):
     __slots__ = ("session_id", "title", "state", "session_type", "subject_id", "agent_id", "metadata", "metadata_json", "summary", "end_reason", "message_count", "last_sequence", "revision", "create_time", "update_time", "end_time", "created_by", "hide_time", "archive_time")
@@ -643,6 +645,42 @@ class ListDueTenantsResponse(_message.Message):
     tenant_ids: _containers.RepeatedScalarFieldContainer[str]
     next_page_token: str
     def __init__(self, tenant_ids: _Optional[_Iterable[str]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class LeaseExtractionRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class LeaseExtractionResponse(_message.Message):
+    __slots__ = ("messages",)
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    messages: _containers.RepeatedCompositeFieldContainer[DueMessage]
+    def __init__(self, messages: _Optional[_Iterable[_Union[DueMessage, _Mapping]]] = ...) -> None: ...
+
+class DueMessage(_message.Message):
+    __slots__ = ("message_id", "change_time", "message", "is_new", "is_purged", "time_zone")
+    MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    CHANGE_TIME_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    IS_NEW_FIELD_NUMBER: _ClassVar[int]
+    IS_PURGED_FIELD_NUMBER: _ClassVar[int]
+    TIME_ZONE_FIELD_NUMBER: _ClassVar[int]
+    message_id: str
+    change_time: _timestamp_pb2.Timestamp
+    message: Message
+    is_new: bool
+    is_purged: bool
+    time_zone: str
+    def __init__(self, message_id: _Optional[str] = ..., change_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., message: _Optional[_Union[Message, _Mapping]] = ..., is_new: _Optional[bool] = ..., is_purged: _Optional[bool] = ..., time_zone: _Optional[str] = ...) -> None: ...
+
+class CompleteExtractionRequest(_message.Message):
+    __slots__ = ("messages",)
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    messages: _containers.RepeatedCompositeFieldContainer[DueMessage]
+    def __init__(self, messages: _Optional[_Iterable[_Union[DueMessage, _Mapping]]] = ...) -> None: ...
+
+class CompleteExtractionResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class DeleteExpiredRequest(_message.Message):
     __slots__ = ()

@@ -1926,6 +1926,16 @@ class SessionInternalServiceStub:
                 request_serializer=skein_dot_session_dot_v1_dot_archives__pb2.ArchiveHiddenSessionsRequest.SerializeToString,
                 response_deserializer=skein_dot_session_dot_v1_dot_archives__pb2.ArchiveHiddenSessionsResponse.FromString,
                 _registered_method=True)
+        self.LeaseExtraction = channel.unary_unary(
+                '/skein.session.v1.SessionInternalService/LeaseExtraction',
+                request_serializer=skein_dot_session_dot_v1_dot_session__pb2.LeaseExtractionRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.LeaseExtractionResponse.FromString,
+                _registered_method=True)
+        self.CompleteExtraction = channel.unary_unary(
+                '/skein.session.v1.SessionInternalService/CompleteExtraction',
+                request_serializer=skein_dot_session_dot_v1_dot_session__pb2.CompleteExtractionRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.CompleteExtractionResponse.FromString,
+                _registered_method=True)
         self.PurgeTenant = channel.unary_unary(
                 '/skein.session.v1.SessionInternalService/PurgeTenant',
                 request_serializer=skein_dot_session_dot_v1_dot_session__pb2.PurgeTenantRequest.SerializeToString,
@@ -2010,6 +2020,24 @@ class SessionInternalServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def LeaseExtraction(self, request, context):
+        """LeaseExtraction returns messages of one session whose facts are due, and
+        leases the session: for a minute no other call returns it. Messages that are
+        not completed by then are returned again. Safe to retry. For extractors
+        alone.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CompleteExtraction(self, request, context):
+        """CompleteExtraction ends the work on messages of a lease. A message that was
+        changed meanwhile stays due. Idempotent. For extractors alone.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def PurgeTenant(self, request, context):
         """PurgeTenant purges a batch of this service's rows of the caller's tenant,
         which is being deleted. Idempotent: call it until `more` is false. System
@@ -2064,6 +2092,16 @@ def add_SessionInternalServiceServicer_to_server(servicer, server):
                     servicer.ArchiveHiddenSessions,
                     request_deserializer=skein_dot_session_dot_v1_dot_archives__pb2.ArchiveHiddenSessionsRequest.FromString,
                     response_serializer=skein_dot_session_dot_v1_dot_archives__pb2.ArchiveHiddenSessionsResponse.SerializeToString,
+            ),
+            'LeaseExtraction': grpc.unary_unary_rpc_method_handler(
+                    servicer.LeaseExtraction,
+                    request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.LeaseExtractionRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_session__pb2.LeaseExtractionResponse.SerializeToString,
+            ),
+            'CompleteExtraction': grpc.unary_unary_rpc_method_handler(
+                    servicer.CompleteExtraction,
+                    request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.CompleteExtractionRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_session__pb2.CompleteExtractionResponse.SerializeToString,
             ),
             'PurgeTenant': grpc.unary_unary_rpc_method_handler(
                     servicer.PurgeTenant,
@@ -2289,6 +2327,60 @@ class SessionInternalService:
             '/skein.session.v1.SessionInternalService/ArchiveHiddenSessions',
             skein_dot_session_dot_v1_dot_archives__pb2.ArchiveHiddenSessionsRequest.SerializeToString,
             skein_dot_session_dot_v1_dot_archives__pb2.ArchiveHiddenSessionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LeaseExtraction(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.session.v1.SessionInternalService/LeaseExtraction',
+            skein_dot_session_dot_v1_dot_session__pb2.LeaseExtractionRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_session__pb2.LeaseExtractionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CompleteExtraction(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.session.v1.SessionInternalService/CompleteExtraction',
+            skein_dot_session_dot_v1_dot_session__pb2.CompleteExtractionRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_session__pb2.CompleteExtractionResponse.FromString,
             options,
             channel_credentials,
             insecure,

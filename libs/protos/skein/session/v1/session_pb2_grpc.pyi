@@ -1554,6 +1554,16 @@ class SessionInternalServiceStub:
     (0: none). It also deletes unreferenced files. Idempotent: call it until
     `more` is false. System only.
     """
+    LeaseExtraction: _grpc.UnaryUnaryMultiCallable[_session_pb2.LeaseExtractionRequest, _session_pb2.LeaseExtractionResponse]
+    """LeaseExtraction returns messages of one session whose facts are due, and
+    leases the session: for a minute no other call returns it. Messages that are
+    not completed by then are returned again. Safe to retry. For extractors
+    alone.
+    """
+    CompleteExtraction: _grpc.UnaryUnaryMultiCallable[_session_pb2.CompleteExtractionRequest, _session_pb2.CompleteExtractionResponse]
+    """CompleteExtraction ends the work on messages of a lease. A message that was
+    changed meanwhile stays due. Idempotent. For extractors alone.
+    """
     PurgeTenant: _grpc.UnaryUnaryMultiCallable[_session_pb2.PurgeTenantRequest, _session_pb2.PurgeTenantResponse]
     """PurgeTenant purges a batch of this service's rows of the caller's tenant,
     which is being deleted. Idempotent: call it until `more` is false. System
@@ -1608,6 +1618,16 @@ class SessionInternalServiceAsyncStub(SessionInternalServiceStub):
     caller's tenant that were hidden longer ago than its policy's archive_days
     (0: none). It also deletes unreferenced files. Idempotent: call it until
     `more` is false. System only.
+    """
+    LeaseExtraction: _aio.UnaryUnaryMultiCallable[_session_pb2.LeaseExtractionRequest, _session_pb2.LeaseExtractionResponse]  # type: ignore[assignment]
+    """LeaseExtraction returns messages of one session whose facts are due, and
+    leases the session: for a minute no other call returns it. Messages that are
+    not completed by then are returned again. Safe to retry. For extractors
+    alone.
+    """
+    CompleteExtraction: _aio.UnaryUnaryMultiCallable[_session_pb2.CompleteExtractionRequest, _session_pb2.CompleteExtractionResponse]  # type: ignore[assignment]
+    """CompleteExtraction ends the work on messages of a lease. A message that was
+    changed meanwhile stays due. Idempotent. For extractors alone.
     """
     PurgeTenant: _aio.UnaryUnaryMultiCallable[_session_pb2.PurgeTenantRequest, _session_pb2.PurgeTenantResponse]  # type: ignore[assignment]
     """PurgeTenant purges a batch of this service's rows of the caller's tenant,
@@ -1708,6 +1728,28 @@ class SessionInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         caller's tenant that were hidden longer ago than its policy's archive_days
         (0: none). It also deletes unreferenced files. Idempotent: call it until
         `more` is false. System only.
+        """
+
+    @_abc_1.abstractmethod
+    def LeaseExtraction(
+        self,
+        request: _session_pb2.LeaseExtractionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_session_pb2.LeaseExtractionResponse, _abc.Awaitable[_session_pb2.LeaseExtractionResponse]]:
+        """LeaseExtraction returns messages of one session whose facts are due, and
+        leases the session: for a minute no other call returns it. Messages that are
+        not completed by then are returned again. Safe to retry. For extractors
+        alone.
+        """
+
+    @_abc_1.abstractmethod
+    def CompleteExtraction(
+        self,
+        request: _session_pb2.CompleteExtractionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_session_pb2.CompleteExtractionResponse, _abc.Awaitable[_session_pb2.CompleteExtractionResponse]]:
+        """CompleteExtraction ends the work on messages of a lease. A message that was
+        changed meanwhile stays due. Idempotent. For extractors alone.
         """
 
     @_abc_1.abstractmethod

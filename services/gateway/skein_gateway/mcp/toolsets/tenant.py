@@ -37,6 +37,10 @@ _POLICY = (
     "guard_ignored_kinds",
     "approval",
     "approval_expiry_days",
+    "extraction",
+    "extraction_roles",
+    "extraction_messages",
+    "extraction_quiet_seconds",
 )
 
 TOOLS = (

@@ -1,0 +1,1 @@
+"""Facts that extractors found in messages: ended, or purged, with their messages."""

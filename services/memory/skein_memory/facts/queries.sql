@@ -1,0 +1,7 @@
+-- find_facts_of_purged --
+-- Find memories that were made of any of some purged messages.
+SELECT DISTINCT memory_id
+FROM memory.sources
+WHERE tenant_id = :tenant_id AND source_id = ANY (:message_ids::uuid[]) AND erased_trust IS NOT NULL
+ORDER BY memory_id
+LIMIT :count;

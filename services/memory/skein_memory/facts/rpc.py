@@ -1,0 +1,53 @@
+"""RPCs that end or purge the facts which extractors found in a message."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from skein.memory.v1 import memory_pb2 as pb
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
+from skein_kit.ids import now
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from skein_memory.erasure.store import PurgeStore
+    from skein_memory.memories.model import Memory
+    from skein_memory.memories.store import MemoryStore
+
+
+class FactHandlers:
+    """Follows corrected, deleted and purged messages with the facts that were found in them."""
+
+    def __init__(self, memories: MemoryStore, purges: PurgeStore) -> None:
+        self._memories = memories
+        self._purges = purges
+
+    async def RetractFacts(self, request: pb.RetractFactsRequest, context: Context) -> pb.RetractFactsResponse:
+        caller, at = caller_of(context), now()
+        before_time = request.before_time.ToDatetime(tzinfo=UTC)
+        retracted_count = await self._memories.end_facts(
+            caller.require_tenant(), UUID(request.message_id), before_time, _ended, at=at, by=caller.principal
+        )
+        return pb.RetractFactsResponse(retracted_count=retracted_count)
+
+    async def PurgeFacts(self, request: pb.PurgeFactsRequest, context: Context) -> pb.PurgeFactsResponse:
+        caller = caller_of(context)
+        purged_count = await self._purges.purge_facts(
+            caller.require_tenant(), [UUID(id_) for id_ in request.message_ids], at=now(), by=caller.principal
+        )
+        return pb.PurgeFactsResponse(purged_count=purged_count)
+
+
+def _ended(fact: Memory, at: datetime, by: str) -> Memory:
+    """Return the next revision of a fact whose message no longer says it; itself where it has ended already."""
+    draft = fact.draft
+    end = at if draft.valid_from_time is None else max(at, draft.valid_from_time)
+    if draft.valid_to_time is not None:
+        end = min(end, draft.valid_to_time)
+    ended = replace(draft, key=None, valid_to_time=end)
+    return fact if ended == draft else fact.revise(ended, at=at, by=by)

@@ -1,0 +1,1 @@
+"""Messages whose facts are due: queued by writes, leased by extractors."""

@@ -1,0 +1,112 @@
+-- queue_session --
+-- Make a session due at a time; at once when enough messages wait.
+INSERT INTO session.extractions (tenant_id, session_id, waiting_count, due_time)
+VALUES (:tenant_id, :session_id, :count, :due_time)
+ON CONFLICT ON CONSTRAINT extractions_pkey DO UPDATE
+SET waiting_count = extractions.waiting_count + excluded.waiting_count,
+    due_time = CASE WHEN extractions.waiting_count + excluded.waiting_count >= :max_count
+        THEN least(extractions.due_time, :at) ELSE excluded.due_time END;
+
+-- queue_messages --
+-- Queue messages of a session, or queue them again. A message that no extractor has read stays new.
+INSERT INTO session.extraction_messages (tenant_id, message_id, session_id, kind, change_time)
+VALUES (:tenant_id, :message_id, :session_id, :kind, :change_time)
+ON CONFLICT ON CONSTRAINT extraction_messages_pkey DO UPDATE
+SET session_id = excluded.session_id,
+    kind = CASE WHEN excluded.kind = 'changed' AND extraction_messages.kind = 'new' THEN 'new' ELSE excluded.kind END,
+    change_time = excluded.change_time;
+
+-- find_extracted --
+-- Return which of some messages memories were made of, or are queued.
+SELECT source_id AS message_id
+FROM memory.sources
+WHERE tenant_id = :tenant_id AND source_id = ANY (:message_ids::uuid[])
+UNION
+SELECT message_id
+FROM session.extraction_messages
+WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]);
+
+-- find_extracted_of_session --
+-- Return which messages of a session memories were made of, or are queued.
+SELECT s.source_id AS message_id
+FROM session.message_order AS o
+JOIN memory.sources AS s ON s.tenant_id = o.tenant_id AND s.source_id = o.message_id
+WHERE o.tenant_id = :tenant_id AND o.session_id = :session_id
+UNION
+SELECT message_id
+FROM session.extraction_messages
+WHERE tenant_id = :tenant_id AND session_id = :session_id;
+
+-- lease_session --
+-- Lease the session that is due for longest; skip those of another transaction.
+UPDATE session.extractions
+SET lease_end_time = :lease_end_time
+WHERE tenant_id = :tenant_id AND session_id = (
+    SELECT e.session_id
+    FROM session.extractions AS e
+    WHERE e.tenant_id = :tenant_id AND e.due_time <= :at AND (e.lease_end_time IS NULL OR e.lease_end_time <= :at)
+    ORDER BY e.due_time
+    LIMIT 1
+    FOR UPDATE SKIP LOCKED)
+RETURNING session_id;
+
+-- read_queued --
+-- Read the queued messages of a session, oldest first.
+SELECT message_id, kind, change_time
+FROM session.extraction_messages
+WHERE tenant_id = :tenant_id AND session_id = :session_id
+ORDER BY message_id
+LIMIT :count;
+
+-- find_queued_sessions --
+-- Return the sessions of queued messages.
+SELECT DISTINCT session_id
+FROM session.extraction_messages
+WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[])
+ORDER BY session_id;
+
+-- lock_extraction --
+-- Lock a queued session, so that no message is queued until the transaction ends.
+SELECT session_id
+FROM session.extractions
+WHERE tenant_id = :tenant_id AND session_id = :session_id
+FOR UPDATE;
+
+-- delete_queued --
+-- Delete messages from the queue, unless they changed meanwhile.
+DELETE FROM session.extraction_messages
+USING unnest(:message_ids::uuid[], :change_times::timestamptz[]) AS done (message_id, change_time)
+WHERE extraction_messages.tenant_id = :tenant_id AND extraction_messages.message_id = done.message_id
+    AND extraction_messages.change_time = done.change_time;
+
+-- end_lease --
+-- End the lease of a session in which messages remain.
+UPDATE session.extractions
+SET lease_end_time = NULL,
+    waiting_count = (SELECT count(*) FROM session.extraction_messages AS m
+        WHERE m.tenant_id = :tenant_id AND m.session_id = :session_id)
+WHERE tenant_id = :tenant_id AND session_id = :session_id;
+
+-- delete_done_session --
+-- Delete a session from the queue in which no message remains.
+DELETE FROM session.extractions
+WHERE tenant_id = :tenant_id AND session_id = :session_id AND NOT EXISTS (
+    SELECT FROM session.extraction_messages AS m
+    WHERE m.tenant_id = :tenant_id AND m.session_id = :session_id);
+
+-- list_extraction_tenants --
+-- Read tenants, after one, with sessions whose extraction is due.
+SELECT due.tenant_id
+FROM session.list_extraction_tenants(:at, :after, :size) AS due (tenant_id);
+
+-- purge_tenant_extraction_messages --
+-- Purge queued messages of a deleted tenant, up to a limit.
+DELETE FROM session.extraction_messages
+WHERE tenant_id = :tenant_id AND message_id = ANY (ARRAY(
+    SELECT message_id FROM session.extraction_messages WHERE tenant_id = :tenant_id LIMIT :count));
+
+-- purge_tenant_extractions --
+-- Purge queued sessions of a deleted tenant, up to a limit.
+DELETE FROM session.extractions
+WHERE tenant_id = :tenant_id AND session_id = ANY (ARRAY(
+    SELECT session_id FROM session.extractions WHERE tenant_id = :tenant_id LIMIT :count));

@@ -1,0 +1,189 @@
+"""The queue of messages whose facts are due. Functions that take `tx` work in the caller's transaction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from skein_kit.database.named_queries import Queries
+from skein_kit.ids import now
+from skein_kit.policies.days import read_zone_of_subject
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
+    from typing import Any
+
+    from asyncpg import Record
+
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.policies.store import Policy, PolicyCache
+
+    MessageRow = Record | Mapping[str, Any]
+
+_QUERIES = Queries.load("skein_session")
+# Purged messages are queued apart, so that the id of a purged session is kept nowhere.
+_PURGED = ""
+_PEOPLE = ("user",)
+_LEASE = timedelta(seconds=60)
+# Messages of one lease, which an extractor reads well within the lease.
+_MAX_LEASED = 32
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DueMessage:
+    """A queued message; its row is None where it is deleted, or does not count by the policy."""
+
+    message_id: UUID
+    kind: str
+    change_time: datetime
+    row: Record | None
+    zone: str
+
+
+class ExtractionStore:
+    """Queues messages by the tenant's policy, and leases them to extractors."""
+
+    def __init__(self, database: Database, policies: PolicyCache) -> None:
+        self._database = database
+        self._policies = policies
+
+    async def note_new(
+        self, tx: Transaction, tenant_id: UUID, session_id: str, rows: Sequence[MessageRow], *, at: datetime
+    ) -> None:
+        """Queue new messages that count by the policy. A tenant without extraction costs no round trip."""
+        policy = await self._policies.get(tx, tenant_id)
+        if policy.extraction == "off":
+            return
+        if ids := [row["message_id"] for row in rows if _counts(policy, row)]:
+            quiet = timedelta(seconds=policy.extraction_quiet_seconds)
+            due_time = at if len(ids) >= policy.extraction_messages else at + quiet
+            await _queue(
+                tx, tenant_id, session_id, ids, "new", due_time=due_time, max_count=policy.extraction_messages, at=at
+            )
+
+    async def note_changed(
+        self, tx: Transaction, tenant_id: UUID, row: MessageRow, *, is_new: bool = False, at: datetime
+    ) -> None:
+        """Queue a message that was corrected, approved (`is_new`) or undeleted."""
+        policy = await self._policies.get(tx, tenant_id)
+        ids = [row["message_id"]]
+        if policy.extraction != "off" and _counts(policy, row):
+            await _queue(tx, tenant_id, row["session_id"], ids, "new" if is_new else "changed", due_time=at, at=at)
+        else:
+            await note_deleted(tx, tenant_id, row["session_id"], ids)
+
+    async def lease(self, tenant_id: UUID, *, at: datetime) -> list[DueMessage]:
+        """Lease the session that is due for longest, and return its messages; none where nothing is due."""
+        async with self._database.transaction(tenant_id) as tx:
+            policy = await self._policies.get(tx, tenant_id)
+            queued: Sequence[Record] = ()
+            while not queued:
+                lease = {"tenant_id": tenant_id, "lease_end_time": at + _LEASE}
+                session_id = await tx.value(_QUERIES["lease_session"], **lease, at=at)
+                if session_id is None:
+                    return []
+                key = {"tenant_id": tenant_id, "session_id": session_id}
+                queued = await tx.rows(_QUERIES["read_queued"], **key, count=_MAX_LEASED)
+                if not queued:
+                    # Its messages were purged, and are queued apart.
+                    await tx.execute(_QUERIES["delete_done_session"], **key)
+            ids = [one["message_id"] for one in queued if one["kind"] != "purged"]
+            rows = await tx.rows(_QUERIES["read_messages"], tenant_id=tenant_id, message_ids=ids)
+            by_id = {row["message_id"]: row for row in rows if policy.extraction != "off" and _counts(policy, row)}
+            zones = await _zones(tx, tenant_id, {row["subject_id"] for row in by_id.values()}, policy)
+        return [
+            DueMessage(
+                message_id=one["message_id"],
+                kind=one["kind"],
+                change_time=one["change_time"],
+                row=(row := by_id.get(one["message_id"])),
+                zone=policy.time_zone if row is None else zones[row["subject_id"]],
+            )
+            for one in queued
+        ]
+
+    async def complete(self, tenant_id: UUID, change_times: Mapping[UUID, datetime]) -> None:
+        """Delete leased messages from the queue, by their change_times, and end their leases."""
+        async with self._database.transaction(tenant_id) as tx:
+            rows = await tx.rows(_QUERIES["find_queued_sessions"], tenant_id=tenant_id, message_ids=list(change_times))
+            keys = [{"tenant_id": tenant_id, "session_id": row["session_id"]} for row in rows]
+            for key in keys:
+                await tx.row(_QUERIES["lock_extraction"], **key)
+            await tx.execute(
+                _QUERIES["delete_queued"],
+                tenant_id=tenant_id,
+                message_ids=list(change_times),
+                change_times=list(change_times.values()),
+            )
+            for key in keys:
+                if not await tx.execute(_QUERIES["delete_done_session"], **key):
+                    await tx.execute(_QUERIES["end_lease"], **key)
+
+
+async def note_deleted(tx: Transaction, tenant_id: UUID, session_id: str, message_ids: Sequence[UUID]) -> None:
+    """Queue messages of a session that no longer count, if memories were made of them or they are queued."""
+    rows = await tx.rows(_QUERIES["find_extracted"], tenant_id=tenant_id, message_ids=list(message_ids))
+    await _queue_at_once(tx, tenant_id, session_id, rows, "changed")
+
+
+async def note_deleted_session(tx: Transaction, tenant_id: UUID, session_id: str) -> None:
+    """Queue the messages of a session that is deleted; before their positions are."""
+    rows = await tx.rows(_QUERIES["find_extracted_of_session"], tenant_id=tenant_id, session_id=session_id)
+    await _queue_at_once(tx, tenant_id, session_id, rows, "changed")
+
+
+async def note_purged(tx: Transaction, tenant_id: UUID, message_ids: Sequence[UUID]) -> None:
+    """Queue messages that are purged, if memories were made of them or they are queued."""
+    rows = await tx.rows(_QUERIES["find_extracted"], tenant_id=tenant_id, message_ids=list(message_ids))
+    await _queue_at_once(tx, tenant_id, _PURGED, rows, "purged")
+
+
+async def _queue_at_once(tx: Transaction, tenant_id: UUID, session_id: str, rows: Iterable[Record], kind: str) -> None:
+    if ids := sorted({row["message_id"] for row in rows}):
+        at = now()
+        await _queue(tx, tenant_id, session_id, ids, kind, due_time=at, at=at)
+
+
+async def _queue(
+    tx: Transaction,
+    tenant_id: UUID,
+    session_id: str,
+    message_ids: Sequence[UUID],
+    kind: str,
+    *,
+    due_time: datetime,
+    at: datetime,
+    max_count: int = 1,
+) -> None:
+    # The session first: its lock keeps an extractor from taking it off the queue.
+    await tx.execute(
+        _QUERIES["queue_session"],
+        tenant_id=tenant_id,
+        session_id=session_id,
+        count=len(message_ids),
+        due_time=due_time,
+        max_count=max_count,
+        at=at,
+    )
+    values = {"session_id": session_id, "kind": kind, "change_time": at}
+    await tx.insert(_QUERIES["queue_messages"], tenant_id, [{"message_id": id_, **values} for id_ in message_ids])
+
+
+async def _zones(
+    tx: Transaction, tenant_id: UUID, subject_ids: Iterable[str | None], policy: Policy
+) -> dict[str | None, str]:
+    """Return the time zones of people by their ids: their own, else the tenant's."""
+    zones: dict[str | None, str] = {}
+    for subject_id in subject_ids:
+        zone = None if subject_id is None else await read_zone_of_subject(tx, tenant_id, subject_id)
+        zones[subject_id] = policy.time_zone if zone is None else str(zone)
+    return zones
+
+
+def _counts(policy: Policy, row: MessageRow) -> bool:
+    """Return whether extractors read a message."""
+    is_text = not row["pending_approval"] and bool(row["content"].strip())
+    return is_text and row["role"] in (policy.extraction_roles or _PEOPLE)

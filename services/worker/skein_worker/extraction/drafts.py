@@ -1,0 +1,95 @@
+"""The write that stores the facts of one message; the same revision of a message gives the same request. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from datetime import datetime, time
+from typing import TYPE_CHECKING, Final
+
+from skein.memory.v1 import memory_pb2 as pb
+from skein_kit.rpc.well_known_types import to_timestamp
+from skein_worker.extraction.model import EXTRACTOR
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skein_worker.extraction.model import Fact, Message
+
+# Patterns are right in 19 of 20 cases or more; a person's own write is surer.
+CONFIDENCE: Final = 0.8
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Origin:
+    """Where a message lies: its facts lie there too."""
+
+    message_id: str
+    revision: int
+    session_id: str
+    subject_id: str
+    agent_id: str
+    # When the message was queued, by its last change.
+    change_time: str
+    # A person says it. What others say stays in its session, and tells nothing about the person.
+    is_of_person: bool
+    # Nothing newer is stored, so a new value supersedes the older one; else a key that another fact has is left to it.
+    is_new: bool
+
+
+def request_of(message: Message, origin: Origin, facts: Sequence[Fact]) -> pb.BatchCreateMemoriesRequest:
+    """Return the request that stores the facts: a newer value of a key supersedes the older, the same reinforces."""
+    # Of two values of one key in a message, the later one is meant.
+    by_key = {fact.key or f"\0{number}": fact for number, fact in enumerate(facts)}
+    return pb.BatchCreateMemoriesRequest(
+        request_id=request_id_of(origin),
+        memories=[_memory(message, origin, fact) for fact in by_key.values()],
+        on_conflict=pb.ON_CONFLICT_SUPERSEDE if origin.is_new else pb.ON_CONFLICT_RETURN,
+        on_similar=pb.ON_SIMILAR_REINFORCE if origin.is_new else pb.ON_SIMILAR_UNSPECIFIED,
+        defer_embedding=True,
+    )
+
+
+def request_id_of(origin: Origin) -> str:
+    """Return the digest of what is extracted: the message, its revision and change, and the extractor's version."""
+    text = f"{EXTRACTOR} {origin.message_id} {origin.revision} {origin.change_time}"
+    return f"extract-{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def _memory(message: Message, origin: Origin, fact: Fact) -> pb.Memory:
+    begin = message.time
+    if fact.valid_from is not None:
+        begin = datetime.combine(fact.valid_from, time(), tzinfo=message.zone)
+    values = {
+        "about": fact.about,
+        "predicate": fact.predicate,
+        "value": fact.value,
+        "is_negated": fact.is_negated,
+        "event_time": fact.event_time,
+        "speaker": message.speaker,
+    }
+    is_personal = bool(origin.subject_id) and origin.is_of_person
+    key = fact.key if is_personal else None
+    return pb.Memory(
+        # Keys are unique among facts alone.
+        type="fact" if key else fact.type,
+        key=key or "",
+        content=fact.content,
+        confidence=CONFIDENCE,
+        source=EXTRACTOR,
+        scope=pb.SCOPE_USER if is_personal else pb.SCOPE_SESSION,
+        subject_id=origin.subject_id,
+        agent_id=origin.agent_id,
+        session_id=origin.session_id,
+        valid_from_time=to_timestamp(begin),
+        derived_from=[
+            pb.SourceReference(
+                kind=pb.SOURCE_KIND_MESSAGE,
+                id=origin.message_id,
+                start_character=fact.span.start,
+                end_character=fact.span.end,
+            )
+        ],
+        metadata_json=json.dumps({"extracted": {name: value for name, value in values.items() if value is not None}}),
+    )

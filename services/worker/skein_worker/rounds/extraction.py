@@ -1,0 +1,158 @@
+"""The extraction job: facts out of the messages that session leases, stored by memory in the name of the extractor.
+
+A worker that dies loses nothing: its leases end, and the request of a message is the same again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+import grpc
+from grpc import aio
+from prometheus_client import Counter
+
+from skein.memory.v1 import memory_pb2
+from skein.session.v1 import session_pb2
+from skein_kit.telemetry import logs
+from skein_kit.telemetry.metrics import without_tracing
+from skein_worker.extraction.drafts import Origin, request_of
+from skein_worker.extraction.model import EXTRACTOR, Message
+from skein_worker.extraction.rules import extract
+from skein_worker.job_queue.job_queue import Job
+from skein_worker.rounds.catalog import TURN_SECONDS
+from skein_worker.rounds.tenant_rounds import run_turn
+from skein_worker.rounds.tenant_visits import RoundProgress
+
+if TYPE_CHECKING:
+    from skein.memory.v1 import memory_pb2_grpc
+    from skein.session.v1 import session_pb2_grpc
+    from skein_worker.rounds.tenant_visits import TenantVisitor
+    from skein_worker.settings import WorkerSettings
+    from skein_worker.system_identity import SystemIdentity
+
+EXTRACTION_JOB = Job(name="extraction", dedupe_key="extraction")
+
+FACTS = Counter("skein_worker_extracted_facts_total", "Facts that extractors found in messages.")
+REFUSALS = Counter(
+    "skein_worker_refused_facts_total", "Facts that rules proposed and the message does not support.", ["reason"]
+)
+UNSTORED = Counter(
+    "skein_worker_unstored_facts_total", "Facts of messages whose write the memory service refused.", ["code"]
+)
+
+_CALL_SECONDS = 30.0
+# Leases of one visit, so that other tenants get their turn.
+_MAX_LEASES = 20
+# What another attempt would get too: the guard, the policy's types, a source that is gone meanwhile.
+_FINAL_REFUSALS = frozenset(
+    {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.NOT_FOUND}
+)
+
+log = logs.get("worker")
+
+
+class ExtractionJob:
+    """Visits the tenants with messages whose facts are due."""
+
+    def __init__(
+        self,
+        session: session_pb2_grpc.SessionInternalServiceAsyncStub,
+        memories: memory_pb2_grpc.MemoryServiceAsyncStub,
+        memory: memory_pb2_grpc.MemoryInternalServiceAsyncStub,
+        system: SystemIdentity,
+        visitor: TenantVisitor,
+        settings: WorkerSettings,
+    ) -> None:
+        self._session = session
+        self._memories = memories
+        self._memory = memory
+        self._system = system
+        self._visitor = visitor
+        self._settings = settings
+
+    async def run(self, _payload: bytes, stop: asyncio.Event) -> float:
+        """Run round after round for a turn; return the seconds until the next one."""
+        return await run_turn(lambda: self._run_round(stop), stop, seconds=TURN_SECONDS)
+
+    async def _run_round(self, stop: asyncio.Event) -> float:
+        progress = RoundProgress(stop=stop)
+
+        async def visit(tenant_id: str) -> bool:
+            for _ in range(_MAX_LEASES):
+                if stop.is_set() or not await self.extract_session(tenant_id):
+                    break
+            return True
+
+        request = session_pb2.ListDueTenantsRequest(work=session_pb2.DUE_WORK_EXTRACTION)
+        with without_tracing():
+            await self._visitor.visit_due(self._session.ListDueTenants, request, visit, progress)
+        if progress.failures:
+            log.warning("extraction_interrupted", failures=progress.failures)
+        return self._settings.extraction_seconds
+
+    async def extract_session(self, tenant_id: str) -> bool:
+        """Extract the due messages of one session; return whether there was one. Raises AioRpcError."""
+        async with self._system.as_extractor(EXTRACTOR, tenant_id=tenant_id, seconds=_CALL_SECONDS):
+            leased = await self._session.LeaseExtraction(session_pb2.LeaseExtractionRequest())
+        if not leased.messages:
+            return False
+        purged_ids = [due.message_id for due in leased.messages if due.is_purged]
+        if purged_ids:
+            async with self._system.as_system(tenant_id=tenant_id, seconds=_CALL_SECONDS):
+                await self._memory.PurgeFacts(memory_pb2.PurgeFactsRequest(message_ids=purged_ids))
+        for due in leased.messages:
+            if not due.is_purged:
+                await self._extract_message(tenant_id, due)
+        done = [
+            session_pb2.DueMessage(message_id=due.message_id, change_time=due.change_time) for due in leased.messages
+        ]
+        async with self._system.as_extractor(EXTRACTOR, tenant_id=tenant_id, seconds=_CALL_SECONDS):
+            await self._session.CompleteExtraction(session_pb2.CompleteExtractionRequest(messages=done))
+        return True
+
+    async def _extract_message(self, tenant_id: str, due: session_pb2.DueMessage) -> None:
+        is_first = due.is_new and due.message.revision == 1
+        request = await asyncio.to_thread(_request_of, due) if due.HasField("message") else None
+        async with self._system.as_extractor(EXTRACTOR, tenant_id=tenant_id, seconds=_CALL_SECONDS):
+            if not is_first:
+                await self._memory.RetractFacts(
+                    memory_pb2.RetractFactsRequest(message_id=due.message_id, before_time=due.change_time)
+                )
+            if request is None:
+                return
+            try:
+                response = await self._memories.BatchCreateMemories(request)
+            except aio.AioRpcError as error:
+                if error.code() not in _FINAL_REFUSALS:
+                    raise
+                UNSTORED.labels(error.code().name).inc(len(request.memories))
+                log.warning("facts_not_stored", tenant_id=tenant_id, message_id=due.message_id, code=error.code().name)
+            else:
+                FACTS.inc(len(response.memories) - len(response.existing_indexes))
+
+
+def _request_of(due: session_pb2.DueMessage) -> memory_pb2.BatchCreateMemoriesRequest | None:
+    """Return the request that stores the facts of a message; None where it says none."""
+    stored = due.message
+    zone = ZoneInfo(due.time_zone)
+    message = Message(
+        text=stored.content, speaker=stored.name, time=stored.create_time.ToDatetime(tzinfo=zone), zone=zone
+    )
+    extraction = extract(message)
+    for refusal in extraction.refusals:
+        REFUSALS.labels(refusal.reason).inc()
+    if not extraction.facts:
+        return None
+    origin = Origin(
+        message_id=due.message_id,
+        revision=stored.revision,
+        session_id=stored.session_id,
+        subject_id=stored.subject_id,
+        agent_id=stored.agent_id,
+        change_time=due.change_time.ToJsonString(),
+        is_of_person=stored.role == session_pb2.MESSAGE_ROLE_USER,
+        is_new=due.is_new,
+    )
+    return request_of(message, origin, extraction.facts)

@@ -1,0 +1,95 @@
+"""The worker's extraction, called directly, and a tenant whose conversations are read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fix_cluster import SYSTEM_KEY
+from google.protobuf.field_mask_pb2 import FieldMask
+
+from skein.auth.v1 import auth_pb2_grpc
+from skein.memory.v1 import memory_pb2, memory_pb2_grpc
+from skein.session.v1 import session_pb2, session_pb2_grpc
+from skein.tenancy.v1 import subjects_pb2
+from skein_cluster import registry
+from skein_kit.settings import ProcessSettings
+from skein_worker.rounds.extraction import ExtractionJob
+from skein_worker.rounds.tenant_visits import TenantVisitor
+from skein_worker.settings import WorkerSettings
+from skein_worker.system_identity import SystemIdentity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from fix_cluster import Cluster, Tenant
+
+
+def extraction_job(cluster: Cluster) -> ExtractionJob:
+    """Return a worker's extraction that calls the services of a cluster."""
+    return job_of(settings_of(cluster), cluster.addresses)
+
+
+def settings_of(cluster: Cluster) -> dict[str, str]:
+    """Return the settings of a process that calls the services of a cluster."""
+    url = cluster.postgres.url(user="postgres", database="skein")
+    return {**cluster.environment, "SKEIN_DATABASE_URL": url}
+
+
+def job_of(
+    values: Mapping[str, str], addresses: Mapping[str, str], wrap: Callable[[Any], Any] = lambda stub: stub
+) -> ExtractionJob:
+    """Return the same with its stubs wrapped."""
+    host = registry.host_of(ProcessSettings.read(values), values)
+    host.addresses.update(addresses)
+    system = SystemIdentity(
+        auth_pb2_grpc.AuthInternalServiceStub(host.channel("auth", caller="worker")), key=SYSTEM_KEY
+    )
+    memory = host.channel("memory", caller="worker")
+    return ExtractionJob(
+        wrap(session_pb2_grpc.SessionInternalServiceStub(host.channel("session", caller="worker"))),
+        wrap(memory_pb2_grpc.MemoryServiceStub(memory)),
+        wrap(memory_pb2_grpc.MemoryInternalServiceStub(memory)),
+        system,
+        TenantVisitor(system, at_once=2),
+        WorkerSettings(),
+    )
+
+
+async def extract(cluster: Cluster, tenant: Tenant) -> None:
+    """Read all messages of a tenant that are due."""
+    job = extraction_job(cluster)
+    while await job.extract_session(str(tenant.tenant_id)):
+        pass
+
+
+async def learning_tenant(cluster: Cluster, **policy: object) -> Tenant:
+    """Return a tenant whose messages are due as soon as they are written."""
+    tenant = await cluster.new_tenant()
+    values = {"extraction": "rules", "extraction_messages": 1, **policy}
+    await tenant.tenancy.UpdatePolicy(
+        subjects_pb2.UpdatePolicyRequest(
+            policy=subjects_pb2.Policy(**values),  # type: ignore[arg-type]  # Each has the type of its field.
+            update_mask=FieldMask(paths=list(values)),
+        )
+    )
+    return tenant
+
+
+async def say(
+    tenant: Tenant, *texts: str, session_id: str = "talk", subject_id: str = "mira", role: str = "USER"
+) -> Sequence[session_pb2.Message]:
+    """Append messages about a person to a session; return them as stored."""
+    messages = [session_pb2.Message(role=f"MESSAGE_ROLE_{role}", content=text, subject_id=subject_id) for text in texts]
+    request = session_pb2.AppendMessagesRequest(session_id=session_id, messages=messages, create_session=True)
+    return (await tenant.sessions.AppendMessages(request)).messages
+
+
+async def facts(tenant: Tenant) -> list[memory_pb2.Memory]:
+    """Return all memories of a tenant, oldest first."""
+    page = await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())
+    return list(reversed(page.memories))
+
+
+async def current(tenant: Tenant) -> list[str]:
+    """Return the contents of the memories that have not ended."""
+    return [memory.content for memory in await facts(tenant) if not memory.HasField("valid_to_time")]
