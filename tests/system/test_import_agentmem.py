@@ -150,7 +150,7 @@ async def test_people_agents_tools_and_blocks_come_with_what_they_are_made_of(
     jane = (await tenant.tenancy.GetSubject(subjects_pb2.GetSubjectRequest(subject_id="jane"))).subject
     assert (john.display_name, john.timezone) == ("John Doe", "Europe/Berlin")
     assert MessageToDict(john.profile)["agentmem"]["created_by_id"] == "root"
-    assert (jane.status, jane.timezone) == (subjects_pb2.SUBJECT_STATUS_INACTIVE, "UTC")
+    assert (jane.status, jane.timezone) == (subjects_pb2.SUBJECT_STATUS_INACTIVE, "")
     assert MessageToDict(jane.profile)["agentmem"]["timezone"] == "Mars/Olympus"
     agent = (await tenant.tenancy.GetAgent(tenancy_pb2.GetAgentRequest(agent_id="a1"))).agent
     assert (agent.system_prompt, agent.topic, list(agent.mcp_servers)) == ("Be kind.", "tea", ["files"])
