@@ -23,6 +23,7 @@ import fix_recipes_webhooks
 from fix_recipe import RECIPES, mask, service, tenant_id
 from fix_world import World
 from google.protobuf.struct_pb2 import Value
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
@@ -272,6 +273,17 @@ def _fill_content() -> None:
         internal("ListDueTenants", build=lambda _t, _w, module=module: {"work": module.DUE_WORK_EXPIRY})
         internal("DeleteExpired")
         internal("PurgeTenant", "deleted", build=lambda _t, _w: {})
+    facts = service("skein.memory.v1.MemoryInternalService", memory_pb2)
+    before_time = Timestamp(seconds=1)
+    facts("RetractFacts", "message_id", build=lambda t, _w: {**t, "before_time": before_time})
+    facts("PurgeFacts", "message_id", build=lambda t, _w: {"message_ids": [t["message_id"]]})
+    due = service("skein.session.v1.SessionInternalService", session_pb2)
+    due("LeaseExtraction")
+    due(
+        "CompleteExtraction",
+        "message_id",
+        build=lambda t, _w: {"messages": [session_pb2.DueMessage(**t, change_time=before_time)]},
+    )
     _recall("Recall", "memory_id", "message_id", build=lambda _t, _w: {"query": "the red kettle"})
     _recall("FindSimilar", "memory_id", "message_id", build=lambda t, _w: {"item_id": t["memory_id"]})
     _recall("EmbedText", build=lambda _t, w: {"texts": [w.text()]})

@@ -266,6 +266,12 @@ async def system_identity(cluster: Cluster, tenant_id: str = "") -> str:
     return await _exchanged(cluster, auth_pb2.ExchangeRequest(system=credential, tenant_id=tenant_id))
 
 
+async def extractor_identity(cluster: Cluster, tenant_id: str) -> str:
+    """Return a signed identity of an extractor of facts in a tenant."""
+    credential = auth_pb2.SystemCredential(key=SYSTEM_KEY, service="worker", extractor="rules@1")
+    return await _exchanged(cluster, auth_pb2.ExchangeRequest(system=credential, tenant_id=tenant_id))
+
+
 async def service_identity(cluster: Cluster, service: str, tenant_id: uuid.UUID | None) -> str:
     """Return what auth signs for one of the cluster's own services, which no credential is exchanged for."""
     url = cluster.postgres.url(user="postgres", database="skein")

@@ -25,7 +25,7 @@ from fix_cluster import SYSTEM_KEY, Cluster, Stubs
 from fix_layers import LAYER
 from fix_recipes import RECIPES, request_for
 from fix_rows import rows_of
-from fix_world import World, identity, service_identity, system_identity
+from fix_world import World, extractor_identity, identity, service_identity, system_identity
 from google.protobuf import message_factory
 from grpc import aio
 from grpc_status import rpc_status
@@ -46,6 +46,7 @@ from skein_kit.identity.permissions import (
     ACCESS_RULES,
     ACCOUNT,
     CREATE_TENANT,
+    EXTRACT,
     OPERATOR,
     PUBLIC_SERVICES,
     ROLE_PERMISSIONS,
@@ -202,12 +203,13 @@ async def credential_for(path: str, world: World) -> tuple[str, dict[str, str]]:
         tenant = world.tenant.tenant_id if rule.needs_tenant else None
         (service,) = rule.services
         return await service_identity(world.cluster, service, tenant), {}
-    if rule.permission == SYSTEM:
-        token = await system_identity(world.cluster, tenant_id if rule.needs_tenant else "")
+    if rule.permission in {SYSTEM, EXTRACT}:
+        identity_of = extractor_identity if rule.permission == EXTRACT else system_identity
+        token = await identity_of(world.cluster, tenant_id if rule.needs_tenant else "")
         while rule.allows_deleted_tenant and not _claims(token).get("closed"):
             # Auth remembers for a second that the tenant was open.
             await asyncio.sleep(0.1)
-            token = await system_identity(world.cluster, tenant_id)
+            token = await identity_of(world.cluster, tenant_id)
         return token, {}
     if rule.permission in {OPERATOR, CREATE_TENANT}:
         return world.cluster.operator_key, naming
@@ -312,9 +314,11 @@ async def test_another_tenants_ids_show_nothing_and_change_nothing(
         # A new member each time, because some of these end the credential they are called with.
         theirs.things["owner"] = theirs.things["co_owner"] = await member(cluster, theirs.tenant, "owner")
         credential, metadata = await credential_for(path, theirs)
+    elif rule.permission == EXTRACT:
+        credential, metadata = await credential_for(path, theirs)
     else:
         credential = theirs.tenant.api_key
-    if path in INTERNAL and credential and rule.permission != ACCOUNT:
+    if path in INTERNAL and credential and rule.permission not in {ACCOUNT, EXTRACT}:
         credential, metadata = await identity(cluster, credential), {}
     if not last_rows:
         last_rows.update(await rows_of(catalog_of, ours.tenant.tenant_id))
