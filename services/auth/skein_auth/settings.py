@@ -20,7 +20,7 @@ _AT_LEAST_ONE = (
     "unused_clients_per_address_most",
     "unused_clients_most",
 )
-# The database keeps events of 30 days, whoever asks.
+# The database keeps events of 30 days, whatever the setting.
 _MIN_AUDIT_DAYS = 31
 _GENERATE_HINT = "make one with: python3 -c 'import secrets; print(secrets.token_urlsafe(48))'"
 

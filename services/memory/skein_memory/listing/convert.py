@@ -48,7 +48,7 @@ def selection_filter(selection: pb.MemorySelection, zone: tzinfo) -> Filter:
 
 
 def named_days(message: pb.MemoryFilter) -> tuple[str, str]:
-    """Return the condition of a filter, which may name days, and the person whom it is about; empty: nobody."""
+    """Return the condition of a filter, which may name days, and the person whom it is about; empty: none."""
     return message.where, message.subject_id or message.visible_to.subject_id
 
 

@@ -94,7 +94,7 @@ WHERE c.tenant_id = :tenant_id AND c.from_time <= :at
 ORDER BY c.from_time DESC
 LIMIT 1;
 
--- read_wanted_model --
+-- read_policy_model --
 -- Read the model that the policy of a tenant names; null for the one that is active in the cluster.
 SELECT p.embedding_model
 FROM tenancy.policies AS p

@@ -58,9 +58,9 @@ class ModelStore:
         is_settled = now() - row["from_time"] > self._settle_time
         return ModelChoice(model=row["model"], former_model=None if is_settled else row["former_model"])
 
-    async def read_wanted(self, tx: Transaction, tenant_id: UUID) -> tuple[str | None, str | None]:
+    async def read_policy_and_choice(self, tx: Transaction, tenant_id: UUID) -> tuple[str | None, str | None]:
         """Return the model that a tenant's policy names, and the one that it chose before; None: the active one."""
-        wanted: str | None = await tx.value(QUERIES["read_wanted_model"], tenant_id=tenant_id)
+        wanted: str | None = await tx.value(QUERIES["read_policy_model"], tenant_id=tenant_id)
         row = await tx.row(QUERIES["read_choice"], tenant_id=tenant_id)
         return wanted, None if row is None else row["model"]
 

@@ -58,7 +58,7 @@ class ChosenModels:
             return
         at = now()
         async with self._database.transaction(tenant_id) as tx:
-            wanted, chosen = await self._models.read_wanted(tx, tenant_id)
+            wanted, chosen = await self._models.read_policy_and_choice(tx, tenant_id)
             if wanted is not None and wanted not in snapshot.by_name:
                 # It is newer than the cached registry, or was deleted meanwhile.
                 log.warning("chosen_model_unknown", tenant_id=str(tenant_id), model=wanted)
@@ -85,7 +85,7 @@ class ChosenModels:
             return False
         at, is_switched = now(), False
         async with self._database.transaction(tenant_id) as tx:
-            wanted, chosen = await self._models.read_wanted(tx, tenant_id)
+            wanted, chosen = await self._models.read_policy_and_choice(tx, tenant_id)
             if wanted is not None and wanted not in snapshot.by_name:
                 return False
             target, current = _searched(snapshot, wanted), _searched(snapshot, chosen)

@@ -38,7 +38,7 @@ class NamedDays:
 
     @property
     def need_zone(self) -> bool:
-        """Whether the zone must be looked up. A question about nobody has the tenant's, which is at hand."""
+        """Whether the zone must be looked up. A question about no person has the tenant's, which is at hand."""
         if may_name_day(self.where):
             return True
         return bool(self.person_id) and bool(QueryCues.of(self.text, _ANY_TIME).dates)

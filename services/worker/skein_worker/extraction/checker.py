@@ -1,6 +1,6 @@
 """Whether a message supports a proposed fact. It refuses what was not said, with a reason; it proposes nothing. Pure.
 
-It judges every proposal alike, whoever made it: rules, or a language model.
+It judges every proposal alike, of rules as of a language model.
 """
 
 from __future__ import annotations
