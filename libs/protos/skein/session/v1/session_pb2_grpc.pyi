@@ -180,7 +180,7 @@ class SessionServiceStub:
     """GetRecentWindow returns the newest messages of a session that fit a budget
     of tokens, oldest first. If older messages are omitted, the response also
     has the session's summary, unless it takes more than half of the budget.
-    The estimate is 4 tokens per message plus characters / 4, rounded up.
+    The estimate is 4 tokens per message plus those of its text, by script.
     Parts, tool calls and tool returns count as JSON. The response has at most
     1,000 messages and 3 MiB. With as_of_time it returns what it would have
     returned at that time. Safe to retry.
@@ -604,7 +604,7 @@ class SessionServiceAsyncStub(SessionServiceStub):
     """GetRecentWindow returns the newest messages of a session that fit a budget
     of tokens, oldest first. If older messages are omitted, the response also
     has the session's summary, unless it takes more than half of the budget.
-    The estimate is 4 tokens per message plus characters / 4, rounded up.
+    The estimate is 4 tokens per message plus those of its text, by script.
     Parts, tool calls and tool returns count as JSON. The response has at most
     1,000 messages and 3 MiB. With as_of_time it returns what it would have
     returned at that time. Safe to retry.
@@ -1103,7 +1103,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         """GetRecentWindow returns the newest messages of a session that fit a budget
         of tokens, oldest first. If older messages are omitted, the response also
         has the session's summary, unless it takes more than half of the budget.
-        The estimate is 4 tokens per message plus characters / 4, rounded up.
+        The estimate is 4 tokens per message plus those of its text, by script.
         Parts, tool calls and tool returns count as JSON. The response has at most
         1,000 messages and 3 MiB. With as_of_time it returns what it would have
         returned at that time. Safe to retry.
