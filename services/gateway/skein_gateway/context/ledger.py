@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from skein_gateway.context.model import ContextFormat, Item, ItemKey, PackedContext, PackOptions
 
 # Shares of the budget: of one append, and of all appends to one first text. docs/guides/prompt-cache.md has figures.
-APPEND_SHARE, REBASE_SHARE = 0.2, 5.0
+APPEND_SHARE, REBASE_SHARE = 0.25, 10.0
 # Hits with a smaller share of the best hit's score are appended while the append has this share of the budget at most.
-_STRONG_SCORE_SHARE, _WEAK_APPEND_SHARE = 0.7, 0.075
+_STRONG_SCORE_SHARE, _WEAK_APPEND_SHARE = 0.7, 0.15
 # Tokens of a line beside its text.
 _LINE_TOKENS = 6
 # One changed item takes this share of the budget at most.
