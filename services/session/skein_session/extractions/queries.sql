@@ -17,21 +17,33 @@ SET session_id = excluded.session_id,
     change_time = excluded.change_time;
 
 -- find_extracted --
--- Return which of some messages memories were made of, or are queued.
+-- Return which of some messages memories were made of, or are proposed to be, or are queued.
 SELECT source_id AS message_id
 FROM memory.sources
 WHERE tenant_id = :tenant_id AND source_id = ANY (:message_ids::uuid[])
+UNION
+SELECT p.source_id
+FROM (
+    SELECT unnest(source_ids) AS source_id FROM memory.pending_memories
+    WHERE tenant_id = :tenant_id AND source_ids && :message_ids::uuid[]) AS p
+WHERE p.source_id = ANY (:message_ids::uuid[])
 UNION
 SELECT message_id
 FROM session.extraction_messages
 WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]);
 
 -- find_extracted_of_session --
--- Return which messages of a session memories were made of, or are queued.
+-- Return which messages of a session memories were made of, or are proposed to be, or are queued.
 SELECT s.source_id AS message_id
 FROM session.message_order AS o
 JOIN memory.sources AS s ON s.tenant_id = o.tenant_id AND s.source_id = o.message_id
 WHERE o.tenant_id = :tenant_id AND o.session_id = :session_id
+UNION
+SELECT o.message_id
+FROM (
+    SELECT unnest(source_ids) AS source_id FROM memory.pending_memories
+    WHERE tenant_id = :tenant_id) AS p
+JOIN session.message_order AS o ON o.tenant_id = :tenant_id AND o.session_id = :session_id AND o.message_id = p.source_id
 UNION
 SELECT message_id
 FROM session.extraction_messages
