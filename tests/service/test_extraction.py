@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 PORTO = "I live in Porto"
 LISBON = "I live in Lisbon"
+NOTE = "Remember that the blue bin goes out on Mondays"
 
 
 async def correct(tenant: Tenant, message: session_pb2.Message, content: str) -> None:
@@ -103,6 +104,59 @@ async def test_the_same_statement_reinforces_in_whatever_words(cluster: Cluster)
     (after,) = await facts(tenant)
     assert after.content == PORTO
     assert after.confidence > before.confidence
+
+
+async def test_a_statement_without_a_key_reinforces_what_says_the_same_about_the_same_person(cluster: Cluster) -> None:
+    tenant = await learning_tenant(cluster)
+    await say(tenant, NOTE)
+    await extract(cluster, tenant)
+    (before,) = await facts(tenant)
+
+    await say(tenant, f"{NOTE}.", session_id="another")
+    await say(tenant, NOTE, subject_id="noor", session_id="third")
+    await extract(cluster, tenant)
+
+    first, second = await facts(tenant)
+    assert (first.memory_id, first.key, first.subject_id) == (before.memory_id, "", "mira")
+    assert first.confidence > before.confidence
+    assert (second.content, second.subject_id) == (first.content, "noor")
+
+
+async def test_an_appointment_on_another_day_is_another_one(cluster: Cluster) -> None:
+    tenant = await learning_tenant(cluster)
+    await say(tenant, "I have a dentist appointment on March 3.")
+    await extract(cluster, tenant)
+
+    await say(tenant, "I have a dentist appointment on March 4.")
+    await extract(cluster, tenant)
+
+    assert len(await current(tenant)) == 2
+
+
+async def test_a_statement_that_has_ended_is_stored_again(cluster: Cluster) -> None:
+    tenant = await learning_tenant(cluster)
+    (message,) = await say(tenant, NOTE)
+    await extract(cluster, tenant)
+    await delete(tenant, message)
+    await extract(cluster, tenant)
+
+    await say(tenant, NOTE)
+    await extract(cluster, tenant)
+
+    assert len(await facts(tenant)) == 2
+    assert len(await current(tenant)) == 1
+
+
+async def test_a_message_that_is_read_again_repeats_no_statement_of_another_one(cluster: Cluster) -> None:
+    tenant = await learning_tenant(cluster)
+    (message,) = await say(tenant, "It rains.")
+    await say(tenant, NOTE)
+    await extract(cluster, tenant)
+
+    await correct(tenant, message, NOTE)
+    await extract(cluster, tenant)
+
+    assert len(await facts(tenant)) == 1
 
 
 async def test_a_newer_value_supersedes_and_the_older_one_stays_readable(cluster: Cluster) -> None:

@@ -46,7 +46,7 @@ def request_of(message: Message, origin: Origin, facts: Sequence[Fact]) -> pb.Ba
         request_id=request_id_of(origin),
         memories=[_memory(message, origin, fact) for fact in by_key.values()],
         on_conflict=pb.ON_CONFLICT_SUPERSEDE if origin.is_new else pb.ON_CONFLICT_RETURN,
-        on_similar=pb.ON_SIMILAR_REINFORCE if origin.is_new else pb.ON_SIMILAR_UNSPECIFIED,
+        on_similar=pb.ON_SIMILAR_REINFORCE if origin.is_new else pb.ON_SIMILAR_RETURN,
         defer_embedding=True,
     )
 
