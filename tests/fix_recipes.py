@@ -294,8 +294,8 @@ def _fill_content() -> None:
         },
     )
     facts("PurgeFacts", "message_id", build=lambda t, _w: {"message_ids": [t["message_id"]]})
-    _sessions("StartExtraction", "learning", build=lambda _t, _w: {})
-    _sessions("CancelExtraction", build=lambda _t, _w: {})
+    _sessions("StartExtraction", own="EXTRACTION_OFF")
+    _sessions("CancelExtraction")
     due = service("skein.session.v1.SessionInternalService", session_pb2)
     due("LeaseExtraction")
     due(

@@ -87,21 +87,12 @@ async def _refused(world: World) -> str:
     return (await world.tenant.curation.ListRefusedFacts(request)).refused_facts[-1].pending_id
 
 
-async def _learning(world: World) -> str:
-    policy = subjects_pb2.Policy(extraction="rules")
-    await world.tenant.tenancy.UpdatePolicy(
-        subjects_pb2.UpdatePolicyRequest(policy=policy, update_mask=mask("extraction"))
-    )
-    return policy.extraction
-
-
 MAKERS |= {
     "conflict": _conflict,
     "alias_memory_id": _alias,
     "source": _trust,
     "pending_id": _pending,
     "refused_id": _refused,
-    "learning": _learning,
 }
 
 _memories("ExplainScore", "memory_id")
