@@ -113,6 +113,24 @@ def test_hours_are_read_with_their_half_of_the_day(text: str, event_time: str) -
     assert event_time in find_event_times(text, NOW.date())
 
 
+@pytest.mark.parametrize(
+    ("text", "days"),
+    [
+        ("I have a dentist appointment on March 3, 2031.", ["2031-03-03"]),
+        ("I have a dentist appointment on 3 March 2031.", ["2031-03-03"]),
+        ("Ich habe am 3. März 2031 einen Termin beim Zahnarzt.", ["2031-03-03"]),
+        ("Mein Zahnarzttermin ist am 3. März, 2031.", []),
+        ("Tengo una cita con el dentista el 3 de marzo de 2031.", ["2031-03-03"]),
+        ("I have a dentist appointment on March 3, 20 people come.", ["2027-03-03"]),
+    ],
+)
+def test_the_year_of_an_appointment_is_that_which_was_said(text: str, days: list[str]) -> None:
+    facts = extract(Message(text=text, speaker="Mira", time=NOW, zone=ZONE)).facts
+
+    assert [fact.event_time for fact in facts if fact.event_time] == days
+    assert all("2031" in fact.quote for fact in facts if fact.event_time == "2031-03-03")
+
+
 def test_tomorrow_is_a_day_of_the_time_zone_of_the_speaker() -> None:
     late = datetime(2026, 3, 11, 23, 30, tzinfo=ZoneInfo("UTC"))
     message = Message(text="My exam is tomorrow at 9 am.", speaker="Mira", time=late, zone=ZONE)

@@ -107,11 +107,17 @@ class _SentenceReader:
                         break
 
     def _facts(self, pattern: Pattern, match: re.Match[str]) -> list[Fact]:
-        readings = list(self._readings(pattern, match.groupdict()))
+        groups = match.groupdict()
+        year = self._year_behind(match)
+        if year is not None:
+            groups["when"] += year[0]
+        readings = list(self._readings(pattern, groups))
         names = {item.about: item.value for item in readings if item.predicate == "name" and item.about != "self"}
         names |= self._known_names(match)
         begin = self._begin(match) if pattern.predicate in _LASTING else None
-        end = begin.end if begin else match.end("clause")
+        end = year.end() if year else match.end("clause")
+        if begin:
+            end = begin.end
         span = Span(self._sentence.start + match.start("clause"), self._sentence.start + end)
         quote = self._message.text[span.start : span.end]
         return [
@@ -142,6 +148,11 @@ class _SentenceReader:
         for mention in find_date_mentions(since[0], self._message.today, order):
             return DayMention(since.start() + mention.start, max(end, since.start() + mention.end), mention.dates.first)
         return None
+
+    def _year_behind(self, match: re.Match[str]) -> re.Match[str] | None:
+        """Return the year that ends a day behind a comma, at which the clause ended."""
+        is_last = match.groupdict().get("when") and match.end("when") == match.end("clause")
+        return _YEAR.match(self._sentence.text, match.end("when")) if is_last else None
 
     def _known_names(self, match: re.Match[str]) -> dict[str, str]:
         """Return the name that stands beside a relation: "my sister Eva lives in Graz"."""
@@ -220,9 +231,11 @@ class _SentenceReader:
         if not when:
             return None
         order = date_order(self._message.zone)
-        days = {mention.day for mention in find_days(when, self._message.today, order) if not mention.is_year}
+        mentions = list(find_days(when, self._message.today, order))
+        days = {mention.day for mention in mentions}
         clocks = {mention.time for mention in find_clock_times(when)}
-        if len(days) != 1 or len(clocks) > 1:
+        # A year beside a day could be the day's.
+        if len(days) != 1 or len(clocks) > 1 or any(mention.is_year for mention in mentions):
             return None
         (day,) = days
         return f"{day}T{clocks.pop():%H:%M}" if clocks else str(day)
@@ -230,6 +243,7 @@ class _SentenceReader:
 
 _NAME_BESIDE: Final = re.compile(r",? (?P<name>[A-ZÀ-Þ][\w'-]+),?(?= [a-zà-ÿ])")
 _SINCE: Final = re.compile(r" *(?:\b(?:since|seit|desde)|从|自) ?[^,.;，。；]{2,30}", re.IGNORECASE)
+_YEAR: Final = re.compile(r",? (?:(?:of|de|del|im Jahr) )?(?:19|20|21)\d\d(?= *(?:$|[.,;!?)]))")
 # Predicates that are true from a day on.
 _LASTING: Final = frozenset({"lives_in", "works_at", "occupation", "diet", "studies"})
 # Predicates whose values are sentences.
