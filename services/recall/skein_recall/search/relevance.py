@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from skein_recall.embedded_model.descriptions import E5_SMALL, MINILM
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -25,9 +27,9 @@ class Coefficients:
     hit_of_first: float
 
 
-# By the version of the formula: without tokens and with them. Those of 5 and 6 are for replays.
+# By the version of the formula and the embedded model. Those of 5 and 6 are for replays.
 COEFFICIENTS: Final = {
-    5: Coefficients(
+    (5, MINILM.name): Coefficients(
         answer_base=5.66,
         answer_of_score=37.87,
         answer_of_documents=-6.77,
@@ -36,7 +38,7 @@ COEFFICIENTS: Final = {
         hit_of_share=9.11,
         hit_of_first=3.11,
     ),
-    6: Coefficients(
+    (6, MINILM.name): Coefficients(
         answer_base=2.60,
         answer_of_score=25.56,
         answer_of_documents=-5.04,
@@ -45,7 +47,7 @@ COEFFICIENTS: Final = {
         hit_of_share=8.21,
         hit_of_first=2.20,
     ),
-    7: Coefficients(
+    (7, MINILM.name): Coefficients(
         answer_base=-4.29,
         answer_of_score=3.57,
         answer_of_documents=0.67,
@@ -56,7 +58,7 @@ COEFFICIENTS: Final = {
         hit_of_share=6.74,
         hit_of_first=2.89,
     ),
-    8: Coefficients(
+    (8, MINILM.name): Coefficients(
         answer_base=-3.17,
         answer_of_score=7.98,
         answer_of_documents=-0.60,
@@ -66,6 +68,17 @@ COEFFICIENTS: Final = {
         hit_of_score=0.23,
         hit_of_share=8.08,
         hit_of_first=2.36,
+    ),
+    (9, E5_SMALL.name): Coefficients(
+        answer_base=-22.11,
+        answer_of_score=7.58,
+        answer_of_documents=-2.43,
+        answer_of_nearest=30.11,
+        answer_of_unknown_names=-2.56,
+        hit_base=-7.30,
+        hit_of_score=-0.07,
+        hit_of_share=6.40,
+        hit_of_first=4.28,
     ),
 }
 # The best of many items resembles a query by chance: the greatest of n normal values grows with the root of ln n.
@@ -90,7 +103,7 @@ def relevances(scores: Sequence[float], evidence: Evidence, coefficients: Coeffi
 
     It is the product of two logistic regressions: that the best hit answers, on its score and on the `evidence`; and
     that a hit helps to, on its score, its share of the best one, and the score again for the first hit. They were
-    fitted with the default weights and the embedded model: docs/internals/recall.md has the data and the plot.
+    fitted with the default weights, and for each embedded model: docs/internals/recall.md has the data and the plot.
     """
     if not scores:
         return []
