@@ -103,7 +103,7 @@ class EmbeddingModel:
 
     @property
     def calibrated_name(self) -> str:
-        """The name of the embedded model to whose cosines, on its own scale, relevance is fitted; empty for another."""
+        """The name by which coefficients of relevance are found: that of an embedded model on its own scale, else empty."""
         description = self._description
         if description is None or self.ranking_scale != description.similarity_scale:
             return ""

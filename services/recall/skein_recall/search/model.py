@@ -332,7 +332,7 @@ class ScoringFormula:
     ) -> Self:
         """Take the caller's weights and fusion, else the tenant's, else the defaults. Raises FieldInvalid.
 
-        `model`: the embedded model to which relevance is fitted; empty for another.
+        `model`: the name by which coefficients of relevance are found; empty for a model that has none.
 
         Of a text that the model reads in part, cosines have that share of their weight, unless the caller sets them.
         A mode that is not hybrid has a formula of its own, which neither the caller nor the tenant changes.

@@ -103,7 +103,7 @@ def relevances(scores: Sequence[float], evidence: Evidence, coefficients: Coeffi
 
     It is the product of two logistic regressions: that the best hit answers, on its score and on the `evidence`; and
     that a hit helps to, on its score, its share of the best one, and the score again for the first hit. They were
-    fitted with the default weights, and for each embedded model: docs/internals/recall.md has the data and the plot.
+    fitted with the default weights, to each model by itself: docs/internals/recall.md has the data and the plot.
     """
     if not scores:
         return []

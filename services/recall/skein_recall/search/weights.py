@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 VERSION: Final = 7
 # Of the fusion of scores where vectors of tokens are compared.
 TOKENS_VERSION: Final = 8
-# Of the fusion of scores by an embedded model beside the default one: it ranks as VERSION does, and has a relevance.
+# Of the fusion of scores by a further model that relevance is fitted to: it ranks as VERSION does.
 OTHER_MODELS_VERSION: Final = 9
 # Receipts of the versions before are replayed too, each with its relevances; of the oldest one no newer hit took the
 # place of an older one.
