@@ -103,7 +103,7 @@ class EmbeddingModel:
 
     @property
     def calibrated_name(self) -> str:
-        """The name by which coefficients of relevance are found: that of an embedded model on its own scale, else empty."""
+        """The name by which coefficients of relevance are found: empty unless it is embedded and on its own scale."""
         description = self._description
         if description is None or self.ranking_scale != description.similarity_scale:
             return ""

@@ -356,7 +356,7 @@ class ScoringFormula:
         if query.weights and not any(asdict(weights).values()):
             raise FieldInvalid(violations=[("weights", "leave no signal")])
         version = TOKENS_VERSION if with_tokens else VERSION
-        if name == "scores" and (OTHER_MODELS_VERSION, model) in relevance.COEFFICIENTS:
+        if name == "scores" and not with_tokens and (OTHER_MODELS_VERSION, model) in relevance.COEFFICIENTS:
             version = OTHER_MODELS_VERSION
         return cls(
             weights=weights,
