@@ -18,16 +18,13 @@ from skein_kit.filters.item_kinds import for_kind
 from skein_kit.ids import id_time
 from skein_kit.search_text.list_questions import asks_for_all
 from skein_kit.text.same_text import same_text
-from skein_recall.models.model import EMBEDDED_MODEL
 from skein_recall.search import ranking, relevance
 from skein_recall.search.expansion import embedded_text, word_of_stem
 from skein_recall.search.query_terms import TermStatistics
 from skein_recall.search.ranking import Candidate, Candidates
 from skein_recall.search.weights import (
     OLDEST_VERSION,
-    OTHER_MODELS_VERSION,
     SIGNALS,
-    TOKENS_VERSION,
     TOKENS_WEIGHTS,
     VERSION,
     Fusion,
@@ -315,21 +312,14 @@ class ScoringFormula:
 
     def has_relevance_of(self, model: str) -> bool:
         """Return whether hits by this formula and the vectors of an embedded model have a relevance."""
-        version = version_of(self.name)
-        is_fitted = (version, model) in relevance.COEFFICIENTS or (version, model) == (OLDEST_VERSION, EMBEDDED_MODEL)
-        return self.is_calibrated and is_fitted
+        return self.is_calibrated and relevance.is_fitted(version_of(self.name), model)
 
     def relevances(self, scores: Sequence[float], evidence: relevance.Evidence, model: str) -> list[float]:
         """Return the relevance of each hit, best first, by its score and the evidence that something answers."""
-        version = version_of(self.name)
-        if version == OLDEST_VERSION:
-            return relevance.oldest_relevances(scores)
-        return relevance.relevances(scores, evidence, relevance.COEFFICIENTS[version, model])
+        return relevance.relevances(scores, evidence, version_of(self.name), model)
 
     @classmethod
-    def of(
-        cls, query: Query, policy: Policy, *, model: str = "", readable_share: float = 1.0, with_tokens: bool = False
-    ) -> Self:
+    def of(cls, query: Query, policy: Policy, *, model: str, readable_share: float, with_tokens: bool = False) -> Self:
         """Take the caller's weights and fusion, else the tenant's, else the defaults. Raises FieldInvalid.
 
         `model`: the name by which coefficients of relevance are found; empty for a model that has none.
@@ -355,9 +345,7 @@ class ScoringFormula:
         weights = replace(weights, **chosen)
         if query.weights and not any(asdict(weights).values()):
             raise FieldInvalid(violations=[("weights", "leave no signal")])
-        version = TOKENS_VERSION if with_tokens else VERSION
-        if name == "scores" and not with_tokens and (OTHER_MODELS_VERSION, model) in relevance.COEFFICIENTS:
-            version = OTHER_MODELS_VERSION
+        version = relevance.version_for(model if name == "scores" else "", with_tokens=with_tokens)
         return cls(
             weights=weights,
             fusion="rrf" if fusion == "ranks" else "scores",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from skein_recall.embedded_model.descriptions import E5_SMALL, MINILM
+from skein_recall.search.weights import OLDEST_VERSION, OTHER_MODELS_VERSION, TOKENS_VERSION, VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,7 +99,19 @@ class Evidence:
     unknown_names: float = 0.0
 
 
-def relevances(scores: Sequence[float], evidence: Evidence, coefficients: Coefficients) -> list[float]:
+def version_for(model: str, *, with_tokens: bool) -> int:
+    """Return the version of today's formula for a model, by whose name its coefficients are found."""
+    if with_tokens:
+        return TOKENS_VERSION
+    return OTHER_MODELS_VERSION if is_fitted(OTHER_MODELS_VERSION, model) else VERSION
+
+
+def is_fitted(version: int, model: str) -> bool:
+    """Return whether relevance is known of hits by a version of the formula and a model."""
+    return (version, model) in COEFFICIENTS or (version, model) == (OLDEST_VERSION, MINILM.name)
+
+
+def relevances(scores: Sequence[float], evidence: Evidence, version: int, model: str) -> list[float]:
     """Return the probability, 0 to 1, that each hit helps to answer the query, from the scores of all hits, best first.
 
     It is the product of two logistic regressions: that the best hit answers, on its score and on the `evidence`; and
@@ -107,10 +120,12 @@ def relevances(scores: Sequence[float], evidence: Evidence, coefficients: Coeffi
     """
     if not scores:
         return []
+    if version == OLDEST_VERSION:
+        return _oldest_relevances(scores)
     best = scores[0] or 1.0
     least, most = _MEASURED_DOCUMENTS
     chance = math.sqrt(math.log(min(max(evidence.documents, least), most)))
-    of = coefficients
+    of = COEFFICIENTS[version, model]
     answers = _logistic(
         of.answer_base
         + of.answer_of_score * scores[0]
@@ -130,9 +145,9 @@ def relevances(scores: Sequence[float], evidence: Evidence, coefficients: Coeffi
     ]
 
 
-def oldest_relevances(scores: Sequence[float]) -> list[float]:
+def _oldest_relevances(scores: Sequence[float]) -> list[float]:
     """Return the relevances of the formulas of version 4, for replays: one regression, without the documents."""
-    best = scores[0] or 1.0 if scores else 1.0
+    best = scores[0] or 1.0
     return [
         _logistic(-7.24 + 5.77 * score + 3.31 * score / best + (3.78 * score if index == 0 else 0.0))
         for index, score in enumerate(scores)
