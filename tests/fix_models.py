@@ -28,6 +28,7 @@ WORDS = "words"
 SCAN_NOW = (
     "UPDATE worker.pgqueuer SET execute_after = now() WHERE status = 'queued' AND entrypoint = 'embedding_backlog_scan'"
 )
+REINDEX_NOW = "UPDATE worker.pgqueuer SET execute_after = now() WHERE status = 'queued' AND entrypoint = 'reindex'"
 
 
 def cosine(one: str, other: str) -> float:

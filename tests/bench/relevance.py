@@ -2,12 +2,14 @@
 
     .venv/bin/python tests/bench/relevance.py FILE... --plot docs/internals/relevance.svg
 
-FILE is a list of LoCoMo samples (.json) or a corpus of `skein bench corpus` (.jsonl). The cluster is that of
-SKEIN_ENDPOINT, as its operator (SKEIN_OPERATOR_KEY). Each group's questions are asked in the group's own tenant and in
-the tenant of the next group, where nothing answers them: of two files or groups at least. Printed are, for each file,
-the expected calibration error over all hits (ten bins of equal width), the area under the ROC curve of the best
-relevance of answerable and of unanswerable questions, and what cuts keep of the expected hits and silence of the
-unanswerable questions. Then come the coefficients of `relevance.relevances`, fitted to all files with equal weight.
+FILE is a list of LoCoMo samples (.json), which is measured as messages and as memories without a session, or a corpus
+of `skein bench corpus` (.jsonl). The cluster is that of SKEIN_ENDPOINT, as its operator (SKEIN_OPERATOR_KEY), and its
+active model is measured. Each group's questions are asked in the group's own tenant and in the tenant of the next
+group, where nothing answers them: of two files or groups at least. Printed are, for each file, recall@10 without a cut,
+the share of it that the default cuts keep, the share of the unanswerable questions that they silence, the hits of an
+answer, the expected calibration error over all hits (ten bins of equal width), the area under the ROC curve of the best
+relevance of answerable and of unanswerable questions, and what other cuts keep and silence. Then come the coefficients
+of `relevance.relevances`, fitted to all files with equal weight.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skein.gateway.v1 import gateway_pb2
+from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein_client.connection import Connection
 from skein_cluster.bench.conversations import read_conversations
@@ -55,6 +58,8 @@ _MIN_EACH = (0.0, 0.01, 0.015, 0.02)
 class Group:
     """What is stored in one tenant, and its questions."""
 
+    # Of what it is a part in the figures.
+    part: str
     name: str
     items: BenchItems
     questions: Sequence[BenchQuestion]
@@ -78,11 +83,23 @@ class Answers:
 def read_groups(path: Path) -> list[Group]:
     """Read a file of either form."""
     if path.suffix == ".json":
-        return [
-            Group(each.name, BenchItems(messages=each.messages), each.questions) for each in read_conversations(path)
+        conversations = read_conversations(path)
+        as_messages = [
+            Group(f"{path.stem}, messages", each.name, BenchItems(messages=each.messages), each.questions)
+            for each in conversations
+        ]
+        return as_messages + [
+            Group(
+                f"{path.stem}, memories",
+                each.name,
+                BenchItems(memories=[_alone(memory) for memory in each.memories], keep_memory_times=True),
+                each.questions,
+            )
+            for each in conversations
         ]
     return [
         Group(
+            path.stem,
             each.name,
             BenchItems(messages=each.messages, memories=each.memories, links=each.links, aliases=each.aliases),
             each.questions,
@@ -91,12 +108,25 @@ def read_groups(path: Path) -> list[Group]:
     ]
 
 
+def _alone(memory: memory_pb2.Memory) -> memory_pb2.Memory:
+    """Return a memory without its session."""
+    alone = memory_pb2.Memory()
+    alone.CopyFrom(memory)
+    alone.session_id = ""
+    return alone
+
+
 @dataclasses.dataclass(frozen=True)
 class Row:
     """The answer to one question."""
 
     # Score, relevance and expectation of each hit.
     hits: Sequence[tuple[float, float, bool]]
+    # Share of the question's evidence among the hits, without a cut and with the default ones.
+    recall: float
+    served_recall: float
+    # Hits with the default cuts.
+    served_hits: int
     documents: int
     nearest: float
     unknown_names: float
@@ -115,6 +145,7 @@ async def ask(api: Client, questions: Sequence[BenchQuestion], group: Group, *, 
             query=question.text, limit=_LIMIT, filter=question.filter, min_relevance=0, show_duplicates=True
         )
         hits = (await api.gateway.Recall(request)).hits
+        served = (await api.gateway.Recall(gateway_pb2.RecallRequest(query=question.text, filter=question.filter))).hits
         by_meaning = gateway_pb2.RecallRequest(
             query=question.text, limit=1, filter=question.filter, mode=recall_pb2.SEARCH_MODE_SEMANTIC
         )
@@ -123,12 +154,21 @@ async def ask(api: Client, questions: Sequence[BenchQuestion], group: Group, *, 
         rows.append(
             Row(
                 hits=[(hit.score, hit.relevance, is_own and hit_name(hit) in question.evidence) for hit in hits],
+                recall=_recall(hits, question) if is_own else 0.0,
+                served_recall=_recall(served[:_LIMIT], question) if is_own else 0.0,
+                served_hits=len(served),
                 documents=len(group.items.messages) + len(group.items.memories),
                 nearest=nearest[0].similarity if nearest else 0.0,
                 unknown_names=len(names - words) / max(1, len(names)),
             )
         )
     return rows
+
+
+def _recall(hits: Sequence[recall_pb2.Hit], question: BenchQuestion) -> float:
+    """Return the share of a question's evidence that hits find, also as older items of the same text."""
+    found = {name for hit in hits for name in (hit_name(hit), hit.item_id, *hit.duplicate_ids)}
+    return len(found & question.evidence) / len(question.evidence)
 
 
 def answers(rows: Sequence[Row]) -> Answers:
@@ -261,6 +301,19 @@ def svg(parts: dict[str, Answers]) -> str:
     return "\n".join([*lines, "</svg>\n"])
 
 
+def print_served(name: str, own: Sequence[Row], other: Sequence[Row]) -> None:
+    """Print what the default cuts keep and silence."""
+    recall, served = (
+        float(np.mean(shares)) for shares in zip(*[(r.recall, r.served_recall) for r in own], strict=True)
+    )
+    hits = float(np.mean([row.served_hits for row in own]))
+    silenced = float(np.mean([row.served_hits == 0 for row in other]))
+    print(
+        f"{name}: {len(own)} and {len(other)} questions, recall@10 {recall:.3f}, by default {served / recall:.3f} of it"
+    )
+    print(f"    at {hits:.1f} hits an answer, {silenced:.3f} silenced")
+
+
 async def measure(paths: Sequence[Path]) -> dict[str, tuple[Answers, Answers]]:
     """Store all groups of all files; ask each group's questions in its own tenant and in the next one."""
     connection = Connection(
@@ -268,17 +321,22 @@ async def measure(paths: Sequence[Path]) -> dict[str, tuple[Answers, Answers]]:
     )
     async with AsyncExitStack() as stack:
         stored = [
-            (path.stem, group, await stack.enter_async_context(temporary_tenant(connection, group.name, group.items)))
+            (group, await stack.enter_async_context(temporary_tenant(connection, group.name, group.items)))
             for path in paths
             for group in read_groups(path)
         ]
         own: dict[str, list[Row]] = {}
         other: dict[str, list[Row]] = {}
-        for (name, group, api), (_, next_group, next_api) in pairwise([*stored, stored[0]]):
+        for index, (group, api) in enumerate(stored):
+            following = [*stored[index + 1 :], *stored[:index]]
+            # One conversation is stored in two forms.
+            next_group, next_api = next(each for each in following if each[0].name != group.name)
             for rows, asked_api, asked_group in ((own, api, group), (other, next_api, next_group)):
                 answered = await ask(asked_api, group.questions, asked_group, is_own=rows is own)
-                rows.setdefault(name, []).extend(answered)
-            print(f"{name}, {group.name}: {len(group.questions)} questions", file=sys.stderr)
+                rows.setdefault(group.part, []).extend(answered)
+            print(f"{group.part}, {group.name}: {len(group.questions)} questions", file=sys.stderr)
+    for name, rows_of_part in own.items():
+        print_served(name, rows_of_part, other[name])
     return {name: (answers(own[name]), answers(other[name])) for name in own}
 
 

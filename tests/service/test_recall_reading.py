@@ -15,6 +15,7 @@ from skein_kit.ids import new_id, now
 from skein_kit.search_text import postings
 from skein_recall.models.store import ModelStore
 from skein_recall.search.model import SearchOptions
+from skein_recall.search.neighbours import REACH
 from skein_recall.search.store import QueryStore
 from skein_recall.service import prepare_connection
 from skein_recall.vector_cache.store import VectorCacheStore
@@ -92,7 +93,7 @@ async def test_a_write_during_a_search_is_known_as_a_change(recall_tenant: Recal
 
         async def changed(reading: QueryTransaction) -> dict[UUID, bool]:
             terms = await reading.terms("kettle", ["memory"], "english")
-            result = await reading.measure(terms, ["memory"], items, items, reach=2, horizon=horizon)
+            result = await reading.measure(terms, ["memory"], items, items, reach=REACH, horizon=horizon)
             return dict(zip(result.item_ids, result.changed.tolist(), strict=True))
 
         async with QueryStore(database).transaction(recall_tenant.tenant_id, SearchOptions()) as reading:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
-from fix_models import EMBEDDED, until
+from fix_models import EMBEDDED, REINDEX_NOW, until
 from fix_receipts import recall_with_receipt
 
 from skein.memory.v1 import memory_pb2
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from fix_cluster import Cluster, Tenant
 
 VECTOR = [1.0] * 16
-REINDEX_NOW = "UPDATE worker.pgqueuer SET execute_after = now() WHERE status = 'queued' AND entrypoint = 'reindex'"
 
 
 async def replays(tenant: Tenant, response: pb.RecallResponse) -> bool:

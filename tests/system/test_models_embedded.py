@@ -17,6 +17,12 @@ from skein_recall.embedded_model.descriptions import E5_SMALL, MULTILINGUAL
 E5: dict[str, Any] = {"model": E5_SMALL.name, "provider": "embedded", "dimensions": 384, "endpoint": ""}
 
 MULTILINGUAL_MODEL: dict[str, Any] = {**E5, "model": MULTILINGUAL.name}
+CONTENTS = [
+    "Marta is allergic to peanuts and cashews.",
+    "The ferry to Corsica leaves on Saturday at nine.",
+    "Grandmother grows tomatoes behind the garage.",
+    "The boiler was repaired in March.",
+]
 
 
 @pytest.fixture
@@ -38,13 +44,12 @@ async def test_another_embedded_model_takes_over_with_its_prefixes_and_range(dep
     await deployment.change(**E5)
 
     await deployment.tenant.say("Our kitten hunts rodents.")
-    response = await deployment.tenant.recall("which pet goes after vermin?")
+    response = await deployment.tenant.recall("which pet goes after vermin?", min_relevance=0)
     assert (response.model, response.dense_unavailable) == ("e5-small-v2", False)
     texts = [hit.memory.content or hit.message.content for hit in response.hits]
     assert texts[-1] == "Gravel arrived on Monday."
     assert all(0.7 < hit.similarity < 0.95 for hit in response.hits)
-    # Its coefficients are of the default model's cosines.
-    assert not any(hit.HasField("relevance") for hit in response.hits)
+    assert all(hit.HasField("relevance") for hit in response.hits)
     models = (await deployment.tenant.stub.ListEmbeddingModels(pb.ListEmbeddingModelsRequest())).embedding_models
     ranges = {
         one.model: (one.query_prefix, one.passage_prefix, one.similarity_floor, one.similarity_ceiling)
@@ -53,6 +58,33 @@ async def test_another_embedded_model_takes_over_with_its_prefixes_and_range(dep
     assert ranges == {EMBEDDED: ("", "", 0.0, 1.0), "e5-small-v2": ("query: ", "passage: ", 0.733, 0.9)}
     assert await deployment.use(EMBEDDED)
     assert (await deployment.tenant.recall("pet")).model == EMBEDDED
+
+
+async def test_its_relevance_tells_an_answer_from_what_answers_nothing(deployment: Deployment) -> None:
+    for content in CONTENTS:
+        await deployment.tenant.remember(content)
+    await deployment.change(**E5)
+
+    answered = await deployment.tenant.recall("What is Marta allergic to?")
+    unanswered = await deployment.tenant.recall("Which planet has the longest orbit?")
+
+    assert answered.formula == unanswered.formula == "scores-9"
+    assert answered.hits[0].memory.content == CONTENTS[0]
+    assert answered.hits[0].relevance > 0.5
+    assert not unanswered.hits
+    assert unanswered.nothing_relevant
+
+
+async def test_on_a_scale_of_the_operator_its_hits_have_no_relevance(deployment: Deployment) -> None:
+    for content in CONTENTS:
+        await deployment.tenant.remember(content)
+    await deployment.change(**E5, similarity_floor=0.5, similarity_ceiling=1.0)
+
+    response = await deployment.tenant.recall("Which planet has the longest orbit?")
+
+    assert (response.model, response.formula) == (E5_SMALL.name, "scores-7")
+    assert response.hits
+    assert not any(hit.HasField("relevance") for hit in response.hits)
 
 
 async def test_the_last_words_of_a_long_text_are_found_by_meaning(deployment: Deployment) -> None:
@@ -88,6 +120,8 @@ async def test_a_tenant_that_chose_the_multilingual_model_finds_what_is_written_
     response = await tenant.recall("我们家的宠物叫什么名字\uff1f")
 
     assert (response.model, response.hits[0].item_id) == (MULTILINGUAL.name, cat)
+    # An answer in another language is no nearer than an unrelated text in the same one.
+    assert not any(hit.HasField("relevance") for hit in response.hits)
     assert (await other.recall("bread")).model == EMBEDDED
 
 

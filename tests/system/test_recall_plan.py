@@ -20,6 +20,7 @@ from skein_recall.queries import QUERIES
 from skein_recall.search.conditions import condition_sql
 from skein_recall.search.convert import memory_filter
 from skein_recall.search.model import Filter
+from skein_recall.search.neighbours import REACH
 from skein_recall.search.statements import look_up_each
 from skein_recall.service import prepare_connection
 
@@ -299,7 +300,7 @@ async def plan(
         "count": 100,
         "item_ids": [uuid.uuid4()],
         "centres": [uuid.uuid4()],
-        "reach": 2,
+        "reach": REACH,
         "rare": rare,
         "horizon": 1 << 60 if name == "read_search_state" else None,
         "vector_horizon": 1 << 60,

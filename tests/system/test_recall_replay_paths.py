@@ -6,7 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from fix_cluster import Cluster, Tenant, running_cluster, test_environment
-from fix_models import until, until_scanned
+from fix_models import REINDEX_NOW, until, until_scanned
 from fix_receipts import TOPICS, recall_beside_a_purged_message, recall_with_receipt
 from fix_world import identity
 
@@ -166,6 +166,35 @@ async def test_an_answer_of_the_version_before_is_replayed_with_two_neighbours_o
 
     assert set(_told_by_words(response)) == set(turns)
     assert set(_told_by_words(former)) == set(turns[:3])
+
+
+async def test_an_answer_of_a_model_replays_as_before_relevance_was_fitted_to_it(
+    cluster: Cluster, tenant: Tenant
+) -> None:
+    model = pb.EmbeddingModel(model="e5-small-v2", provider="embedded", dimensions=384)
+    await cluster.operator.recall.RegisterEmbeddingModel(pb.RegisterEmbeddingModelRequest(embedding_model=model))
+    await cluster.operator.recall.OfferEmbeddingModel(pb.OfferEmbeddingModelRequest(model=model.model))
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True, embedding_model=model.model)
+    for topic in TOPICS:
+        await tenant.remember(f"The {topic} belongs to the harbour.")
+
+    async def is_switched() -> bool:
+        async with cluster.superuser() as connection:
+            await connection.execute(REINDEX_NOW)
+        return (await tenant.search("the kettle")).model == model.model
+
+    await until(is_switched)
+    response = await recall_with_receipt(tenant, "which violins are in the harbour?", min_relevance=0)
+    present = await replay(tenant, response)
+    await _sign_as_formula(cluster, tenant, response.receipt_id, "scores-7")
+
+    former = await replay(tenant, response)
+
+    assert response.formula == "scores-9"
+    assert present.identical, present
+    assert former.identical, former
+    assert all(hit.HasField("relevance") for hit in present.response.hits)
+    assert not any(hit.HasField("relevance") for hit in former.response.hits)
 
 
 async def test_a_replay_says_that_what_stood_beside_the_hits_was_purged(tenant: Tenant) -> None:

@@ -9,6 +9,7 @@ from skein_recall.embedded_model.packed_model import MULTILINGUAL_FILE, PackedWe
 from skein_recall.embedded_model.scripts import LATIN, OF_HUNDRED_LANGUAGES
 from skein_recall.embedded_model.tokenization import unigram_tokenizer, wordpiece_tokenizer
 from skein_recall.embedded_model.weights import E5_FILE, MINILM_FILE, OnnxWeights, SafetensorsWeights
+from skein_recall.models.similarity_scale import COSINE_SCALE, SimilarityScale
 
 if TYPE_CHECKING:
     import re
@@ -42,9 +43,7 @@ class EncoderDescription:
     # Texts put before each query and each stored text.
     query_prefix: str = ""
     passage_prefix: str = ""
-    # Cosines that rank as 0 and as 1: see `skein_recall.models.similarity_scale`.
-    similarity_floor: float = 0.0
-    similarity_ceiling: float = 1.0
+    similarity_scale: SimilarityScale = COSINE_SCALE
     # There is a projection of its token vectors: see `skein_recall.embedded_model.token_vectors`.
     has_tokens: bool = False
 
@@ -65,8 +64,7 @@ E5_SMALL: Final = EncoderDescription(
     query_prefix="query: ",
     passage_prefix="passage: ",
     # Measured as for a model behind an endpoint.
-    similarity_floor=0.733,
-    similarity_ceiling=0.900,
+    similarity_scale=SimilarityScale(0.733, 0.900),
 )
 # Wang et al., "Multilingual E5 Text Embeddings", 2024.
 MULTILINGUAL: Final = EncoderDescription(
@@ -81,7 +79,6 @@ MULTILINGUAL: Final = EncoderDescription(
     query_prefix="query: ",
     passage_prefix="passage: ",
     # Measured as for a model behind an endpoint.
-    similarity_floor=0.728,
-    similarity_ceiling=0.884,
+    similarity_scale=SimilarityScale(0.728, 0.884),
 )
 EMBEDDED_MODELS: Final = {description.name: description for description in (MINILM, E5_SMALL, MULTILINGUAL)}

@@ -68,9 +68,7 @@ def _embedded_draft(message: pb.EmbeddingModel) -> ModelDraft:
         dimensions=DIMENSIONS,
         query_prefix=message.query_prefix or description.query_prefix,
         passage_prefix=message.passage_prefix or description.passage_prefix,
-        similarity_scale=_scale(
-            message, default=SimilarityScale(description.similarity_floor, description.similarity_ceiling)
-        ),
+        similarity_scale=_scale(message, default=description.similarity_scale),
     )
 
 

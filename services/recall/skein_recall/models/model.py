@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 
     import asyncpg
 
+    from skein_recall.embedded_model.descriptions import EncoderDescription
+
 EMBEDDED = "embedded"
 OPENAI = "openai"
-# The embedded model that a new cluster uses, for which the ranking is calibrated.
+# The embedded model that a new cluster uses, to which the weights of the ranking were fitted.
 EMBEDDED_MODEL = MINILM.name
 # Stands for all tenants in `followed_tenant_ids`.
 EVERY_TENANT = UUID(int=0)
@@ -92,17 +94,24 @@ class EmbeddingModel:
     @property
     def can_embed(self) -> bool:
         """Whether this cluster can compute the model's vectors."""
-        return self.endpoint is not None or (self.provider == EMBEDDED and self.model in EMBEDDED_MODELS)
+        return self.endpoint is not None or self._description is not None
 
     @property
     def has_tokens(self) -> bool:
         """Whether the model has vectors of tokens."""
-        return self.provider == EMBEDDED and self.model in EMBEDDED_MODELS and EMBEDDED_MODELS[self.model].has_tokens
+        return self._description is not None and self._description.has_tokens
 
     @property
-    def is_calibrated(self) -> bool:
-        """Whether the relevance of hits is known: its coefficients were fitted to one model's cosines."""
-        return self.provider == EMBEDDED and self.model == EMBEDDED_MODEL
+    def calibrated_name(self) -> str:
+        """The name by which coefficients of relevance are found: empty unless it is embedded and on its own scale."""
+        description = self._description
+        if description is None or self.ranking_scale != description.similarity_scale:
+            return ""
+        return description.name
+
+    @property
+    def _description(self) -> EncoderDescription | None:
+        return EMBEDDED_MODELS.get(self.model) if self.provider == EMBEDDED else None
 
     @property
     def ranking_scale(self) -> SimilarityScale:
@@ -115,8 +124,7 @@ class EmbeddingModel:
 
     def readable_share(self, text: str) -> float:
         """Return the share of a text, 0 to 1, in scripts that the model was trained on; 1 for a model of others."""
-        description = EMBEDDED_MODELS.get(self.model) if self.provider == EMBEDDED else None
-        return 1.0 if description is None else readable_share(text, description.letters)
+        return 1.0 if self._description is None else readable_share(text, self._description.letters)
 
     def is_followed_in(self, tenant_id: UUID) -> bool:
         """Return whether a reindex has this model's vectors of a tenant's new documents, if it searches another one.

@@ -25,7 +25,6 @@ from skein_recall.search.ranking import Candidate, Candidates
 from skein_recall.search.weights import (
     OLDEST_VERSION,
     SIGNALS,
-    TOKENS_VERSION,
     TOKENS_WEIGHTS,
     VERSION,
     Fusion,
@@ -311,16 +310,19 @@ class ScoringFormula:
         """Whether hits that say what has changed go before those that they change: where all signals rank."""
         return self.name.startswith(("scores-", "ranks-")) and version_of(self.name) > OLDEST_VERSION
 
-    def relevances(self, scores: Sequence[float], evidence: relevance.Evidence) -> list[float]:
+    def has_relevance_of(self, model: str) -> bool:
+        """Return whether hits by this formula and the vectors of an embedded model have a relevance."""
+        return self.is_calibrated and relevance.is_fitted(version_of(self.name), model)
+
+    def relevances(self, scores: Sequence[float], evidence: relevance.Evidence, model: str) -> list[float]:
         """Return the relevance of each hit, best first, by its score and the evidence that something answers."""
-        version = version_of(self.name)
-        if version == OLDEST_VERSION:
-            return relevance.oldest_relevances(scores)
-        return relevance.relevances(scores, evidence, relevance.COEFFICIENTS[version])
+        return relevance.relevances(scores, evidence, version_of(self.name), model)
 
     @classmethod
-    def of(cls, query: Query, policy: Policy, *, readable_share: float = 1.0, with_tokens: bool = False) -> Self:
+    def of(cls, query: Query, policy: Policy, *, model: str, readable_share: float, with_tokens: bool = False) -> Self:
         """Take the caller's weights and fusion, else the tenant's, else the defaults. Raises FieldInvalid.
+
+        `model`: the name by which coefficients of relevance are found; empty for a model that has none.
 
         Of a text that the model reads in part, cosines have that share of their weight, unless the caller sets them.
         A mode that is not hybrid has a formula of its own, which neither the caller nor the tenant changes.
@@ -343,10 +345,11 @@ class ScoringFormula:
         weights = replace(weights, **chosen)
         if query.weights and not any(asdict(weights).values()):
             raise FieldInvalid(violations=[("weights", "leave no signal")])
+        version = relevance.version_for(model if name == "scores" else "", with_tokens=with_tokens)
         return cls(
             weights=weights,
             fusion="rrf" if fusion == "ranks" else "scores",
-            name=f"{name}-{TOKENS_VERSION if with_tokens else VERSION}",
+            name=f"{name}-{version}",
             is_calibrated=name == "scores" and not chosen,
             min_relevance=policy.recall_min_relevance if query.min_relevance is None else query.min_relevance,
             min_best_relevance=policy.recall_min_best_relevance if query.min_relevance is None else 0.0,

@@ -6,6 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from skein_recall.embedded_model.descriptions import E5_SMALL, MINILM
+from skein_recall.search.weights import OLDEST_VERSION, OTHER_MODELS_VERSION, TOKENS_VERSION, VERSION
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -25,9 +28,9 @@ class Coefficients:
     hit_of_first: float
 
 
-# By the version of the formula: without tokens and with them. Those of 5 and 6 are for replays.
+# By the version of the formula and the embedded model. Those of 5 and 6 are for replays.
 COEFFICIENTS: Final = {
-    5: Coefficients(
+    (5, MINILM.name): Coefficients(
         answer_base=5.66,
         answer_of_score=37.87,
         answer_of_documents=-6.77,
@@ -36,7 +39,7 @@ COEFFICIENTS: Final = {
         hit_of_share=9.11,
         hit_of_first=3.11,
     ),
-    6: Coefficients(
+    (6, MINILM.name): Coefficients(
         answer_base=2.60,
         answer_of_score=25.56,
         answer_of_documents=-5.04,
@@ -45,7 +48,7 @@ COEFFICIENTS: Final = {
         hit_of_share=8.21,
         hit_of_first=2.20,
     ),
-    7: Coefficients(
+    (7, MINILM.name): Coefficients(
         answer_base=-4.29,
         answer_of_score=3.57,
         answer_of_documents=0.67,
@@ -56,7 +59,7 @@ COEFFICIENTS: Final = {
         hit_of_share=6.74,
         hit_of_first=2.89,
     ),
-    8: Coefficients(
+    (8, MINILM.name): Coefficients(
         answer_base=-3.17,
         answer_of_score=7.98,
         answer_of_documents=-0.60,
@@ -66,6 +69,17 @@ COEFFICIENTS: Final = {
         hit_of_score=0.23,
         hit_of_share=8.08,
         hit_of_first=2.36,
+    ),
+    (9, E5_SMALL.name): Coefficients(
+        answer_base=-22.11,
+        answer_of_score=7.58,
+        answer_of_documents=-2.43,
+        answer_of_nearest=30.11,
+        answer_of_unknown_names=-2.56,
+        hit_base=-7.30,
+        hit_of_score=-0.07,
+        hit_of_share=6.40,
+        hit_of_first=4.28,
     ),
 }
 # The best of many items resembles a query by chance: the greatest of n normal values grows with the root of ln n.
@@ -85,19 +99,33 @@ class Evidence:
     unknown_names: float = 0.0
 
 
-def relevances(scores: Sequence[float], evidence: Evidence, coefficients: Coefficients) -> list[float]:
+def version_for(model: str, *, with_tokens: bool) -> int:
+    """Return the version of today's formula for a model, by whose name its coefficients are found."""
+    if with_tokens:
+        return TOKENS_VERSION
+    return OTHER_MODELS_VERSION if is_fitted(OTHER_MODELS_VERSION, model) else VERSION
+
+
+def is_fitted(version: int, model: str) -> bool:
+    """Return whether relevance is known of hits by a version of the formula and a model."""
+    return (version, model) in COEFFICIENTS or (version, model) == (OLDEST_VERSION, MINILM.name)
+
+
+def relevances(scores: Sequence[float], evidence: Evidence, version: int, model: str) -> list[float]:
     """Return the probability, 0 to 1, that each hit helps to answer the query, from the scores of all hits, best first.
 
     It is the product of two logistic regressions: that the best hit answers, on its score and on the `evidence`; and
     that a hit helps to, on its score, its share of the best one, and the score again for the first hit. They were
-    fitted with the default weights and the embedded model: docs/internals/recall.md has the data and the plot.
+    fitted with the default weights, to each model by itself: docs/internals/recall.md has the data and the plot.
     """
     if not scores:
         return []
+    if version == OLDEST_VERSION:
+        return _oldest_relevances(scores)
     best = scores[0] or 1.0
     least, most = _MEASURED_DOCUMENTS
     chance = math.sqrt(math.log(min(max(evidence.documents, least), most)))
-    of = coefficients
+    of = COEFFICIENTS[version, model]
     answers = _logistic(
         of.answer_base
         + of.answer_of_score * scores[0]
@@ -117,9 +145,9 @@ def relevances(scores: Sequence[float], evidence: Evidence, coefficients: Coeffi
     ]
 
 
-def oldest_relevances(scores: Sequence[float]) -> list[float]:
+def _oldest_relevances(scores: Sequence[float]) -> list[float]:
     """Return the relevances of the formulas of version 4, for replays: one regression, without the documents."""
-    best = scores[0] or 1.0 if scores else 1.0
+    best = scores[0] or 1.0
     return [
         _logistic(-7.24 + 5.77 * score + 3.31 * score / best + (3.78 * score if index == 0 else 0.0))
         for index, score in enumerate(scores)

@@ -111,13 +111,17 @@ class SearchTransaction:
         self._has_terms = False
         self._at = at
         readable_share = model.readable_share(query.text)
-        self.formula = ScoringFormula.of(query, policy, readable_share=readable_share)
+        self.formula = ScoringFormula.of(query, policy, model=model.calibrated_name, readable_share=readable_share)
         self._language = policy.search_language
         # Of the query, where they are compared with those of items.
         self._tokens = None if embedding is None else embedding.tokens
         # The formula with tokens, for a search that finds items with such.
         self._tokens_formula = ScoringFormula.of(
-            query, policy, readable_share=readable_share, with_tokens=policy.recall_token_vectors
+            query,
+            policy,
+            model=model.calibrated_name,
+            readable_share=readable_share,
+            with_tokens=policy.recall_token_vectors,
         )
         if tx.pins is not None:
             self.formula = self._tokens_formula = tx.pins.formula
@@ -139,13 +143,14 @@ class SearchTransaction:
 
         It is not known by another formula, and of items that have no vector yet; those stay.
         """
-        is_known = self._has_terms and self._vector is not None and self._model.is_calibrated
+        model = self._model.calibrated_name
+        is_known = self._has_terms and self._vector is not None and self.formula.has_relevance_of(model)
         is_known = is_known and len(self._query.text) <= _MAX_CALIBRATED_CHARACTERS
         # Of a text that the model reads in part, low cosines say nothing.
         is_known = is_known and self._model.readable_share(self._query.text) >= _LEAST_READABLE_SHARE
-        if not (is_known and self.formula.is_calibrated):
+        if not is_known:
             return hits
-        relevances = self.formula.relevances([hit.item.score for hit in hits], self._evidence())
+        relevances = self.formula.relevances([hit.item.score for hit in hits], self._evidence(), model)
         answers = not hits or hits[0].item.similarity is None or relevances[0] >= self.formula.min_best_relevance
         return [
             hit if hit.item.similarity is None else replace(hit, relevance=relevance)

@@ -10,10 +10,12 @@ from typing import Final, Literal, TypeAlias
 VERSION: Final = 7
 # Of the fusion of scores where vectors of tokens are compared.
 TOKENS_VERSION: Final = 8
+# Of the fusion of scores by a further model that relevance is fitted to: it ranks as VERSION does.
+OTHER_MODELS_VERSION: Final = 9
 # Receipts of the versions before are replayed too, each with its relevances; of the oldest one no newer hit took the
 # place of an older one.
 OLDEST_VERSION: Final = 4
-KNOWN_VERSIONS: Final = frozenset({OLDEST_VERSION, 5, 6, VERSION, TOKENS_VERSION})
+KNOWN_VERSIONS: Final = frozenset({OLDEST_VERSION, 5, 6, VERSION, TOKENS_VERSION, OTHER_MODELS_VERSION})
 # Those that compare tokens.
 _TOKENS_VERSIONS: Final = frozenset({6, TOKENS_VERSION})
 
