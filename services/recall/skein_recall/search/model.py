@@ -144,12 +144,14 @@ class Filter:
         return filter_
 
 
-# Conditions of what a caller may see at all: those of the reader that a request names, and of a credential's agent.
-WALLS = ("visible_to", "bound_agent")
+# Conditions of what a caller may see at all: those of the reader that a request names, of a credential's agent, and of
+# the spaces of a call.
+WALLS = ("visible_to", "bound_agent", "space")
 # The values of conditions that take others than one of their name.
 _VALUES_OF = {
     "visible_to": ("seeing_agent_id", "seeing_subject_id", "seeing_session_id"),
     "bound_agent": ("bound_agent_id",),
+    "space": ("seen_space_ids",),
 }
 
 
@@ -213,12 +215,17 @@ class Query:
 
     def for_agent(self, agent_id: str) -> Self:
         """Return the query for what an agent sees, to which the credential is bound; the query itself for no agent."""
-        if not agent_id:
-            return self
+        return self._within("bound_agent", bound_agent_id=agent_id) if agent_id else self
+
+    def for_spaces(self, space_ids: Sequence[UUID] | None) -> Self:
+        """Return the query for what lies in some spaces; the query itself for None, in a tenant that has no others."""
+        return self if space_ids is None else self._within("space", seen_space_ids=list(space_ids))
+
+    def _within(self, wall: str, **values: object) -> Self:
         filter_ = replace(
             self.filter,
-            index_conditions=(*self.filter.index_conditions, "bound_agent"),
-            values={**self.filter.values, "bound_agent_id": agent_id},
+            index_conditions=(*self.filter.index_conditions, wall),
+            values={**self.filter.values, **values},
         )
         return replace(self, filter=filter_)
 
@@ -226,6 +233,11 @@ class Query:
         """Return the query for items that are like a stored one, by cosine and BM25 alone."""
         weights = {} if self.mode is not Mode.HYBRID else dict.fromkeys(SIGNALS, 0.0) | _SIMILAR_WEIGHTS
         return replace(self, weights=weights, fusion="scores" if weights else "", excluded_id=item.item_id)
+
+    @property
+    def is_in_spaces(self) -> bool:
+        """Whether it searches some spaces of a tenant that has several."""
+        return "space" in self.filter.index_conditions
 
     @property
     def reads_names(self) -> bool:

@@ -53,6 +53,8 @@ class Membership:
     is_active: bool
     # None: the account is no member.
     role: str | None
+    # The tenant has spaces beside the default one.
+    has_spaces: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,132 @@
+"""Spaces: who sees what of a tenant, and where a write goes."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+import grpc
+import pytest
+from fix_cluster import Cluster, Stubs, Tenant, refused
+from fix_spaces import SPACE_KEY, grant, new_key, new_space
+
+from skein.gateway.v1 import gateway_pb2
+from skein.memory.v1 import history_pb2
+from skein.memory.v1 import memory_pb2 as pb
+from skein.tenancy.v1 import spaces_pb2, tenancy_pb2
+from skein_kit.identity.permissions import TENANT_PERMISSIONS
+
+NOT_FOUND = (grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND")
+UNSUPPORTED = (grpc.StatusCode.PERMISSION_DENIED, "SPACES_UNSUPPORTED")
+TEXT = "The red rose needs manure"
+
+
+@dataclass(frozen=True)
+class Clinic:
+    """A tenant with a doctor's space, a key that writes in it, and one that does not see it."""
+
+    cluster: Cluster
+    tenant: Tenant
+    space_id: str
+    doctor_secret: str
+    doctor: Stubs
+    kitchen: Stubs
+    memory_id: str
+
+    def doctor_in(self, space_id: str) -> Stubs:
+        return self.cluster.with_key(self.doctor_secret, **{SPACE_KEY: space_id})
+
+
+@pytest.fixture
+async def clinic(tenant: Tenant, cluster: Cluster) -> Clinic:
+    space_id = await new_space(cluster, tenant, "doctor")
+    _, doctor = await new_key(cluster, tenant, [space_id])
+    _, kitchen = await new_key(cluster, tenant, [])
+    in_space = cluster.with_key(doctor, **{SPACE_KEY: space_id})
+    memory = await in_space.create_memory(TEXT, external_id="rose", type="fact", key="rose", tags=["rose"])
+    return Clinic(
+        cluster=cluster,
+        tenant=tenant,
+        space_id=space_id,
+        doctor_secret=doctor,
+        doctor=cluster.with_key(doctor),
+        kitchen=cluster.with_key(kitchen),
+        memory_id=memory.memory_id,
+    )
+
+
+async def test_a_memory_of_a_space_is_found_by_those_who_see_the_space(clinic: Clinic) -> None:
+    assert (await clinic.doctor.get_memory(clinic.memory_id)).content == TEXT
+    assert [memory.memory_id for memory in await clinic.doctor.list_memories()] == [clinic.memory_id]
+    answer = await clinic.doctor.search("Which rose needs manure?", min_relevance=0)
+    assert [hit.item_id for hit in answer.hits] == [clinic.memory_id]
+
+    for name in (clinic.memory_id, "rose"):
+        with refused(*NOT_FOUND):
+            await clinic.kitchen.get_memory(name)
+    assert await clinic.kitchen.list_memories() == []
+    answer = await clinic.kitchen.search("Which rose needs manure?", min_relevance=0)
+    assert list(answer.hits) == []
+    context = await clinic.kitchen.gateway.BuildContext(
+        gateway_pb2.BuildContextRequest(recall=gateway_pb2.RecallRequest(query="rose", min_relevance=0))
+    )
+    assert TEXT not in context.text
+
+
+async def test_names_and_keys_of_another_space_are_free(clinic: Clinic) -> None:
+    memory = await clinic.kitchen.create_memory(TEXT, external_id="rose", type="fact", key="rose")
+
+    assert memory.memory_id != clinic.memory_id
+    assert (await clinic.kitchen.get_memory("rose")).memory_id == memory.memory_id
+
+
+async def test_a_write_goes_where_it_says_and_a_reader_writes_nothing(clinic: Clinic) -> None:
+    with refused(*NOT_FOUND):
+        # It acts in the default space.
+        await clinic.doctor.update_memory(clinic.memory_id, content="x")
+    await clinic.doctor_in(clinic.space_id).update_memory(clinic.memory_id, content="The rose is fed")
+    _, reader = await new_key(clinic.cluster, clinic.tenant, [clinic.space_id], "reader")
+
+    assert (await clinic.doctor.get_memory(clinic.memory_id)).content == "The rose is fed"
+    with refused(*NOT_FOUND):
+        await clinic.kitchen.memory.ListMemoryVersions(pb.ListMemoryVersionsRequest(memory_id=clinic.memory_id))
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "SPACE_READ_ONLY"):
+        await clinic.cluster.with_key(reader, **{SPACE_KEY: clinic.space_id}).create_memory("x")
+    with refused(grpc.StatusCode.NOT_FOUND, "SPACE_NOT_FOUND"):
+        await clinic.cluster.with_key(clinic.tenant.api_key, **{SPACE_KEY: clinic.space_id}).list_memories()
+
+
+async def test_a_bound_key_sees_its_spaces_alone_and_nothing_once_they_are_revoked(clinic: Clinic) -> None:
+    await clinic.kitchen.remember("The oven is hot")
+    principal, secret = await new_key(
+        clinic.cluster, clinic.tenant, [clinic.space_id], bind=True, permissions=TENANT_PERMISSIONS
+    )
+    contractor = clinic.cluster.with_key(secret)
+    created = await contractor.create_memory("The hedge is high")
+
+    assert {memory.memory_id for memory in await contractor.list_memories()} == {clinic.memory_id, created.memory_id}
+    with refused(*UNSUPPORTED):
+        await contractor.create_session("s")
+    with refused(*UNSUPPORTED):
+        await contractor.tenancy.CreateAgent(tenancy_pb2.CreateAgentRequest(agent=tenancy_pb2.Agent(display_name="x")))
+    await clinic.tenant.tenancy.RevokeSpaceGrant(
+        spaces_pb2.RevokeSpaceGrantRequest(space_id=clinic.space_id, principal=principal)
+    )
+    async with asyncio.timeout(30):
+        # The gateway keeps an exchange for some seconds.
+        while await contractor.list_memories():
+            await asyncio.sleep(0.1)
+    with refused(grpc.StatusCode.NOT_FOUND, "SPACE_NOT_FOUND"):
+        await clinic.cluster.with_key(secret, **{SPACE_KEY: clinic.space_id}).list_memories()
+
+
+async def test_calls_that_do_not_keep_to_spaces_are_refused(clinic: Clinic) -> None:
+    with refused(*UNSUPPORTED):
+        await clinic.kitchen.history.ListChanges(history_pb2.ListChangesRequest())
+
+
+async def test_only_managers_and_those_who_may_delegate_grant(clinic: Clinic) -> None:
+    denied = (grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING")
+    assert clinic.space_id
+    with refused(*denied):
+        await grant(clinic.cluster.with_key(clinic.doctor_secret), clinic.space_id, "agent:x")
