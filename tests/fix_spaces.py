@@ -25,14 +25,10 @@ ROLES = {
 }
 
 
-async def new_space(cluster: Cluster, tenant: Tenant, name: str) -> str:
-    """Make a space that is open."""
+async def new_space(tenant: Stubs, name: str) -> str:
+    """Make a space."""
     request = pb.CreateSpaceRequest(space=pb.Space(display_name=name))
-    space_id = (await tenant.tenancy.CreateSpace(request)).space.space_id
-    # A tenant's first space opens ten seconds later.
-    async with cluster.superuser() as connection:
-        await connection.execute("UPDATE tenancy.spaces SET open_time = create_time WHERE space_id = $1", space_id)
-    return space_id
+    return (await tenant.tenancy.CreateSpace(request)).space.space_id
 
 
 async def grant(tenant: Stubs, space_id: str, principal: str, role: str = "writer", *, bind: bool = False) -> None:
@@ -57,6 +53,12 @@ async def new_key(
     principal = f"api_key:{made.api_key.api_key_id}"
     for space_id in spaces:
         await grant(tenant, space_id, principal, role, bind=bind)
+    async with cluster.superuser() as connection:
+        # The first one would open ten seconds later.
+        await connection.execute(
+            "UPDATE tenancy.spaces SET open_time = create_time WHERE tenant_id = $1 AND open_time IS NOT NULL",
+            tenant.tenant_id,
+        )
     async with asyncio.timeout(30):
         # Auth remembers for a second that a tenant has no spaces.
         while "spaces" not in _claims(await identity(cluster, made.secret)):

@@ -39,7 +39,7 @@ class Clinic:
 
 @pytest.fixture
 async def clinic(tenant: Tenant, cluster: Cluster) -> Clinic:
-    space_id = await new_space(cluster, tenant, "doctor")
+    space_id = await new_space(tenant, "doctor")
     _, doctor = await new_key(cluster, tenant, [space_id])
     _, kitchen = await new_key(cluster, tenant, [])
     in_space = cluster.with_key(doctor, **{SPACE_KEY: space_id})

@@ -53,7 +53,7 @@ class Membership:
     is_active: bool
     # None: the account is no member.
     role: str | None
-    # The tenant has spaces beside the default one.
+    # Something may lie in other spaces of the tenant than the default one.
     has_spaces: bool
 
 

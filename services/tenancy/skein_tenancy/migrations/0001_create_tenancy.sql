@@ -274,8 +274,8 @@ CREATE TABLE tenancy.spaces (
     update_time timestamptz NOT NULL,
     created_by text NOT NULL,
     updated_by text NOT NULL,
-    -- Grants show nothing before.
-    open_time timestamptz NOT NULL,
+    -- Grants show nothing before. NULL: the space was never granted, so nothing lies in it.
+    open_time timestamptz,
     -- When a grant was revoked last; NULL: never.
     revoke_time timestamptz,
     CONSTRAINT spaces_pkey PRIMARY KEY (tenant_id, space_id),

@@ -1,11 +1,9 @@
 -- create_space --
 -- Create a space; no row comes back when another one has the name.
 INSERT INTO tenancy.spaces
-    (tenant_id, space_id, display_name, description, create_time, update_time, created_by, updated_by, open_time)
+    (tenant_id, space_id, display_name, description, create_time, update_time, created_by, updated_by)
 VALUES
-    (:tenant_id, :space_id, :display_name, :description, :create_time, :create_time, :created_by, :created_by,
-     CASE WHEN EXISTS (SELECT FROM tenancy.spaces AS other WHERE other.tenant_id = :tenant_id)
-          THEN :create_time::timestamptz ELSE :first_open_time::timestamptz END)
+    (:tenant_id, :space_id, :display_name, :description, :create_time, :create_time, :created_by, :created_by)
 ON CONFLICT ON CONSTRAINT spaces_name_key DO NOTHING
 RETURNING space_id, display_name, description, revision, create_time, update_time, created_by, updated_by;
 
@@ -62,6 +60,15 @@ WHERE s.tenant_id = :tenant_id AND s.space_id = :space_id AND (s.revoke_time IS 
                     WHERE p.tenant_id = :tenant_id AND p.space_id = :space_id)
     AND NOT EXISTS (SELECT FROM memory.archived_memories AS a
                     WHERE a.tenant_id = :tenant_id AND a.space_id = :space_id);
+
+-- open_space --
+-- Open a space that has its first grant: at once, or later where it is the first one of the tenant.
+UPDATE tenancy.spaces AS s
+SET open_time = CASE
+        WHEN EXISTS (SELECT FROM tenancy.spaces AS other
+                     WHERE other.tenant_id = :tenant_id AND other.open_time IS NOT NULL)
+        THEN :at::timestamptz ELSE :first_open_time::timestamptz END
+WHERE s.tenant_id = :tenant_id AND s.space_id = :space_id AND s.open_time IS NULL;
 
 -- put_grant --
 -- Store a grant, in place of the one that the principal has of the space.

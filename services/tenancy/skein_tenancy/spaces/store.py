@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Database, Transaction
     from skein_kit.identity.spaces import Spaces
 
-# A tenant's first space opens so long after it was made, and a space may be deleted so long after its last grant was
-# revoked. By then all identities in use know of the change: the gateway gets a new one every few seconds.
+# A tenant's first space opens so long after its first grant, and a space may be deleted so long after its last grant
+# was revoked. By then all identities in use know of the change: the gateway gets a new one every few seconds.
 SETTLE_DELAY = timedelta(seconds=10)
 
 
@@ -47,7 +47,6 @@ class SpaceStore:
             display_name=display_name,
             description=description,
             create_time=at,
-            first_open_time=at + SETTLE_DELAY,
             created_by=created_by,
         )
         return Space(**require_row(row, SpaceExists))
@@ -121,6 +120,13 @@ class SpaceStore:
             is_delegable=grant.is_delegable,
             create_time=grant.create_time,
             created_by=grant.created_by,
+        )
+        await tx.execute(
+            QUERIES["open_space"],
+            tenant_id=tenant_id,
+            space_id=grant.space_id,
+            at=grant.create_time,
+            first_open_time=grant.create_time + SETTLE_DELAY,
         )
         if is_bound:
             await tx.execute(

@@ -1062,10 +1062,8 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CreateSpace(self, request, context):
-        """CreateSpace creates a space, which nobody sees yet. A tenant's first space
-        opens ten seconds later: its grants show nothing before. From then on calls
-        that do not keep to spaces are refused with SPACES_UNSUPPORTED in the tenant.
-        Repeating a request_id returns the first space.
+        """CreateSpace creates a space, which nobody sees yet. Repeating a request_id
+        returns the first space.
 
         Errors:
         - ALREADY_EXISTS, SPACE_EXISTS: the name is taken.
@@ -1124,7 +1122,9 @@ class TenancyServiceServicer:
 
     def GrantSpace(self, request, context):
         """GrantSpace shows a space to a principal, in place of the grant of this space
-        that it has. Callers with the permission spaces.write may grant, managers of
+        that it has. From a tenant's first grant on, calls that do not keep to spaces
+        are refused with SPACES_UNSUPPORTED in the tenant; the first grant shows its
+        space ten seconds later. Callers with the permission spaces.write may grant, managers of
         the space, and those who have a delegable grant of it within that grant. All
         services know of it within five seconds. A caller sees at most 32 spaces
         beside the default one. Repeating a request_id returns the first answer.

@@ -496,10 +496,8 @@ class TenancyServiceStub:
     - NOT_FOUND, AGENT_NOT_FOUND: also when it was purged.
     """
     CreateSpace: _grpc.UnaryUnaryMultiCallable[_spaces_pb2.CreateSpaceRequest, _spaces_pb2.CreateSpaceResponse]
-    """CreateSpace creates a space, which nobody sees yet. A tenant's first space
-    opens ten seconds later: its grants show nothing before. From then on calls
-    that do not keep to spaces are refused with SPACES_UNSUPPORTED in the tenant.
-    Repeating a request_id returns the first space.
+    """CreateSpace creates a space, which nobody sees yet. Repeating a request_id
+    returns the first space.
 
     Errors:
     - ALREADY_EXISTS, SPACE_EXISTS: the name is taken.
@@ -538,7 +536,9 @@ class TenancyServiceStub:
     """
     GrantSpace: _grpc.UnaryUnaryMultiCallable[_spaces_pb2.GrantSpaceRequest, _spaces_pb2.GrantSpaceResponse]
     """GrantSpace shows a space to a principal, in place of the grant of this space
-    that it has. Callers with the permission spaces.write may grant, managers of
+    that it has. From a tenant's first grant on, calls that do not keep to spaces
+    are refused with SPACES_UNSUPPORTED in the tenant; the first grant shows its
+    space ten seconds later. Callers with the permission spaces.write may grant, managers of
     the space, and those who have a delegable grant of it within that grant. All
     services know of it within five seconds. A caller sees at most 32 spaces
     beside the default one. Repeating a request_id returns the first answer.
@@ -1031,10 +1031,8 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     - NOT_FOUND, AGENT_NOT_FOUND: also when it was purged.
     """
     CreateSpace: _aio.UnaryUnaryMultiCallable[_spaces_pb2.CreateSpaceRequest, _spaces_pb2.CreateSpaceResponse]  # type: ignore[assignment]
-    """CreateSpace creates a space, which nobody sees yet. A tenant's first space
-    opens ten seconds later: its grants show nothing before. From then on calls
-    that do not keep to spaces are refused with SPACES_UNSUPPORTED in the tenant.
-    Repeating a request_id returns the first space.
+    """CreateSpace creates a space, which nobody sees yet. Repeating a request_id
+    returns the first space.
 
     Errors:
     - ALREADY_EXISTS, SPACE_EXISTS: the name is taken.
@@ -1073,7 +1071,9 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     """
     GrantSpace: _aio.UnaryUnaryMultiCallable[_spaces_pb2.GrantSpaceRequest, _spaces_pb2.GrantSpaceResponse]  # type: ignore[assignment]
     """GrantSpace shows a space to a principal, in place of the grant of this space
-    that it has. Callers with the permission spaces.write may grant, managers of
+    that it has. From a tenant's first grant on, calls that do not keep to spaces
+    are refused with SPACES_UNSUPPORTED in the tenant; the first grant shows its
+    space ten seconds later. Callers with the permission spaces.write may grant, managers of
     the space, and those who have a delegable grant of it within that grant. All
     services know of it within five seconds. A caller sees at most 32 spaces
     beside the default one. Repeating a request_id returns the first answer.
@@ -1911,10 +1911,8 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _spaces_pb2.CreateSpaceRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_spaces_pb2.CreateSpaceResponse, _abc.Awaitable[_spaces_pb2.CreateSpaceResponse]]:
-        """CreateSpace creates a space, which nobody sees yet. A tenant's first space
-        opens ten seconds later: its grants show nothing before. From then on calls
-        that do not keep to spaces are refused with SPACES_UNSUPPORTED in the tenant.
-        Repeating a request_id returns the first space.
+        """CreateSpace creates a space, which nobody sees yet. Repeating a request_id
+        returns the first space.
 
         Errors:
         - ALREADY_EXISTS, SPACE_EXISTS: the name is taken.
@@ -1983,7 +1981,9 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_spaces_pb2.GrantSpaceResponse, _abc.Awaitable[_spaces_pb2.GrantSpaceResponse]]:
         """GrantSpace shows a space to a principal, in place of the grant of this space
-        that it has. Callers with the permission spaces.write may grant, managers of
+        that it has. From a tenant's first grant on, calls that do not keep to spaces
+        are refused with SPACES_UNSUPPORTED in the tenant; the first grant shows its
+        space ten seconds later. Callers with the permission spaces.write may grant, managers of
         the space, and those who have a delegable grant of it within that grant. All
         services know of it within five seconds. A caller sees at most 32 spaces
         beside the default one. Repeating a request_id returns the first answer.
