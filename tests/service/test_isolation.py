@@ -98,6 +98,10 @@ async def catalog_of(cluster: Cluster) -> AsyncIterator[asyncpg.Connection[async
     await connection.close()
 
 
+# A space is shown to those who see it, and to admins.
+OF_THOSE_WHO_SEE = {f"/skein.tenancy.v1.TenancyService/{name}" for name in ("GetSpace", "ListSpaceGrants")}
+
+
 def _closes(path: str) -> bool:
     """Say whether a request for this RPC needs a tenant that is deleted."""
     return bool({"deleted", "due"} & set(RECIPES[path].needs))
@@ -397,6 +401,8 @@ async def test_a_viewer_reads_and_does_nothing_else(
 
     if path in OF_THEIR_CALLER:
         assert (code, reason) == (grpc.StatusCode.NOT_FOUND, "RECEIPT_NOT_FOUND")
+    elif path in OF_THOSE_WHO_SEE:
+        assert (code, reason) == (grpc.StatusCode.NOT_FOUND, "SPACE_NOT_FOUND")
     elif ACCESS_RULES[path].permission in ROLE_PERMISSIONS["viewer"]:
         assert code is OK, reason
     else:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import grpc
 import pytest
+from fix_calls import stamp
 from fix_cluster import Cluster, Stubs, Tenant, refused
 from fix_spaces import SPACE_KEY, grant, new_key, new_space
 
 from skein.gateway.v1 import gateway_pb2
-from skein.memory.v1 import history_pb2
+from skein.memory.v1 import approvals_pb2, history_pb2, scores_pb2
 from skein.memory.v1 import memory_pb2 as pb
+from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import spaces_pb2, tenancy_pb2
 from skein_kit.identity.permissions import TENANT_PERMISSIONS
 
@@ -130,3 +133,118 @@ async def test_only_managers_and_those_who_may_delegate_grant(clinic: Clinic) ->
     assert clinic.space_id
     with refused(*denied):
         await grant(clinic.cluster.with_key(clinic.doctor_secret), clinic.space_id, "agent:x")
+
+
+async def test_former_versions_and_searches_of_the_past_stay_in_the_space(clinic: Clinic) -> None:
+    at = stamp(datetime.now(UTC))
+    await clinic.doctor_in(clinic.space_id).update_memory(clinic.memory_id, content="The rose is fed")
+    question = {"min_relevance": 0, "as_of_time": at}
+
+    assert (await clinic.doctor.get_memory(clinic.memory_id, as_of_time=at)).content == TEXT
+    assert [hit.item_id for hit in (await clinic.doctor.search("rose manure", **question)).hits] == [clinic.memory_id]
+    with refused(*NOT_FOUND):
+        await clinic.kitchen.get_memory(clinic.memory_id, as_of_time=at)
+    assert not (await clinic.kitchen.search("rose manure", **question)).hits
+
+
+async def test_a_write_that_waits_for_approval_waits_in_its_space(clinic: Clinic) -> None:
+    await clinic.tenant.set_policy(approval="agents")
+    space = {SPACE_KEY: clinic.space_id}
+    _, approver = await new_key(clinic.cluster, clinic.tenant, [clinic.space_id], permissions=TENANT_PERMISSIONS)
+    agent = clinic.cluster.with_key(clinic.doctor_secret, **space, **{"skein-agent-id": "doctor"})
+    async with asyncio.timeout(30):
+        # Services see a new policy within a second.
+        while not (waiting := await agent.create_memory("The tulip is dry")).pending_approval:
+            await asyncio.sleep(0.1)
+    list_request = approvals_pb2.ListPendingMemoriesRequest()
+
+    assert not (await clinic.tenant.curation.ListPendingMemories(list_request)).pending_memories
+    listed = await clinic.cluster.with_key(approver).curation.ListPendingMemories(list_request)
+    assert [one.pending_id for one in listed.pending_memories] == [waiting.memory_id]
+    await clinic.cluster.with_key(approver, **space).curation.ApproveMemory(
+        approvals_pb2.ApproveMemoryRequest(pending_id=waiting.memory_id)
+    )
+    assert (await clinic.doctor.get_memory(waiting.memory_id)).content == "The tulip is dry"
+    with refused(*NOT_FOUND):
+        await clinic.kitchen.get_memory(waiting.memory_id)
+
+
+async def test_memories_of_two_spaces_are_neither_merged_nor_linked(clinic: Clinic) -> None:
+    default = await clinic.doctor.create_memory(TEXT)
+    in_space = clinic.doctor_in(clinic.space_id)
+
+    for stubs in (clinic.doctor, in_space):
+        with refused(*NOT_FOUND):
+            await stubs.memory.MergeMemories(
+                scores_pb2.MergeMemoriesRequest(memory_ids=[default.memory_id, clinic.memory_id])
+            )
+        with refused(*NOT_FOUND):
+            await stubs.create_link(default.memory_id, clinic.memory_id)
+
+
+async def test_a_repeated_request_in_another_space_is_another_request(clinic: Clinic) -> None:
+    request = pb.CreateMemoryRequest(request_id="r", memory=pb.Memory(content="x"))
+    await clinic.doctor_in(clinic.space_id).memory.CreateMemory(request)
+
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "REQUEST_ID_REUSED"):
+        await clinic.doctor.memory.CreateMemory(request)
+
+
+async def test_a_delegable_grant_is_passed_on_once_and_no_wider(clinic: Clinic) -> None:
+    principal, secret = await new_key(clinic.cluster, clinic.tenant, [clinic.space_id], "reader")
+    message = spaces_pb2.SpaceGrant(
+        space_id=clinic.space_id, principal=principal, role=spaces_pb2.SPACE_ROLE_READER, is_delegable=True
+    )
+    await clinic.tenant.tenancy.GrantSpace(spaces_pb2.GrantSpaceRequest(grant=message))
+    holder = clinic.cluster.with_key(secret)
+    denied = (grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING")
+
+    await grant(holder, clinic.space_id, "agent:x", "reader")
+    with refused(*denied):
+        await grant(holder, clinic.space_id, "agent:x", "writer")
+    message.principal = "agent:x"
+    with refused(*denied):
+        await holder.tenancy.GrantSpace(spaces_pb2.GrantSpaceRequest(grant=message))
+    listed = await clinic.tenant.tenancy.ListSpaceGrants(spaces_pb2.ListSpaceGrantsRequest(space_id=clinic.space_id))
+    assert ("agent:x", spaces_pb2.SPACE_ROLE_READER) in [(one.principal, one.role) for one in listed.grants]
+
+
+async def test_a_space_is_listed_for_those_who_see_it_and_deleted_when_nothing_is_in_it(clinic: Clinic) -> None:
+    empty_id = await new_space(clinic.tenant, "empty")
+    _, viewer = await new_key(clinic.cluster, clinic.tenant, [clinic.space_id], permissions=["spaces.read"])
+    request = spaces_pb2.ListSpacesRequest()
+
+    seen = (await clinic.cluster.with_key(viewer).tenancy.ListSpaces(request)).spaces
+    every = (await clinic.tenant.tenancy.ListSpaces(request)).spaces
+    assert [space.space_id for space in seen] == [clinic.space_id]
+    assert [space.space_id for space in every] == [clinic.space_id, empty_id]
+    with refused(grpc.StatusCode.FAILED_PRECONDITION, "SPACE_NOT_EMPTY"):
+        await clinic.tenant.tenancy.DeleteSpace(spaces_pb2.DeleteSpaceRequest(space_id=clinic.space_id))
+    await clinic.tenant.tenancy.DeleteSpace(spaces_pb2.DeleteSpaceRequest(space_id=empty_id))
+    with refused(grpc.StatusCode.NOT_FOUND, "SPACE_NOT_FOUND"):
+        await clinic.tenant.tenancy.GetSpace(spaces_pb2.GetSpaceRequest(space_id=empty_id))
+
+
+async def test_a_bound_key_recalls_and_remembers_in_its_space_and_reads_no_message_by_lineage(clinic: Clinic) -> None:
+    await clinic.kitchen.create_session("s")
+    (message,) = await clinic.kitchen.append("s", "The oven is hot")
+    _, secret = await new_key(clinic.cluster, clinic.tenant, [clinic.space_id], bind=True)
+    contractor = clinic.cluster.with_key(secret)
+    recall = gateway_pb2.RecallRequest(query="rose", min_relevance=0, subject_id="alice")
+
+    answer = await contractor.gateway.Recall(recall)
+    context = await contractor.gateway.BuildContext(gateway_pb2.BuildContextRequest(recall=recall))
+    assert [hit.item_id for hit in answer.hits] == [clinic.memory_id]
+    assert TEXT in context.text
+    with refused(grpc.StatusCode.NOT_FOUND, "SOURCE_NOT_FOUND"):
+        source = pb.SourceReference(kind=pb.SOURCE_KIND_MESSAGE, id=message.message_id)
+        await contractor.create_memory("x", derived_from=[source])
+    with refused(*UNSUPPORTED):
+        await contractor.gateway.Remember(
+            gateway_pb2.RememberRequest(
+                session_id="s",
+                messages=[session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="x")],
+                memories=[pb.Memory(content="half a write")],
+            )
+        )
+    assert "half a write" not in {memory.content for memory in await contractor.list_memories()}

@@ -279,6 +279,12 @@ def current_space_ids() -> tuple[UUID, ...] | None:
     return None if call is None else call.space_ids
 
 
+def named_space() -> str:
+    """Return the space that the current call names; empty for none, and in background work."""
+    call = current_call()
+    return "" if call is None else call.named_space
+
+
 def client_address() -> str:
     """Return the address of the current call's client, as the gateway saw it; empty when unknown."""
     call = current_call()

@@ -22,7 +22,7 @@ from skein_kit.errors import (
     TenantNotFound,
 )
 from skein_kit.identity import spaces
-from skein_kit.rpc.declarations import method_rule, paths
+from skein_kit.rpc.declarations import is_write, method_rule, paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -165,6 +165,11 @@ class AccessRule:
         if self.allows_deleted_tenant and not caller.is_tenant_deleted:
             raise TenantNotDeleted
 
+    def check_reach(self, caller: Caller, named: str) -> None:
+        """Raise the errors of `check`, and of a call in the space that it names."""
+        self.check(caller)
+        self.space_ids(caller, named)
+
     def space_ids(self, caller: Caller, named: str = "") -> tuple[UUID, ...] | None:
         """Return the spaces that a call reaches, which may name one; None: the default one, in a tenant without others.
 
@@ -217,7 +222,7 @@ def _rule_of(path: str) -> AccessRule:
         agent_field=declared.agent_field,
         for_extractors=declared.for_extractors,
         spaces=declared.spaces,
-        is_write=not declared.permission.endswith(".read"),
+        is_write=is_write(path),
     )
 
 

@@ -27,6 +27,9 @@ ALTER TABLE memory.snapshots ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.snapshots FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.snapshots
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE POLICY space ON memory.snapshots AS RESTRICTIVE
+    USING (CASE WHEN coalesce(current_setting('skein.spaces', true), '') = '' THEN true
+                ELSE '00000000-0000-0000-0000-000000000000' = ANY (current_setting('skein.spaces', true)::uuid[]) END);
 
 -- The purge of a memory removes the copies that name it.
 CREATE TABLE memory.snapshot_items (
@@ -55,6 +58,9 @@ ALTER TABLE memory.snapshot_items ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.snapshot_items FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.snapshot_items
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE POLICY space ON memory.snapshot_items AS RESTRICTIVE
+    USING (CASE WHEN coalesce(current_setting('skein.spaces', true), '') = '' THEN true
+                ELSE '00000000-0000-0000-0000-000000000000' = ANY (current_setting('skein.spaces', true)::uuid[]) END);
 GRANT SELECT, INSERT, UPDATE, DELETE ON memory.snapshots, memory.snapshot_items TO skein_memory;
 
 CREATE TABLE memory.archives (
@@ -77,6 +83,9 @@ ALTER TABLE memory.archives ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.archives FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.archives
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE POLICY space ON memory.archives AS RESTRICTIVE
+    USING (CASE WHEN coalesce(current_setting('skein.spaces', true), '') = '' THEN true
+                ELSE '00000000-0000-0000-0000-000000000000' = ANY (current_setting('skein.spaces', true)::uuid[]) END);
 
 -- The archive that holds a memory, so that the memory can be found by id and purged.
 CREATE TABLE memory.archived_memories (

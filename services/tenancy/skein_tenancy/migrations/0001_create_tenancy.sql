@@ -7,7 +7,8 @@
 -- something to do, so that it need not visit the others.
 --
 -- The restrictive policies named `space` leave out what lies in other spaces of the tenant than `skein.spaces` lists; without
--- the setting, all but the default space, whose id is the nil UUID. `skein.all_spaces` is for caches and purges.
+-- the setting, all but the default space, whose id is the nil UUID. Tables without space_id have what lies in the default
+-- space alone, or is read with its item alone. `skein.all_spaces` is for caches and purges.
 
 CREATE SCHEMA tenancy;
 GRANT USAGE ON SCHEMA tenancy TO skein_tenancy;
@@ -276,8 +277,8 @@ CREATE TABLE tenancy.spaces (
     updated_by text NOT NULL,
     -- Grants show nothing before. NULL: the space was never granted, so nothing lies in it.
     open_time timestamptz,
-    -- When a grant was revoked last; NULL: never.
-    revoke_time timestamptz,
+    -- When a grant ended by a call last; NULL: never.
+    grant_end_time timestamptz,
     CONSTRAINT spaces_pkey PRIMARY KEY (tenant_id, space_id),
     CONSTRAINT spaces_name_key UNIQUE (tenant_id, display_name)
 );

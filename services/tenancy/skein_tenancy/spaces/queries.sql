@@ -41,16 +41,16 @@ SET display_name = :display_name, description = :description, revision = revisio
 WHERE tenant_id = :tenant_id AND space_id = :space_id
 RETURNING space_id, display_name, description, revision, create_time, update_time, created_by, updated_by;
 
--- set_revoke_time --
+-- set_grant_end_time --
 -- Record when the last grant of a space was revoked.
 UPDATE tenancy.spaces
-SET revoke_time = :revoke_time
+SET grant_end_time = :grant_end_time
 WHERE tenant_id = :tenant_id AND space_id = :space_id;
 
 -- delete_space --
 -- Remove a space that nobody sees and in which nothing lies; no row is deleted otherwise.
 DELETE FROM tenancy.spaces AS s
-WHERE s.tenant_id = :tenant_id AND s.space_id = :space_id AND (s.revoke_time IS NULL OR s.revoke_time < :revoked_before)
+WHERE s.tenant_id = :tenant_id AND s.space_id = :space_id AND (s.grant_end_time IS NULL OR s.grant_end_time < :ended_before)
     AND NOT EXISTS (SELECT FROM tenancy.space_grants AS g
                     WHERE g.tenant_id = :tenant_id AND g.space_id = :space_id)
     AND NOT EXISTS (SELECT FROM memory.memories AS m

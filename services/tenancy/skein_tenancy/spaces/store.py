@@ -145,13 +145,13 @@ class SpaceStore:
         )
         if not deleted_count:
             raise SpaceGrantNotFound
-        await tx.execute(QUERIES["set_revoke_time"], tenant_id=tenant_id, space_id=space_id, revoke_time=now())
+        await tx.execute(QUERIES["set_grant_end_time"], tenant_id=tenant_id, space_id=space_id, grant_end_time=now())
 
     async def delete_space(self, tx: Transaction, tenant_id: UUID, space_id: UUID) -> None:
         """Remove an empty space, in a transaction that sees all spaces. Raises SpaceNotFound and SpaceNotEmpty."""
         await self._lock(tx, tenant_id, space_id)
         deleted_count = await tx.execute(
-            QUERIES["delete_space"], tenant_id=tenant_id, space_id=space_id, revoked_before=now() - SETTLE_DELAY
+            QUERIES["delete_space"], tenant_id=tenant_id, space_id=space_id, ended_before=now() - SETTLE_DELAY
         )
         if not deleted_count:
             raise SpaceNotEmpty
