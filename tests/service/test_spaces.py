@@ -248,3 +248,21 @@ async def test_a_bound_key_recalls_and_remembers_in_its_space_and_reads_no_messa
             )
         )
     assert "half a write" not in {memory.content for memory in await contractor.list_memories()}
+
+
+@pytest.mark.system
+async def test_a_stream_ends_when_the_spaces_of_its_caller_change(clinic: Clinic) -> None:
+    principal, secret = await new_key(clinic.cluster, clinic.tenant, [clinic.space_id])
+    reader = clinic.cluster.with_key(secret)
+    await reader.create_session("s")
+    stream = reader.sessions.StreamMessages(session_pb2.StreamMessagesRequest(session_id="s"))
+    await stream.read()
+
+    await clinic.tenant.tenancy.RevokeSpaceGrant(
+        spaces_pb2.RevokeSpaceGrantRequest(space_id=clinic.space_id, principal=principal)
+    )
+
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "SPACES_CHANGED"):
+        async with asyncio.timeout(60):
+            while await stream.read() is not grpc.aio.EOF:
+                pass

@@ -52,7 +52,8 @@ CREATE TABLE recall.documents (
 -- The condition is always true. It keeps the planner from reading a tenant by this index where it has no statistics yet.
 CREATE INDEX documents_record_time ON recall.documents (tenant_id, record_time) WHERE record_time IS NOT NULL;
 CREATE INDEX documents_type ON recall.documents (tenant_id, type, item_id) WHERE type IS NOT NULL;
-CREATE INDEX documents_session ON recall.documents (tenant_id, session_id, item_id) WHERE session_id IS NOT NULL;
+CREATE INDEX documents_session ON recall.documents (tenant_id, session_id, item_id) INCLUDE (space_id)
+    WHERE session_id IS NOT NULL;
 CREATE INDEX documents_agent ON recall.documents (tenant_id, agent_id, item_id) WHERE agent_id IS NOT NULL;
 CREATE INDEX documents_subject ON recall.documents (tenant_id, subject_id, item_id) WHERE subject_id IS NOT NULL;
 CREATE INDEX documents_source ON recall.documents (tenant_id, source, item_id) WHERE source IS NOT NULL;
@@ -60,7 +61,7 @@ CREATE INDEX documents_source ON recall.documents (tenant_id, source, item_id) W
 -- Searches leave expired documents out before ranking.
 CREATE INDEX documents_expire_time ON recall.documents (tenant_id, expire_time) INCLUDE (item_id, space_id)
     WHERE expire_time IS NOT NULL;
-CREATE INDEX documents_pending ON recall.documents (tenant_id, item_id) WHERE pending;
+CREATE INDEX documents_pending ON recall.documents (tenant_id, item_id) INCLUDE (space_id) WHERE pending;
 CREATE INDEX documents_transaction ON recall.documents (tenant_id, transaction) WHERE transaction IS NOT NULL;
 CREATE INDEX documents_uncounted ON recall.documents (tenant_id, kind, item_id) INCLUDE (length, space_id) WHERE NOT is_counted;
 
