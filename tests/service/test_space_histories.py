@@ -115,8 +115,8 @@ async def _run(step: str, history: History, model: Model, choose: random.Random,
         expected = model.write_error(principal, space_id)
         if not expected and model.memories[memory_id] != space_id:
             expected = "MEMORY_NOT_FOUND"
-        request = memory_pb2.DeleteMemoryRequest(memory_id=memory_id)
-        assert await refusal(memory.DeleteMemory(request)) == expected
+        deletion = memory_pb2.DeleteMemoryRequest(memory_id=memory_id)
+        assert await refusal(memory.DeleteMemory(deletion)) == expected
         if not expected:
             del model.memories[memory_id]
     elif step == "grant" and space_id != DEFAULT:
@@ -124,6 +124,6 @@ async def _run(step: str, history: History, model: Model, choose: random.Random,
         await grant(history.tenant, space_id, principal, role)
         model.roles[principal, space_id] = role
     elif step == "revoke" and space_id != DEFAULT:
-        request = spaces_pb2.RevokeSpaceGrantRequest(space_id=space_id, principal=principal)
+        revocation = spaces_pb2.RevokeSpaceGrantRequest(space_id=space_id, principal=principal)
         expected = "" if model.roles.pop((principal, space_id), "") else "SPACE_GRANT_NOT_FOUND"
-        assert await refusal(history.tenant.tenancy.RevokeSpaceGrant(request)) == expected
+        assert await refusal(history.tenant.tenancy.RevokeSpaceGrant(revocation)) == expected
