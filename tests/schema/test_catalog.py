@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import asyncpg
+from fix_space_tables import SPACE_CROSSINGS, SPACE_POLICIES
 
 from skein_cluster import registry
 from skein_kit.database.connection_settings import database_role
@@ -47,52 +48,6 @@ AGENT = (
     " (COALESCE(current_setting('skein.agent_id'::text, true), ''::text) = agent_id)) OR"
     " ((agent_id IS NULL) AND (scope <> 'agent'::text)))"
 )
-# What lies in a space that the transaction does not see is hidden.
-SPACE = """
-CASE
-    WHEN (COALESCE(current_setting('skein.spaces'::text, true), ''::text) = ''::text) THEN ((space_id = '00000000-0000-0000-0000-000000000000'::uuid) OR (current_setting('skein.all_spaces'::text, true) = 'on'::text) OR (current_setting('skein.operator'::text, true) = 'on'::text))
-    ELSE (space_id = ANY ((current_setting('skein.spaces'::text, true))::uuid[]))
-END"""  # noqa: E501 - as Postgres writes it.
-# What has a space, besides what says who sees it. The rest of an item's rows is read with the item alone.
-SPACE_TABLES = {
-    "memory.archived_memories",
-    "memory.changes",
-    "memory.external_ids",
-    "memory.fact_keys",
-    "memory.memories",
-    "memory.pending_memories",
-    "memory.tasks",
-    "memory.versions",
-    "recall.documents",
-    "recall.documents_history",
-}
-# What lies in the default space alone.
-DEFAULT_SPACE = """
-CASE
-    WHEN (COALESCE(current_setting('skein.spaces'::text, true), ''::text) = ''::text) THEN true
-    ELSE ('00000000-0000-0000-0000-000000000000'::uuid = ANY ((current_setting('skein.spaces'::text, true))::uuid[]))
-END"""
-DEFAULT_SPACE_TABLES = {
-    "memory.archives",
-    "memory.block_agents",
-    "memory.block_agents_history",
-    "memory.blocks",
-    "memory.snapshot_items",
-    "memory.snapshots",
-    "session.agent_states",
-    "session.archived_messages",
-    "session.archived_sessions",
-    "session.items",
-    "session.message_external_ids",
-    "session.message_order",
-    "session.messages",
-    "session.messages_history",
-    "session.session_properties",
-    "session.sessions",
-    "session.sessions_history",
-    "session.title_terms",
-    "session.title_terms_history",
-}
 OPERATOR = "(current_setting('skein.operator'::text, true) = 'on'::text)"
 ACCOUNT = "(account_id = (NULLIF(current_setting('skein.account_id'::text, true), ''::text))::uuid)"
 OTHER_POLICIES = {
@@ -340,12 +295,7 @@ CROSSINGS = {
 }
 # What a role may do to single columns of another's table, all of it.
 COLUMN_CROSSINGS = {
-    # A space is deleted when nothing lies in it.
-    *(
-        ("skein_tenancy", f"memory.{table}", column, "SELECT")
-        for table in ("memories", "pending_memories", "archived_memories")
-        for column in ("tenant_id", "space_id")
-    ),
+    *SPACE_CROSSINGS,
     # The erasure of a person clears the requests of receipts.
     *(
         (role, "recall.receipts", column, "UPDATE")
@@ -505,29 +455,10 @@ async def test_every_tenant_table_has_its_policies_and_partitions_have_none(cata
     } | {(name, OPERATOR, None, "SELECT", "{skein_owner}") for name in DUE_TABLES}
     expected.add(("tenancy.jobs", f"({OPERATOR} AND (kind = 'reindex'::text))", None, "SELECT", "{skein_recall}"))
     expected |= {(name, AGENT, None, "ALL", "{public}") for name in ("memory.memories", "memory.versions")}
-    expected |= {(name, SPACE, None, "ALL", "{public}") for name in SPACE_TABLES}
-    expected |= {(name, DEFAULT_SPACE, None, "ALL", "{public}") for name in DEFAULT_SPACE_TABLES}
+    expected |= SPACE_POLICIES
     expected |= {(name, None, check, command, "{public}") for name, command, check in AUDIT_POLICIES}
     assert {tuple(policy) for policy in policies if policy["name"] in named} == expected
     assert named >= set(OTHER_POLICIES)
-
-
-async def test_what_has_a_space_is_hidden_by_it(catalog: Catalog) -> None:
-    rows = await catalog.fetch(
-        """
-        SELECT c.oid::regclass::text AS name, a.attnotnull, pg_get_expr(d.adbin, d.adrelid) AS default
-        FROM pg_class c
-        JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'space_id'
-        LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
-        WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relnamespace <> 'tenancy'::regnamespace
-        """
-    )
-
-    assert {row["name"] for row in rows} == SPACE_TABLES
-    # Who forgets the space of a row cannot write it where several are seen.
-    assert all(row["attnotnull"] for row in rows)
-    with_default = {row["name"] for row in rows if row["default"] == "skein.space_id()"}
-    assert with_default == SPACE_TABLES - {"recall.documents_history"}
 
 
 async def test_the_operator_s_directories_are_shown_to_the_operator_only(catalog: Catalog) -> None:

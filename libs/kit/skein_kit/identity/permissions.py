@@ -21,7 +21,7 @@ from skein_kit.errors import (
     TenantNotDeleted,
     TenantNotFound,
 )
-from skein_kit.identity import spaces
+from skein_kit.identity import space_reach
 from skein_kit.rpc.declarations import is_write, method_rule, paths
 
 if TYPE_CHECKING:
@@ -174,12 +174,12 @@ class AccessRule:
         """Return the spaces that a call reaches, which may name one; None: the default one, in a tenant without others.
 
         Raises SpacesUnsupported for a caller of a tenant with spaces where the method does not keep to them, and the
-        errors of skein_kit.identity.spaces.
+        errors of skein_kit.identity.space_reach.
         """
         if self.spaces == pb.SPACE_RULE_WALLED:
-            return spaces.walled_reach(caller, named, is_write=self.is_write)
+            return space_reach.walled_reach(caller, named, is_write=self.is_write)
         if self.spaces == pb.SPACE_RULE_DEFAULT:
-            return spaces.default_reach(caller, named)
+            return space_reach.default_reach(caller, named)
         if caller.spaces is None:
             return None
         is_of_tenant = self.permission is None or self.permission in TENANT_PERMISSIONS

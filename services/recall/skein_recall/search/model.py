@@ -144,8 +144,7 @@ class Filter:
         return filter_
 
 
-# Conditions of what a caller may see at all: those of the reader that a request names, of a credential's agent, and of
-# the spaces of a call.
+# Conditions of what a caller may see at all: of the reader that a request names, a credential's agent, a call's spaces.
 WALLS = ("visible_to", "bound_agent", "space")
 # The values of conditions that take others than one of their name.
 _VALUES_OF = {
@@ -214,7 +213,7 @@ class Query:
         return replace(self, mentions=tuple(each for each in self.mentions if entity_ids >= set(each.entity_ids)))
 
     def for_agent(self, agent_id: str) -> Self:
-        """Return the query for what an agent sees, to which the credential is bound; the query itself for no agent."""
+        """Return the query for what the credential's agent sees; the query itself for no agent."""
         return self._within("bound_agent", bound_agent_id=agent_id) if agent_id else self
 
     def for_spaces(self, space_ids: Sequence[UUID] | None) -> Self:
@@ -222,22 +221,13 @@ class Query:
         return self if space_ids is None else self._within("space", seen_space_ids=list(space_ids))
 
     def _within(self, wall: str, **values: object) -> Self:
-        filter_ = replace(
-            self.filter,
-            index_conditions=(*self.filter.index_conditions, wall),
-            values={**self.filter.values, **values},
-        )
-        return replace(self, filter=filter_)
+        conditions, values = (*self.filter.index_conditions, wall), {**self.filter.values, **values}
+        return replace(self, filter=replace(self.filter, index_conditions=conditions, values=values))
 
     def similar_to(self, item: ReferenceItem) -> Self:
         """Return the query for items that are like a stored one, by cosine and BM25 alone."""
         weights = {} if self.mode is not Mode.HYBRID else dict.fromkeys(SIGNALS, 0.0) | _SIMILAR_WEIGHTS
         return replace(self, weights=weights, fusion="scores" if weights else "", excluded_id=item.item_id)
-
-    @property
-    def is_in_spaces(self) -> bool:
-        """Whether it searches some spaces of a tenant that has several."""
-        return "space" in self.filter.index_conditions
 
     @property
     def reads_names(self) -> bool:

@@ -133,7 +133,7 @@ class RecallSearcher:
         _SEARCHES[search.path].inc()
         is_sampled = vector is not None and query.filter.row_condition is None and query.as_of_time is None
         # The sampler sees no spaces.
-        is_sampled = is_sampled and not query.is_in_spaces
+        is_sampled = is_sampled and "space" not in query.filter.index_conditions
         if vector is not None and is_sampled and self._sampler.should_sample():
             self._sampler.put(
                 Sample(
