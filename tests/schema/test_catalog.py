@@ -15,8 +15,7 @@ AUTH_SESSION_COLUMNS = (
     "tenant_id", "auth_session_id", "account_id", "client_id", "create_time", "expire_time", "revoke_time",
 )  # fmt: skip
 
-# Tables without a tenant, all of them: directories, secrets of the cluster, registries; and who may come in at all:
-# people and applications belong to no tenant.
+# All tables without a tenant: directories, secrets of the cluster, registries, people and applications.
 GLOBAL_TABLES = {
     "skein.page_token_keys",
     "skein.migrations",
@@ -294,8 +293,7 @@ CROSSINGS = {
     ("skein_tenancy", "session.usage", "SELECT"),
 }
 # What a role may do to single columns of another's table, all of it.
-COLUMN_CROSSINGS = {
-    *SPACE_CROSSINGS,
+COLUMN_CROSSINGS = SPACE_CROSSINGS | {
     # The erasure of a person clears the requests of receipts.
     *(
         (role, "recall.receipts", column, "UPDATE")
@@ -448,14 +446,17 @@ async def test_every_tenant_table_has_its_policies_and_partitions_have_none(cata
     )
 
     named = {row["name"] for row in rows}
-    expected: set[tuple[str | None, ...]] = {
-        (row["name"], OTHER_POLICIES.get(row["name"], TENANT), None, "ALL", "{public}")
-        for row in rows
-        if not row["relispartition"]
-    } | {(name, OPERATOR, None, "SELECT", "{skein_owner}") for name in DUE_TABLES}
+    expected: set[tuple[str | None, ...]] = (
+        {
+            (row["name"], OTHER_POLICIES.get(row["name"], TENANT), None, "ALL", "{public}")
+            for row in rows
+            if not row["relispartition"]
+        }
+        | {(name, OPERATOR, None, "SELECT", "{skein_owner}") for name in DUE_TABLES}
+        | SPACE_POLICIES
+    )
     expected.add(("tenancy.jobs", f"({OPERATOR} AND (kind = 'reindex'::text))", None, "SELECT", "{skein_recall}"))
     expected |= {(name, AGENT, None, "ALL", "{public}") for name in ("memory.memories", "memory.versions")}
-    expected |= SPACE_POLICIES
     expected |= {(name, None, check, command, "{public}") for name, command, check in AUDIT_POLICIES}
     assert {tuple(policy) for policy in policies if policy["name"] in named} == expected
     assert named >= set(OTHER_POLICIES)
