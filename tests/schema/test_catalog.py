@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import asyncpg
+from fix_audit_policies import AUDIT_POLICIES
 from fix_space_tables import SPACE_CROSSINGS, SPACE_POLICIES
 
 from skein_cluster import registry
@@ -61,20 +62,6 @@ OTHER_POLICIES = {
     "tenancy.memberships": f"({TENANT} OR {ACCOUNT})",
     "auth.auth_sessions": f"({TENANT} OR {ACCOUNT})",
 }
-# An audit event is inserted when it happens, and loses nothing but the name of a purged person.
-AUDIT_POLICIES = (
-    (
-        "auth.audit_events",
-        "INSERT",
-        (
-            "((audit_event_id >= skein.first_id((now() - '01:00:00'::interval))) AND"
-            " (audit_event_id < skein.first_id((now() + '01:00:00'::interval))) AND"
-            " ((create_time >= (now() - '01:00:00'::interval)) AND (create_time <= (now() + '01:00:00'::interval))))"
-        ),
-    ),
-    ("auth.audit_events", "UPDATE", "((subject_target IS NULL) AND (subject_salt IS NULL))"),
-    ("auth.audit_checkpoints", "INSERT", "(expire_time IS NULL)"),
-)
 # Tables in which a function of the owner looks for tenants with work, in the transactions of operators.
 DUE_TABLES = {
     "auth.api_keys",
