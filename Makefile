@@ -174,6 +174,12 @@ lock: .venv/ready ## Pin what the pyproject.toml files ask for (deploy/lock.sh -
 		-r tests/edge/frameworks.lock
 	@touch $@
 
+.edge/tokenizers/ready: tests/edge/tokenizers.lock | .venv/ready
+	@$(PYTHON) -m uv venv --quiet --clear --python $(PYTHON) .edge/tokenizers
+	@$(PYTHON) -m uv pip install --quiet --python .edge/tokenizers/bin/python --no-deps --no-build --require-hashes \
+		-r tests/edge/tokenizers.lock
+	@touch $@
+
 .edge/site/ready: docs/tools/site.lock | .venv/ready
 	@$(PYTHON) -m uv venv --quiet --clear --python $(PYTHON) .edge/site
 	@$(PYTHON) -m uv pip install --quiet --python .edge/site/bin/python --no-deps --no-build --require-hashes \

@@ -125,6 +125,10 @@ REST = """
     VALUES ($1, 'x', 1, now() + interval '1 day');
     INSERT INTO session.extraction_messages (tenant_id, message_id, session_id, kind, change_time)
     VALUES ($1, $2, 'x', 'new', now());
+    INSERT INTO session.extracted_messages (tenant_id, message_id, extractor, revision) VALUES ($1, $2, 'x', 1);
+    INSERT INTO session.extraction_backfills
+        (tenant_id, first_id, before_id, remaining_count, leased_ids, due_time, create_time)
+    VALUES ($1, $2, $2, 1, '{}', now() + interval '1 day', now());
     INSERT INTO session.title_terms_history (tenant_id, term, session_id, record_time, until_time)
     VALUES ($1, 'x', 'x', now() - interval '1 hour', now());
     INSERT INTO tenancy.policies_history (tenant_id, revision, update_time, record_time, until_time)

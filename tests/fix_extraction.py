@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from fix_cluster import SYSTEM_KEY
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from skein.auth.v1 import auth_pb2_grpc
+from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein.memory.v1 import memory_pb2, memory_pb2_grpc
 from skein.session.v1 import session_pb2, session_pb2_grpc
 from skein.tenancy.v1 import subjects_pb2
@@ -53,6 +53,16 @@ def job_of(
         TenantVisitor(system, at_once=2),
         WorkerSettings(),
     )
+
+
+async def extractor_token(
+    cluster: Cluster, tenant_id: str, *, key: str = SYSTEM_KEY, extractor: str = "rules@1"
+) -> str:
+    """Return a worker's token as an extractor; as the system where that is empty."""
+    credential = auth_pb2.SystemCredential(key=key, service="worker", extractor=extractor)
+    async with cluster.direct("auth") as channel:
+        request = auth_pb2.ExchangeRequest(system=credential, tenant_id=tenant_id)
+        return (await auth_pb2_grpc.AuthInternalServiceStub(channel).Exchange(request)).token
 
 
 async def extract(cluster: Cluster, tenant: Tenant) -> None:

@@ -154,6 +154,8 @@ KEPT: dict[str, tuple[str, str]] = {
     ),
     "session.extractions": ("Names sessions for seconds, until their messages are read.", "session_id"),
     "session.extraction_messages": ("As session.extractions; a purged message without its session.", "session_id kind"),
+    "session.extraction_backfills": ("Ids of messages, until they are read.", "leased_ids"),
+    "session.extracted_messages": ("Ids of messages, which go with them.", "extractor"),
     "session.context_ledgers": (
         "Those for the person go; others name what is purged by ids and keyed digests, for a day at most.",
         "principal agent_id ledger_id session_id subject_id content",

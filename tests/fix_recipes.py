@@ -278,7 +278,26 @@ def _fill_content() -> None:
     facts = service("skein.memory.v1.MemoryInternalService", memory_pb2)
     before_time = Timestamp(seconds=1)
     facts("RetractFacts", "message_id", build=lambda t, _w: {**t, "before_time": before_time})
+    facts(
+        "KeepRefusedFacts",
+        "message_id",
+        build=lambda t, w: {
+            "facts": [
+                memory_pb2.RefusedFact(
+                    memory=memory_pb2.Memory(
+                        content=w.text(),
+                        derived_from=[
+                            memory_pb2.SourceReference(kind=memory_pb2.SOURCE_KIND_MESSAGE, id=t["message_id"])
+                        ],
+                    ),
+                    reason="question",
+                )
+            ]
+        },
+    )
     facts("PurgeFacts", "message_id", build=lambda t, _w: {"message_ids": [t["message_id"]]})
+    _sessions("StartExtraction", own="EXTRACTION_OFF")
+    _sessions("CancelExtraction")
     due = service("skein.session.v1.SessionInternalService", session_pb2)
     due("LeaseExtraction")
     due(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+from fix_cluster import Stubs
+from fix_extraction import extractor_token
 from fix_recipe import mask, service
 from fix_world import MAKERS, World
 
-from skein.memory.v1 import approvals_pb2, memory_pb2, scores_pb2
+from skein.memory.v1 import approvals_pb2, memory_pb2, memory_pb2_grpc, scores_pb2
 from skein.memory.v1 import curation_pb2 as pb
 from skein.tenancy.v1 import subjects_pb2
 
@@ -69,7 +71,29 @@ async def _pending(world: World) -> str:
             await asyncio.sleep(0.1)
 
 
-MAKERS |= {"conflict": _conflict, "alias_memory_id": _alias, "source": _trust, "pending_id": _pending}
+async def _refused(world: World) -> str:
+    source = memory_pb2.SourceReference(
+        kind=memory_pb2.SOURCE_KIND_MESSAGE, id=await world.thing("message_id"), start_character=0, end_character=1
+    )
+    fact = memory_pb2.RefusedFact(
+        memory=memory_pb2.Memory(content=world.text("the kettle asks "), derived_from=[source]), reason="question"
+    )
+    async with world.cluster.direct("memory", caller="worker") as channel:
+        extractor = Stubs.of(channel, await extractor_token(world.cluster, str(world.tenant.tenant_id)))
+        await memory_pb2_grpc.MemoryInternalServiceStub(extractor.channel).KeepRefusedFacts(
+            memory_pb2.KeepRefusedFactsRequest(facts=[fact])
+        )
+    request = approvals_pb2.ListRefusedFactsRequest(page_size=1000)
+    return (await world.tenant.curation.ListRefusedFacts(request)).refused_facts[-1].pending_id
+
+
+MAKERS |= {
+    "conflict": _conflict,
+    "alias_memory_id": _alias,
+    "source": _trust,
+    "pending_id": _pending,
+    "refused_id": _refused,
+}
 
 _memories("ExplainScore", "memory_id")
 _memories("ReinforceMemory", "memory_id")
@@ -111,6 +135,7 @@ _curation("GetCanonicalMemory", "alias_memory_id", build=lambda t, _w: {"memory_
 _curation("ListAliases", "alias_memory_id", build=lambda _t, _w: {})
 _curation("DeleteAlias", "alias_memory_id")
 _approvals("ListPendingMemories", "pending_id", build=lambda _t, _w: {})
+_approvals("ListRefusedFacts", "refused_id", build=lambda _t, _w: {})
 _approvals("ApproveMemory", "pending_id")
 _approvals("RefuseMemory", "pending_id")
 _curation("GetReviewQueue", "memory_id", build=lambda _t, _w: {})

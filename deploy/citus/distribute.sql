@@ -104,6 +104,8 @@ FROM unnest(ARRAY[
     'recall.search_counts',
     'session.agent_states',
     'session.context_ledgers',
+    'session.extracted_messages',
+    'session.extraction_backfills',
     'session.extraction_messages',
     'session.extractions',
     'session.message_external_ids',

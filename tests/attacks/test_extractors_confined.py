@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import grpc
-from fix_cluster import SYSTEM_KEY, Stubs, refused
-from fix_extraction import current, extract, learning_tenant, say
+from fix_cluster import Stubs, refused
+from fix_extraction import current, extract, extractor_token, learning_tenant, say
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein.memory.v1 import memory_pb2, memory_pb2_grpc
 from skein_kit.identity.permissions import ACCESS_RULES, EXTRACT, EXTRACTOR_PERMISSIONS, TENANT_PERMISSIONS
 
@@ -21,16 +20,10 @@ if TYPE_CHECKING:
 ADDED = {
     "/skein.memory.v1.MemoryService/BatchCreateMemories",
     "/skein.memory.v1.MemoryInternalService/RetractFacts",
+    "/skein.memory.v1.MemoryInternalService/KeepRefusedFacts",
     "/skein.session.v1.SessionInternalService/LeaseExtraction",
     "/skein.session.v1.SessionInternalService/CompleteExtraction",
 }
-
-
-async def token(cluster: Cluster, tenant_id: str, *, key: str = SYSTEM_KEY) -> str:
-    credential = auth_pb2.SystemCredential(key=key, service="worker", extractor="rules@1")
-    async with cluster.direct("auth") as channel:
-        request = auth_pb2.ExchangeRequest(system=credential, tenant_id=tenant_id)
-        return (await auth_pb2_grpc.AuthInternalServiceStub(channel).Exchange(request)).token
 
 
 def test_an_extractor_has_one_permission_beside_reading_and_no_key_can_have_it() -> None:
@@ -38,7 +31,7 @@ def test_an_extractor_has_one_permission_beside_reading_and_no_key_can_have_it()
     assert EXTRACT not in TENANT_PERMISSIONS
 
 
-def test_that_permission_opens_four_methods() -> None:
+def test_that_permission_opens_five_methods() -> None:
     opened = {path for path, rule in ACCESS_RULES.items() if rule.permission == EXTRACT or rule.for_extractors}
 
     assert opened == ADDED
@@ -49,7 +42,7 @@ async def test_it_neither_changes_nor_deletes_nor_purges_a_memory(cluster: Clust
     own = await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="Tea.")))
     memory_id = own.memory.memory_id
     async with cluster.direct("memory") as channel:
-        extractor = Stubs.of(channel, await token(cluster, str(tenant.tenant_id)))
+        extractor = Stubs.of(channel, await extractor_token(cluster, str(tenant.tenant_id)))
         calls: list[Awaitable[object]] = [
             extractor.memory.UpdateMemory(
                 memory_pb2.UpdateMemoryRequest(memory=memory_pb2.Memory(memory_id=memory_id, content="Coffee."))
@@ -73,7 +66,7 @@ async def test_it_overwrites_no_fact_by_its_key(cluster: Cluster) -> None:
     await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=fact))
     fact.content = "In hell."
     async with cluster.direct("memory") as channel:
-        extractor = Stubs.of(channel, await token(cluster, str(tenant.tenant_id)))
+        extractor = Stubs.of(channel, await extractor_token(cluster, str(tenant.tenant_id)))
         request = memory_pb2.BatchCreateMemoriesRequest(memories=[fact], on_conflict=memory_pb2.ON_CONFLICT_UPDATE)
         with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
             await extractor.memory.BatchCreateMemories(request)
@@ -90,7 +83,7 @@ async def test_it_ends_no_fact_that_a_person_wrote(cluster: Cluster) -> None:
     )
     later = Timestamp(seconds=message.create_time.seconds + 86400)
     async with cluster.direct("memory", caller="worker") as channel:
-        extractor = Stubs.of(channel, await token(cluster, str(tenant.tenant_id)))
+        extractor = Stubs.of(channel, await extractor_token(cluster, str(tenant.tenant_id)))
         request = memory_pb2.RetractFactsRequest(message_id=message.message_id, before_time=later)
         response = await memory_pb2_grpc.MemoryInternalServiceStub(extractor.channel).RetractFacts(request)
 
@@ -101,10 +94,7 @@ async def test_the_system_purges_no_fact_of_a_message_that_is_stored(cluster: Cl
     tenant = await learning_tenant(cluster)
     (message,) = await say(tenant, "I live in Porto")
     await extract(cluster, tenant)
-    system = auth_pb2.SystemCredential(key=SYSTEM_KEY, service="worker")
-    async with cluster.direct("auth") as channel:
-        exchange = auth_pb2.ExchangeRequest(system=system, tenant_id=str(tenant.tenant_id))
-        identity = (await auth_pb2_grpc.AuthInternalServiceStub(channel).Exchange(exchange)).token
+    identity = await extractor_token(cluster, str(tenant.tenant_id), extractor="")
     async with cluster.direct("memory", caller="worker") as channel:
         stub = memory_pb2_grpc.MemoryInternalServiceStub(Stubs.of(channel, identity).channel)
         await stub.PurgeFacts(memory_pb2.PurgeFactsRequest(message_ids=[message.message_id]))
@@ -116,6 +106,6 @@ async def test_nobody_becomes_an_extractor_without_the_system_key_or_outside_a_t
     tenant = await cluster.new_tenant()
 
     with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
-        await token(cluster, str(tenant.tenant_id), key="k" * 40)
+        await extractor_token(cluster, str(tenant.tenant_id), key="k" * 40)
     with refused(grpc.StatusCode.NOT_FOUND, "TENANT_NOT_FOUND"):
-        await token(cluster, "")
+        await extractor_token(cluster, "")

@@ -203,6 +203,8 @@ async def use(cluster: Cluster, tenant: Tenant, once: asyncio.Event) -> None:
         await tenant.gateway.Recall(gateway_pb2.RecallRequest(query=f"when is the kettle descaled? {day}"))
         question = gateway_pb2.RecallRequest(query="the kettle")
         await tenant.gateway.BuildContext(gateway_pb2.BuildContextRequest(recall=question, token_budget=200))
+        turn = gateway_pb2.BuildContextRequest(recall=question, token_budget=200, ledger_id="kettle")
+        await tenant.gateway.BuildContext(turn)
         await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
         message = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content=f"and on day {day}?")
         await tenant.sessions.AppendMessages(session_pb2.AppendMessagesRequest(session_id=session, messages=[message]))

@@ -91,6 +91,7 @@ DUE_TABLES = {
     "recall.removals",
     "session.agent_states",
     "session.context_ledgers",
+    "session.extraction_backfills",
     "session.extractions",
     "session.messages",
     "session.items",

@@ -53,6 +53,8 @@ LEFT_OUT = {
     "memory.access_keys": OF_THIS_CLUSTER,
     "session.extractions": OF_THIS_CLUSTER,
     "session.extraction_messages": OF_THIS_CLUSTER,
+    "session.extracted_messages": OF_THIS_CLUSTER,
+    "session.extraction_backfills": OF_THIS_CLUSTER,
     "session.context_ledgers": "names what prompts of this day have; a prompt begins anew",
     "memory.access_log": OF_THIS_CLUSTER,
     "memory.access_counts": HISTORY,

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import uuid
 from datetime import UTC, datetime
@@ -644,3 +645,22 @@ async def test_memories_go_to_cold_storage_are_listed_there_and_come_back(
     assert restored.out.strip() == "Unarchived 1 memories."
     assert again.code == ExitCode.REFUSED
     assert nothing.out.strip() == "Archived 0 memories in 0 archives."
+
+
+async def test_a_ledger_continues_a_context_from_a_revision(environment: dict[str, str]) -> None:
+    question = ("context", "what does Anna drink?")
+    await skein("remember", "Anna drinks green tea.", environment=environment)
+
+    first = await skein(*question, "--ledger", "talk", "0", "--json", environment=environment)
+    revision = first.json["ledger_revision"]
+    await skein("remember", "Anna drinks no coffee.", environment=environment)
+    second = await skein(*question, "--ledger", "talk", revision, environment=environment)
+    refused = await skein(*question, "--ledger", "talk", revision, environment=environment)
+
+    assert first.json["rebase"] == "REBASE_REASON_REQUESTED"
+    assert "green tea" in first.json["text"]
+    assert "[2] " in second.out
+    assert "green tea" not in second.out
+    assert re.search(r"Ledger revision \d+, append\.", second.err)
+    assert refused.code != ExitCode.OK
+    assert "Another turn of the ledger came first" in refused.err

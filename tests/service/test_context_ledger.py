@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import re
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -14,9 +15,9 @@ from fix_context_ledgers import QUERY, Prompt, lines_of, remember
 from fix_contexts import AGENT, PERSON, SESSION, Household, context_request
 from fix_states import expire, superuser, sweep
 
-from skein.auth.v1 import auth_pb2
+from skein.auth.v1 import accounts_pb2, auth_pb2
 from skein.gateway.v1 import gateway_pb2 as pb
-from skein.memory.v1 import blocks_pb2, curation_pb2, memory_pb2
+from skein.memory.v1 import archives_pb2, blocks_pb2, curation_pb2, memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import limits_pb2, subjects_pb2
@@ -47,6 +48,14 @@ async def ledgers(cluster: Cluster, tenant: Tenant) -> list[bytes]:
 async def key_of(tenant: Tenant, cluster: Cluster, *permissions: str, agent_id: str = "") -> Stubs:
     request = auth_pb2.CreateApiKeyRequest(display_name="other", agent_id=agent_id, permissions=permissions)
     return cluster.with_key((await tenant.auth.CreateApiKey(request)).secret)
+
+
+async def turn_that_rebases(prompt: Prompt) -> pb.BuildContextResponse:
+    """Take turns until one has a first text."""
+    async with asyncio.timeout(60):
+        while not (turn := await prompt.turn()).rebase:
+            await asyncio.sleep(0.05)
+    return turn
 
 
 async def test_the_first_answer_is_a_first_text_and_an_unchanged_one_is_empty(tenant: Tenant, prompt: Prompt) -> None:
@@ -169,10 +178,53 @@ async def test_a_distrusted_source_forces_a_first_text(tenant: Tenant, prompt: P
     (memory,) = await remember(tenant, "Anna drinks green tea.")
     await prompt.turn()
     await tenant.curation.SetSourceTrust(curation_pb2.SetSourceTrustRequest(source=memory.created_by, trust=0.1))
-    while not (turn := await prompt.turn()).rebase:
-        await asyncio.sleep(0.05)
+
+    turn = await turn_that_rebases(prompt)
 
     assert (turn.rebase, turn.text) == (GONE, "")
+
+
+async def test_an_item_in_cold_storage_forces_a_first_text(tenant: Tenant, prompt: Prompt) -> None:
+    cold, kept = await remember(tenant, "Anna drinks green tea.", "Anna drinks no coffee.")
+    cold.session_id = "long-ago"
+    mask = {"paths": ["session_id"]}
+    await tenant.memory.UpdateMemory(memory_pb2.UpdateMemoryRequest(memory=cold, update_mask=mask))
+    await prompt.turn()
+    archived = archives_pb2.ArchiveMemoriesRequest(session_id="long-ago", idle_since_time=datetime.now(UTC))
+    assert (await tenant.history.ArchiveMemories(archived)).archive.memory_count == 1
+
+    turn = await prompt.turn()
+
+    assert turn.rebase == GONE
+    assert "green" not in prompt.text
+    assert [one.item_id for one in turn.citations] == [kept.memory_id]
+
+
+async def test_a_permission_that_is_lost_between_two_turns_forces_a_first_text(
+    tenant: Tenant, cluster: Cluster
+) -> None:
+    subject = subjects_pb2.Subject(subject_id=PERSON, display_name="Anna Berg")
+    await tenant.tenancy.CreateSubject(subjects_pb2.CreateSubjectRequest(subject=subject))
+    await remember(tenant, "Anna drinks green tea.", subject_id=PERSON)
+    account = accounts_pb2.ServiceAccount(display_name="agent", permissions=["recall.read", "subject.read"])
+    request = accounts_pb2.CreateServiceAccountRequest(service_account=account)
+    account = (await tenant.auth.CreateServiceAccount(request)).service_account
+    key = await tenant.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(
+        display_name="key", service_account_id=account.service_account_id
+    ))  # fmt: skip
+    prompt = Prompt(stubs=cluster.with_key(key.secret), fields={"recall": {"subject_id": PERSON}})
+    first = await prompt.turn()
+
+    account.permissions[:] = ["recall.read"]
+    await tenant.auth.UpdateServiceAccount(
+        accounts_pb2.UpdateServiceAccountRequest(service_account=account, update_mask={"paths": ["permissions"]})
+    )
+    turn = await turn_that_rebases(prompt)
+
+    assert "Anna Berg" in first.text
+    assert turn.rebase == GONE
+    assert "green tea" in prompt.text
+    assert "Anna Berg" not in prompt.text
 
 
 async def test_blocks_profile_and_messages_continue_too(tenant: Tenant) -> None:
@@ -374,6 +426,7 @@ async def test_appends_beyond_their_share_of_the_budget_begin_anew(tenant: Tenan
     await prompt.turn()
     turns: list[pb.BuildContextResponse] = []
     while pb.REBASE_REASON_BUDGET not in prompt.rebases:
+        assert len(turns) < 200
         await remember(tenant, f"Anna drinks tea number {len(turns)} at noon.")
         before = prompt.text
         turns.append(turn := await prompt.turn())

@@ -10,7 +10,7 @@ import pytest
 from fix_extraction import current, extract, extraction_job, facts, learning_tenant, say
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from skein.memory.v1 import approvals_pb2, curation_pb2
+from skein.memory.v1 import approvals_pb2, curation_pb2, history_pb2, memory_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 PORTO = "I live in Porto"
 LISBON = "I live in Lisbon"
+NOTE = "Remember that the blue bin goes out on Mondays"
 
 
 async def correct(tenant: Tenant, message: session_pb2.Message, content: str) -> None:
@@ -103,6 +104,59 @@ async def test_the_same_statement_reinforces_in_whatever_words(cluster: Cluster)
     (after,) = await facts(tenant)
     assert after.content == PORTO
     assert after.confidence > before.confidence
+
+
+async def test_a_statement_without_a_key_reinforces_what_says_the_same_about_the_same_person(cluster: Cluster) -> None:
+    tenant = await learning_tenant(cluster)
+    await say(tenant, NOTE)
+    await extract(cluster, tenant)
+    (before,) = await facts(tenant)
+
+    await say(tenant, f"{NOTE}.", session_id="another")
+    await say(tenant, NOTE, subject_id="noor", session_id="third")
+    await extract(cluster, tenant)
+
+    first, second = await facts(tenant)
+    assert (first.memory_id, first.key, first.subject_id) == (before.memory_id, "", "mira")
+    assert first.confidence > before.confidence
+    assert (second.content, second.subject_id) == (first.content, "noor")
+
+
+async def test_an_appointment_on_another_day_is_another_one(cluster: Cluster) -> None:
+    tenant = await learning_tenant(cluster)
+    await say(tenant, "I have a dentist appointment on March 3.")
+    await extract(cluster, tenant)
+
+    await say(tenant, "I have a dentist appointment on March 4.")
+    await extract(cluster, tenant)
+
+    assert len(await current(tenant)) == 2
+
+
+async def test_a_statement_that_has_ended_is_stored_again(cluster: Cluster) -> None:
+    tenant = await learning_tenant(cluster)
+    (message,) = await say(tenant, NOTE)
+    await extract(cluster, tenant)
+    await delete(tenant, message)
+    await extract(cluster, tenant)
+
+    await say(tenant, NOTE)
+    await extract(cluster, tenant)
+
+    assert len(await facts(tenant)) == 2
+    assert len(await current(tenant)) == 1
+
+
+async def test_a_message_that_is_read_again_repeats_no_statement_of_another_one(cluster: Cluster) -> None:
+    tenant = await learning_tenant(cluster)
+    (message,) = await say(tenant, "It rains.")
+    await say(tenant, NOTE)
+    await extract(cluster, tenant)
+
+    await correct(tenant, message, NOTE)
+    await extract(cluster, tenant)
+
+    assert len(await facts(tenant)) == 1
 
 
 async def test_a_newer_value_supersedes_and_the_older_one_stays_readable(cluster: Cluster) -> None:
@@ -202,6 +256,43 @@ async def test_facts_wait_for_approval_where_agents_do(cluster: Cluster) -> None
 
     assert await facts(tenant) == []
     assert await pending(tenant) == [PORTO]
+
+
+@pytest.mark.parametrize("way", ["corrected", "deleted", "session"])
+async def test_a_fact_that_waits_is_withdrawn_with_what_its_message_said(cluster: Cluster, way: str) -> None:
+    tenant = await learning_tenant(cluster, approval="agents")
+    (message,) = await say(tenant, PORTO)
+    await say(tenant, LISBON, subject_id="noor", session_id="other")
+    await extract(cluster, tenant)
+    before = await pending(tenant)
+
+    if way == "corrected":
+        await correct(tenant, message, "I live in Braga")
+    elif way == "deleted":
+        await delete(tenant, message)
+    else:
+        await tenant.sessions.DeleteSession(session_pb2.DeleteSessionRequest(session_id="talk"))
+    await extract(cluster, tenant)
+
+    assert sorted(before) == [LISBON, PORTO]
+    assert await pending(tenant) == ([LISBON, "I live in Braga"] if way == "corrected" else [LISBON])
+
+
+async def test_a_withdrawn_fact_is_an_event_and_what_an_agent_proposed_stays(cluster: Cluster) -> None:
+    tenant = await learning_tenant(cluster, approval="agents")
+    agent = cluster.with_key(tenant.api_key, **{"skein-agent-id": "helper"})
+    (message,) = await say(tenant, PORTO)
+    await extract(cluster, tenant)
+    source = memory_pb2.SourceReference(kind=memory_pb2.SOURCE_KIND_MESSAGE, id=message.message_id)
+    own = memory_pb2.Memory(content="Likes the sea.", derived_from=[source])
+    await agent.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=own))
+
+    await delete(tenant, message)
+    await extract(cluster, tenant)
+
+    changes = (await tenant.history.ListChanges(history_pb2.ListChangesRequest())).changes
+    assert await pending(tenant) == ["Likes the sea."]
+    assert [change.principal for change in changes if change.event_type == "memory_refused"] == ["extractor:rules@1"]
 
 
 async def test_a_message_that_waits_for_approval_is_read_when_it_is_approved(cluster: Cluster) -> None:

@@ -18,6 +18,7 @@ from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_kit import errors
 from skein_kit.calls.call import Call
+from skein_kit.text.token_estimate import estimate_tokens
 
 USER, ASSISTANT = session_pb2.MESSAGE_ROLE_USER, session_pb2.MESSAGE_ROLE_ASSISTANT
 TEA = pb.RecallRequest(query="What does Anna drink?")
@@ -84,7 +85,7 @@ async def test_a_context_holds_blocks_profile_memories_and_conversations_with_th
     assert [citation.session_id for citation in response.citations[3:]] == ["kitchen", "kitchen"]
     assert response.citations[2].create_time == memory.create_time
     assert 0 < response.citations[2].score <= 1
-    assert (response.token_count, response.omitted_count) == (-(-len(response.text) // 4), 0)
+    assert (response.token_count, response.omitted_count) == (estimate_tokens(response.text), 0)
     assert [arm.arm for arm in response.arms] == [1, 2, 3, 4, 5]
     assert not response.incomplete
     assert (again.text, again.citations) == (response.text, response.citations)

@@ -13,7 +13,7 @@ from skein.session.v1 import session_pb2 as pb
 from skein_kit.text.token_estimate import estimate_tokens
 
 # Of "message number 1".
-TOKENS = 4 + 4
+TOKENS = 4 + estimate_tokens("message number 1")
 
 
 async def append(tenant: Tenant, *contents: str, session_id: str = "s", **fields: Any) -> list[pb.Message]:
@@ -135,7 +135,7 @@ async def test_a_window_holds_the_newest_that_fit_in_their_order(tenant: Tenant)
 
 async def test_the_summary_stands_for_what_is_left_out(tenant: Tenant) -> None:
     stored = await append(tenant, *(f"message number {number}" for number in range(10)))
-    summary = "Ten messages were counted."
+    summary = "Ten were counted."
     await tenant.sessions.UpdateSession(
         pb.UpdateSessionRequest(session=pb.Session(session_id="s", summary=summary), update_mask={"paths": ["summary"]})
     )
@@ -187,7 +187,7 @@ async def test_a_budget_has_bounds(tenant: Tenant, budget: int) -> None:
 
 async def test_a_window_of_the_longest_messages_fits_an_answer(tenant: Tenant) -> None:
     for _ in range(4):
-        await append(tenant, *["ü" * 100_000] * 6)
+        await append(tenant, *["ж" * 100_000] * 6)
 
     result = await window(tenant, 1_000_000)
 

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from fix_extraction import current, extract, facts, learning_tenant, say, settings_of
 from google.protobuf.field_mask_pb2 import FieldMask
 
@@ -18,6 +19,9 @@ from skein.session.v1 import session_pb2
 
 if TYPE_CHECKING:
     from fix_cluster import Cluster
+
+# Twelve processes, one after another.
+pytestmark = pytest.mark.timeout(600)
 
 TESTS = Path(__file__).parents[1]
 # Lease, retraction and write of the corrected message, two writes, completion: two moments each.

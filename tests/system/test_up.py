@@ -8,12 +8,14 @@ import signal
 import socket
 import stat
 import tempfile
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from fix_cluster import test_environment
 from fix_command import all_gone, descendants, erase, skein, start, status, up
+from fix_http import get
 
 from skein_cluster import registry
 from skein_cluster.cli.exit_codes import ExitCode
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fix_cluster import Cluster, Tenant
+
+# Those of one scrape; each method and query that is used adds some.
+MAX_SAMPLES = 3_000
 
 # Each of these starts whole clusters, on a machine that may be busy.
 pytestmark = pytest.mark.timeout(240)
@@ -90,6 +95,15 @@ async def test_a_database_outside_of_the_data_folder_is_said_at_the_start(data_d
     # Only root needs another user for Postgres, who cannot enter.
     assert ("NOT in the data folder" in panel) == (os.geteuid() == 0)
     assert (data_dir / "postgres").is_symlink() == (os.geteuid() == 0)
+
+
+async def test_a_cluster_without_callers_exports_few_samples(used_data_dir: Path) -> None:
+    async with up(used_data_dir):
+        address = json.loads((used_data_dir / "credentials.json").read_text("utf-8"))["processes"]["skein"]
+        code, text = await get(address, "/metrics")
+
+    assert code == HTTPStatus.OK
+    assert len([line for line in text.splitlines() if not line.startswith("#")]) <= MAX_SAMPLES
 
 
 async def test_a_second_signal_does_not_wait_for_the_drain(used_data_dir: Path) -> None:

@@ -34,6 +34,7 @@ COMMANDS: Mapping[str, str] = {
     "hooks": "hooks",
     "sessions": "sessions",
     "jobs": "jobs",
+    "extract": "extract",
     "memories": "memories",
     "lineage": "lineage",
     "receipts": "receipts",

@@ -151,7 +151,11 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             longest_pause_seconds=settings.watch_pause_seconds,
             capacity=settings.watch_buffer,
         )
-        accesses, jobs = AccessLogStore(database), JobStore(database)
+        accesses, jobs, pending_writes = (
+            AccessLogStore(database),
+            JobStore(database),
+            PendingWriteHandlers(approvals, idempotency, memories=memories, guard=guard, max_content=max_content),
+        )
 
         lineage_handlers, access_log_handlers, graph_handlers = (
             LineageHandlers(LineageStore(database), TrustRescorer(database)),
@@ -172,9 +176,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             refusals=access_log.refusals,
             gate=ApprovalGate(database, policies),
             guard=guard,
-            waiting=PendingWriteHandlers(
-                approvals, idempotency, memories=memories, guard=guard, max_content=max_content
-            ).by_path(),
+            waiting=pending_writes.by_path(),
         )
         servicers.add(
             rpc.add_MemoryServiceServicer_to_server,
@@ -272,7 +274,8 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
                 webhooks=webhook_handlers,
                 lineage=lineage_handlers,
                 access_log=access_log_handlers,
-                facts=FactHandlers(memories, purges),
+                facts=FactHandlers(memories, purges, approvals),
+                pending_writes=pending_writes,
             ),
         )
         async with stream.open(), sender.open(), background_tasks(erasures=erasure_completer.run):

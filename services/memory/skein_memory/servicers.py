@@ -13,7 +13,7 @@ from skein.memory.v1.snapshots_methods import SnapshotServiceMethods
 if TYPE_CHECKING:
     from skein_memory.access_log.rpc import AccessLogHandlers
     from skein_memory.aliases.rpc import AliasHandlers
-    from skein_memory.approvals.rpc import ApprovalHandlers
+    from skein_memory.approvals.rpc import ApprovalHandlers, PendingWriteHandlers
     from skein_memory.blocks.rpc import BlockHandlers
     from skein_memory.cold_storage.rpc import ArchiveHandlers
     from skein_memory.conflicts.rpc import ConflictHandlers
@@ -155,6 +155,7 @@ def curation_service(
         GetLineage=lineage.GetLineage,
         ListImpacted=lineage.ListImpacted,
         ListPendingMemories=approvals.ListPendingMemories,
+        ListRefusedFacts=approvals.ListRefusedFacts,
         ApproveMemory=approvals.ApproveMemory,
         RefuseMemory=approvals.RefuseMemory,
         GetReviewQueue=overview.GetReviewQueue,
@@ -216,6 +217,7 @@ def memory_internal_service(
     lineage: LineageHandlers,
     access_log: AccessLogHandlers,
     facts: FactHandlers,
+    pending_writes: PendingWriteHandlers,
 ) -> MemoryInternalServiceMethods:
     """MemoryInternalService: periodic work that the worker service requests, and calls that the gateway refused."""
     return MemoryInternalServiceMethods(
@@ -227,6 +229,7 @@ def memory_internal_service(
         ArchiveIdleMemories=maintenance.ArchiveIdleMemories,
         ApplyRetention=maintenance.ApplyRetention,
         RetractFacts=facts.RetractFacts,
+        KeepRefusedFacts=pending_writes.KeepRefusedFacts,
         PurgeFacts=facts.PurgeFacts,
         PurgeTenant=maintenance.PurgeTenant,
         RescoreTrust=lineage.RescoreTrust,

@@ -81,6 +81,12 @@ class SessionNotHidden(FailedPrecondition):
     reason = "SESSION_NOT_HIDDEN"
 
 
+class ExtractionOff(FailedPrecondition):
+    """The tenant's policy has extraction "off": set it to "rules" first."""
+
+    reason = "EXTRACTION_OFF"
+
+
 class SessionTooLong(FailedPrecondition):
     """The session has more messages than one file of cold storage may hold: it stays in the tables."""
 

@@ -29,6 +29,7 @@ from skein_session.erasure.rpc import ErasureHandlers
 from skein_session.erasure.store import ErasureStore
 from skein_session.export.rpc import ExportHandlers
 from skein_session.export.store import ExportStore
+from skein_session.extractions.backfill import BackfillStore
 from skein_session.extractions.rpc import ExtractionHandlers
 from skein_session.extractions.store import ExtractionStore
 from skein_session.idempotency import SessionIdempotencyStore
@@ -80,6 +81,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         ledgers = LedgerStore(database, quotas)
         archives = ColdStorageStore(database, policies, months, ColdFiles(settings.archives(host.environment)))
         jobs = JobStore(database)
+        extraction_handlers = ExtractionHandlers(extractions, BackfillStore(database, policies, jobs), idempotency)
         streams = StreamHub(
             messages,
             heartbeat_seconds=settings.stream_heartbeat_seconds,
@@ -99,6 +101,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             cold_storage=ColdStorageHandlers(archives, idempotency, embeddings),
             erasure=ErasureHandlers(ErasureStore(database, quotas, archives), idempotency, archives),
             export=ExportHandlers(ExportStore(database, archives)),
+            extractions=extraction_handlers,
         )
         maintenance = MaintenanceHandlers(
             database,
@@ -127,7 +130,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
                 session_internal_service(
                     maintenance=maintenance,
                     ledgers=LedgerHandlers(ledgers),
-                    extractions=ExtractionHandlers(extractions),
+                    extractions=extraction_handlers,
                 ),
             )
             yield registry

@@ -34,6 +34,7 @@ def session_service(  # noqa: PLR0913 - one for each feature.
     cold_storage: ColdStorageHandlers,
     erasure: ErasureHandlers,
     export: ExportHandlers,
+    extractions: ExtractionHandlers,
 ) -> SessionServiceMethods:
     """SessionService: conversations, the states of agents, and items."""
     return SessionServiceMethods(
@@ -64,6 +65,8 @@ def session_service(  # noqa: PLR0913 - one for each feature.
         GetSessionItem=items.GetSessionItem,
         ListSessionItems=items.ListSessionItems,
         DeleteSessionItem=items.DeleteSessionItem,
+        StartExtraction=extractions.StartExtraction,
+        CancelExtraction=extractions.CancelExtraction,
         ArchiveSession=cold_storage.ArchiveSession,
         UnarchiveSession=cold_storage.UnarchiveSession,
         ListArchivedSessions=cold_storage.ListArchivedSessions,

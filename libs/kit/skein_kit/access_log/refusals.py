@@ -235,7 +235,7 @@ def is_probe(tenant_id: UUID, call: Call) -> bool:
     if tenant_id not in canary.CANARY_TENANT_IDS:
         return False
     return str(ACCESS_RULES[call.path].permission).endswith(".read") or call.path.endswith(
-        ("/ExportSubject", "/ListPendingMemories")
+        ("/ExportSubject", "/ListPendingMemories", "/ListRefusedFacts")
     )
 
 

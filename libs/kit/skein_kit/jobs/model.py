@@ -21,6 +21,7 @@ class JobKind(StrEnum):
     ARCHIVE = "archive"
     SESSION_ARCHIVE = "session_archive"
     SUMMARIES = "summaries"
+    EXTRACTION = "extraction"
 
 
 class JobState(StrEnum):

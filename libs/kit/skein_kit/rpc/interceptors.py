@@ -69,6 +69,8 @@ from skein_kit.telemetry.metrics import IN_FLIGHT, LATENCY, REQUESTS, TRACING, c
 from skein_kit.violations import violation_description
 
 if TYPE_CHECKING:
+    from prometheus_client import Counter, Histogram
+
     from skein_kit.rpc.streaming import Messages
 
 # Its request is a message, the bytes of one, or a RequestBody that is read after the caller is identified.
@@ -194,11 +196,13 @@ def mask_errors(method: Method, handler: Handler, page_token_key: Callable[[], b
 def metrics(method: Method, handler: Handler, *, is_edge: bool = False) -> Handler:
     """Count calls by status, their latency and those in flight; log slow and failed ones at the edge."""
     streams = method.is_streaming
-    latency = LATENCY.labels(method.service, method.name)
-    in_flight = IN_FLIGHT.labels(method.service, method.name)
-    counters = {code: REQUESTS.labels(method.service, method.name, code.name) for code in _INITIAL_CODES}
+    labels = method.service, method.name
+    in_flight = IN_FLIGHT.labels(method.service)
+    latency: Histogram | None = None
+    counters: dict[grpc.StatusCode, Counter] = {}
 
     async def answer(request: Any, call: Call) -> Any:
+        nonlocal latency
         start_time = time.perf_counter()
         in_flight.inc()
         code = grpc.StatusCode.INTERNAL
@@ -223,12 +227,14 @@ def metrics(method: Method, handler: Handler, *, is_edge: bool = False) -> Handl
             seconds = time.perf_counter() - start_time
             if not streams:
                 # The length of a stream says nothing about speed.
+                if latency is None:
+                    latency = LATENCY.labels(*labels)
                 latency.observe(seconds, call.exemplar)
             if is_edge:
                 _log_call(method, call, code, 0.0 if streams else seconds)
             counter = counters.get(code)
             if counter is None:
-                counter = counters[code] = REQUESTS.labels(method.service, method.name, code.name)
+                counter = counters[code] = REQUESTS.labels(*labels, code.name)
             counter.inc()
 
     return answer
@@ -511,14 +517,6 @@ _SERVER_ERRORS = frozenset(
         grpc.StatusCode.UNAVAILABLE,
         grpc.StatusCode.DATA_LOSS,
     }
-)
-# Exported from the start: an alert sees no rise of a counter that first appears at 1.
-_INITIAL_CODES = (
-    grpc.StatusCode.OK,
-    grpc.StatusCode.INTERNAL,
-    grpc.StatusCode.UNAVAILABLE,
-    grpc.StatusCode.DEADLINE_EXCEEDED,
-    grpc.StatusCode.DATA_LOSS,
 )
 # A cancellation this shortly before the deadline counts as DEADLINE_EXCEEDED: the caller's clock started first.
 _DEADLINE_MARGIN_SECONDS = 0.15

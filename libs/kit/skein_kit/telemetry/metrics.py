@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased, Sampler, SamplingResult, TraceIdRatioBased
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -27,13 +27,17 @@ if TYPE_CHECKING:
 
 # All distributions of the repository have the same version, and every installation has this one.
 VERSION = version("skein-protos")
-LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+LATENCY_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
+# Fewer for each of several hundred queries: a process without callers exports less than three thousand samples.
+_QUERY_BUCKETS = (0.005, 0.025, 0.1, 1.0)
+# A third of all samples; Prometheus reads them only with an experimental feature.
+disable_created_metrics()  # type: ignore[no-untyped-call]
 
 REQUESTS = Counter("skein_rpc_requests_total", "Calls that ended, by status code.", ["service", "method", "code"])
 LATENCY = Histogram(
     "skein_rpc_duration_seconds", "Duration of a unary call.", ["service", "method"], buckets=LATENCY_BUCKETS
 )
-IN_FLIGHT = Gauge("skein_rpc_in_flight", "Calls that are running.", ["service", "method"])
+IN_FLIGHT = Gauge("skein_rpc_in_flight", "Calls that are running.", ["service"])
 STREAM_MESSAGES = Counter(
     "skein_rpc_stream_messages_total",
     "Messages sent on streams. The duration of a stream is not measured.",
@@ -59,7 +63,7 @@ REPLICA_READ_COUNT = Counter(
     ["service", "outcome"],
 )
 QUERY_TIME = Histogram(
-    "skein_database_query_duration_seconds", "Duration of a named query.", ["service", "query"], buckets=LATENCY_BUCKETS
+    "skein_database_query_duration_seconds", "Duration of a named query.", ["service", "query"], buckets=_QUERY_BUCKETS
 )
 EMBEDDER_TIME = Histogram(
     "skein_embedder_batch_duration_seconds", "Duration of one batch in the embedded model.", buckets=LATENCY_BUCKETS

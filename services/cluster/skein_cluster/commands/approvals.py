@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def approvals_command() -> None:
-    """List, approve and refuse memories and messages that wait for approval."""
+    """List, approve and refuse memories and messages that wait for approval, and refused facts."""
 
 
 @approvals_command.command("list")
@@ -80,6 +80,37 @@ async def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> No
             output.echo(f"The key of {write.pending_id} is taken by {write.key_holder_id}.")
 
 
+@approvals_command.command("refused")
+@options.limit_option
+@options.cluster_options
+@options.json_option
+@options.asynchronous
+async def refused(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
+    """List facts that were found in messages and refused, oldest first; approve accepts one, refuse dismisses it."""
+    async with as_tenant(environment) as api:
+        request = approvals_pb2.ListRefusedFactsRequest(page_size=limit)
+        facts = await list_first(limit, api.curation.ListRefusedFacts, request, "refused_facts")
+    if output.print_if_json({"refused_facts": facts}, as_json=as_json):
+        return
+    lines = [
+        (
+            fact.pending_id,
+            fact.refusal_reason,
+            ", ".join(
+                f"{source.id} {source.start_character}-{source.end_character}" for source in fact.memory.derived_from
+            ),
+            output.format_time(fact.expire_time),
+            output.shorten(show_invisible(fact.memory.content), 200),
+        )
+        for fact in facts
+    ]
+    output.print_table(
+        output.table("id", "reason", "message", "expires", "content", ids=("id", "message")),
+        lines,
+        empty="No fact was refused.",
+    )
+
+
 @approvals_command.command("approve")
 @click.argument("pending_id")
 @click.option("--content", help="Store this content instead.")
@@ -87,7 +118,10 @@ async def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> No
 @options.json_option
 @options.asynchronous
 async def approve(pending_id: str, content: str | None, environment: dict[str, str], *, as_json: bool) -> None:
-    """Approve what waits under PENDING_ID: it becomes a memory, or changes one; or a message that all find."""
+    """Approve what waits, or was refused, under PENDING_ID.
+
+    It becomes a memory, or changes one, or is a message that all find.
+    """
     approved = await _approve(environment, pending_id, content)
     if output.print_if_json(approved, as_json=as_json):
         return

@@ -87,18 +87,9 @@ PC2_KEY = "SKEIN_PC2_API_KEY"
 MODEL_KEY = "SKEIN_EMBEDDINGS_API_KEY"
 # Settings of the command and the client, which services do not read.
 CLIENT_SETTINGS = ("SKEIN_ENDPOINT", "SKEIN_HTTP_ENDPOINT", "SKEIN_API_KEY", "SKEIN_API_KEY_FILE", "SKEIN_TENANT_ID")
-# Settings of the repository's scripts and tests.
-TOOL_SETTINGS = (
-    "SKEIN_PYTHON",
-    "SKEIN_ENVIRONMENT",
-    "SKEIN_SUBNET_PREFIX",
-    "SKEIN_TEST_FORM",
-    "SKEIN_TEST_LAYER",
-    "SKEIN_TEST_DATABASE_URL",
-    "SKEIN_TEST_DATABASE_CITUS",
-    "SKEIN_TEST_DATABASE_SHARED",
-    "SKEIN_TEST_POOLER_URL",
-)
+# Settings of the repository's scripts; those of its tests have a prefix of their own.
+TOOL_SETTINGS = ("SKEIN_PYTHON", "SKEIN_ENVIRONMENT", "SKEIN_SUBNET_PREFIX")
+TEST_PREFIX = "SKEIN_TEST_"
 FILE = "_FILE"
 
 

@@ -6,7 +6,7 @@ import difflib
 import re
 from typing import TYPE_CHECKING
 
-from skein_cluster.config.catalog import FILE, MODEL_KEY, setting_names
+from skein_cluster.config.catalog import FILE, MODEL_KEY, TEST_PREFIX, setting_names
 from skein_kit.settings import PREFIX, SettingInvalid
 
 if TYPE_CHECKING:
@@ -30,9 +30,10 @@ def refuse_unknown_settings(environment: Mapping[str, str]) -> None:
 def unknown_settings(environment: Mapping[str, str]) -> Iterable[str]:
     """Yield a sentence for each unknown variable, and one for those of Kubernetes."""
     names = setting_names()
+    prefixes = (f"{MODEL_KEY}_", TEST_PREFIX)
     links = sorted(name for name, value in environment.items() if _is_link(name, value, names))
     for name in sorted(environment):
-        if name.startswith(PREFIX) and name not in names and name not in links and not name.startswith(f"{MODEL_KEY}_"):
+        if name.startswith(PREFIX) and name not in names and name not in links and not name.startswith(prefixes):
             yield _sentence(name, names)
     if links:
         more = f" and {len(links) - 1} more" if len(links) > 1 else ""

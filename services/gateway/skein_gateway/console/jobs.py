@@ -29,6 +29,7 @@ _MEANINGS = {
     pb.JOB_KIND_ARCHIVE: "Idle memories to cold storage",
     pb.JOB_KIND_SESSION_ARCHIVE: "Hidden sessions to cold storage",
     pb.JOB_KIND_SUMMARIES: "Summaries by the chat model",
+    pb.JOB_KIND_EXTRACTION: "Facts in earlier messages",
 }
 _MAX_DIGITS = 15
 

@@ -16,12 +16,13 @@ from skein_gateway.context.model import (
     ItemKind,
     body_of,
     excerpt_of,
+    fitting_excerpt,
     mark_of,
     pack,
     render,
     source_of,
 )
-from skein_kit.text.token_estimate import CHARACTERS_PER_TOKEN, estimate_tokens
+from skein_kit.text.token_estimate import UNITS_PER_TOKEN, estimate_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
     from skein_gateway.context.model import ContextFormat, Item, ItemKey, PackedContext, PackOptions
 
 # Shares of the budget: of one append, and of all appends to one first text. docs/guides/prompt-cache.md has figures.
-APPEND_SHARE, REBASE_SHARE = 0.2, 5.0
+APPEND_SHARE, REBASE_SHARE = 0.25, 10.0
 # Hits with a smaller share of the best hit's score are appended while the append has this share of the budget at most.
-_STRONG_SCORE_SHARE, _WEAK_APPEND_SHARE = 0.7, 0.075
+_STRONG_SCORE_SHARE, _WEAK_APPEND_SHARE = 0.7, 0.15
 # Tokens of a line beside its text.
 _LINE_TOKENS = 6
 # One changed item takes this share of the budget at most.
@@ -298,14 +299,13 @@ class _Changes:
         digest = self._ledger.digest(item)
         if digest == entry.digest:
             return replace(entry, revision=item.revision)
-        space = int(self._options.token_budget * _CHANGE_SHARE) * CHARACTERS_PER_TOKEN
-        body = body_of(item.text)
-        is_cut = len(body) > space
+        max_units = int(self._options.token_budget * _CHANGE_SHARE) * UNITS_PER_TOKEN
+        _, max_characters = fitting_excerpt(body_of(item.text), max_units, self._options.terms)
         entry = replace(
             entry,
             revision=item.revision,
             digest=digest,
-            max_characters=space if is_cut else 0,
+            max_characters=max_characters,
             turn=self._ledger.revision,
             is_change=True,
         )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from skein_gateway.recall.text_match import ELLIPSIS, excerpt, normalize
 from skein_kit.text.quoted_text import MARK, one_line, quote
 from skein_kit.text.source_keys import NEUTRAL_TRUST
-from skein_kit.text.token_estimate import CHARACTERS_PER_TOKEN, estimate_tokens
+from skein_kit.text.token_estimate import UNITS_PER_TOKEN, estimate_tokens, token_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # What makes a text from its inputs: this module, skein_gateway.recall.text_match and items_of of convert.py. Raise the
 # number with every change of a text, so that receipts of earlier texts name the version that made them.
-VERSION = "context-3"
+VERSION = "context-4"
 # Shorter runs of words occur in another text by chance.
 _MIN_WORDS = 4
 _CITATION = re.compile(r"\[(\d+)\]")
@@ -140,7 +140,7 @@ class _PackedItem:
     item: Item
     body: str
     normalize: str
-    # Characters of the line, with its newline and the longest possible number.
+    # Units of the line (skein_kit.text.token_estimate), with its newline and the longest possible number.
     cost: int
     is_cut: bool
     duplicate_ids: tuple[str, ...] = ()
@@ -149,7 +149,7 @@ class _PackedItem:
 
 @dataclass(slots=True)
 class _Packer:
-    """The items packed so far. All sizes are characters."""
+    """The items packed so far. All sizes are hundredths of tokens."""
 
     space: int
     # One item may take a share of this.
@@ -182,16 +182,16 @@ class _Packer:
         remaining = [other for other in self.packed if other not in contained] if contained else self.packed
         used = _cost(remaining, self.context_format) if contained else self.used
         space = self.space - used - self._heading(item, remaining)
-        line = len(_line(item, "9" * self.digits, "", self.context_format)) + 1
-        max_characters = min(space, self.space if self.is_only else int(self.item_space * _SHARES[item.kind])) - line
-        text = excerpt_of(body, max_characters, self.terms)
+        line = token_units(_line(item, "9" * self.digits, "", self.context_format) + "\n")
+        max_units = min(space, self.space if self.is_only else int(self.item_space * _SHARES[item.kind])) - line
+        text, max_characters = fitting_excerpt(body, max_units, self.terms)
         is_cut = text != body
         words = normalize(text) if is_cut else words
         if not text or (is_cut and self._repeats(item, words, contained)):
             self.omitted_count += 1
             return
         ids = tuple(entry for other in contained for entry in (other.item.item_id, *other.duplicate_ids))
-        cost = line + len(text)
+        cost = line + token_units(text)
         entry = _PackedItem(
             item=item,
             body=text,
@@ -199,7 +199,7 @@ class _Packer:
             cost=cost,
             is_cut=is_cut,
             duplicate_ids=ids,
-            max_characters=max_characters if is_cut else 0,
+            max_characters=max_characters,
         )
         self.packed = [*remaining, entry]
         self.used = self.space - space + cost
@@ -224,8 +224,8 @@ def pack(items: Sequence[Item], options: PackOptions) -> PackedContext:
     longer is shown.
     """
     packer = _Packer(
-        space=options.token_budget * CHARACTERS_PER_TOKEN,
-        item_space=(options.item_token_budget or options.token_budget) * CHARACTERS_PER_TOKEN,
+        space=options.token_budget * UNITS_PER_TOKEN,
+        item_space=(options.item_token_budget or options.token_budget) * UNITS_PER_TOKEN,
         digits=len(str(max((options.first_number + len(items) - 1, *options.numbers.values())))),
         is_only=len(items) == 1,
         context_format=options.context_format,
@@ -261,6 +261,22 @@ def excerpt_of(body: str, max_characters: int, terms: frozenset[str]) -> str:
     text = excerpt(body, max_characters, terms)
     # An excerpt from a later line begins with the mark of that line.
     return text.replace(f"{ELLIPSIS} {MARK}", f"{ELLIPSIS} ", 1) if text.startswith(ELLIPSIS) else text
+
+
+def fitting_excerpt(body: str, max_units: int, terms: frozenset[str]) -> tuple[str, int]:
+    """Return a body of at most so many hundredths of tokens, or an excerpt and the characters that it may have.
+
+    The characters are 0 for a whole body, and the text is empty if no excerpt fits.
+    """
+    units = token_units(body)
+    if units <= max_units:
+        return body, 0
+    text, max_characters = body, len(body)
+    while text and units > max_units:
+        max_characters = max(0, max_characters * max_units // units)
+        text = excerpt_of(body, max_characters, terms)
+        units = token_units(text)
+    return text, max_characters
 
 
 def body_of(text: str) -> str:
@@ -302,7 +318,7 @@ def _heading(item: Item, context_format: ContextFormat) -> str:
 
 def _heading_cost(item: Item, context_format: ContextFormat) -> int:
     # Includes the empty line before it.
-    return len(_heading(item, context_format)) + 1
+    return token_units(_heading(item, context_format) + "\n")
 
 
 def _line(item: Item, number: str, body: str, context_format: ContextFormat) -> str:

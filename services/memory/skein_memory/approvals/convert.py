@@ -34,6 +34,7 @@ def pending_memory(value: PendingMemory) -> pb.PendingMemory:
         agent_id=value.agent_id or "",
         create_time=to_timestamp(value.create_time),
         expire_time=to_timestamp(value.expire_time),
+        refusal_reason=value.refusal_reason or "",
     )
 
 

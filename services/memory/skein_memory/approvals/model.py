@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-# Most writes of one tenant that wait: a source that writes without end fills no disk.
+# Most writes of one tenant that wait, and most refused facts: a source that writes without end fills no disk.
 MAX_PENDING = 10_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PendingMemory:
-    """A new memory, or a change of one, that waits for approval."""
+    """A new memory, or a change of one, that waits for approval; or a refused fact."""
 
     pending_id: UUID
     # The memory that it becomes or changes.
@@ -44,6 +44,8 @@ class PendingMemory:
     # The fields that a new fact sets of one that has its key by the approval; empty: that one stays as it is. None: the
     # approval is refused then.
     conflict_mask: tuple[str, ...] | None = None
+    # Why the checker of an extractor refused it; None for a write that waits.
+    refusal_reason: str | None = None
 
     @property
     def is_change(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
@@ -45,12 +46,15 @@ if TYPE_CHECKING:
     from skein_memory.memories.store import MemoryStore
 
 Response = TypeVar("Response", bound=Message)
+_FACTS = ItemPaths("facts", is_batch=True)
+# How long refused facts are kept.
+_REFUSED_KEPT = timedelta(days=30)
 # A secret never waits: it would lie in the open beside the vault.
 _EDITABLE = memories_convert.UPDATABLE - {"secret_value"}
 
 
 class PendingWriteHandlers:
-    """CreateMemory, BatchCreateMemories and UpdateMemory of sources whose memories wait for approval."""
+    """CreateMemory, BatchCreateMemories and UpdateMemory of sources whose memories wait, and facts that are refused."""
 
     def __init__(
         self,
@@ -105,6 +109,41 @@ class PendingWriteHandlers:
         caller, at = caller_of(context), now()
         key_conflicts.check_may_return(caller, request)
         _check_can_wait(messages, keep_times=request.keep_times)
+        memories = await self._new_memories(caller, messages, paths, at=at)
+        async with self._idempotency.begin(caller, request) as write:
+            # What waits takes no key, so it ends no fact that has one.
+            waits_alone = key_conflicts.is_superseding(request)
+            new = {} if waits_alone else dict(enumerate(memories))
+            conflicts = await key_conflicts.find_conflicts(
+                write.tx, self._memories, caller, new, messages, paths, request, at=at
+            )
+            masks = [key_conflicts.mask_of(message, request) for message in messages]
+            answers = await self._add(write.tx, context, memories, messages, conflicts, masks, at=at)
+            return await write.save(respond(answers, sorted(conflicts)))
+
+    async def KeepRefusedFacts(
+        self, request: memory_pb2.KeepRefusedFactsRequest, context: Context
+    ) -> memory_pb2.KeepRefusedFactsResponse:
+        caller, at = caller_of(context), now()
+        messages = [fact.memory for fact in request.facts]
+        _check_can_wait(messages, keep_times=False)
+        memories = await self._new_memories(caller, messages, _FACTS, at=at)
+        async with self._idempotency.begin(caller, request) as write:
+            refused = [
+                replace(
+                    await self._waiting(write.tx, context, memory, fact.memory, at=at, expire_time=at + _REFUSED_KEPT),
+                    refusal_reason=fact.reason,
+                )
+                for memory, fact in zip(memories, request.facts, strict=True)
+            ]
+            types = [memory.draft.type for memory in memories]
+            await self._store.add(write.tx, caller.require_tenant(), refused, types, at=at)
+            return await write.save(memory_pb2.KeepRefusedFactsResponse())
+
+    async def _new_memories(
+        self, caller: Caller, messages: Sequence[memory_pb2.Memory], paths: ItemPaths, *, at: datetime
+    ) -> list[Memory]:
+        """Screen and check new memories as if they were stored."""
         rules = await self._guard.rules(caller.require_tenant())
         for index, message in enumerate(messages):
             # Sealing is redaction here: a secret in the vault would be a memory that did not wait.
@@ -116,16 +155,40 @@ class PendingWriteHandlers:
         # Raises FieldInvalid for a vector of length zero.
         memories_convert.caller_vectors(memories, messages, paths)
         await self._memories.prepare_months([draft.create_time for draft in drafts])
-        async with self._idempotency.begin(caller, request) as write:
-            # What waits takes no key, so it ends no fact that has one.
-            waits_alone = key_conflicts.is_superseding(request)
-            new = {} if waits_alone else dict(enumerate(memories))
-            conflicts = await key_conflicts.find_conflicts(
-                write.tx, self._memories, caller, new, messages, paths, request, at=at
-            )
-            masks = [key_conflicts.mask_of(message, request) for message in messages]
-            answers = await self._add(write.tx, context, memories, messages, conflicts, masks, at=at)
-            return await write.save(respond(answers, sorted(conflicts)))
+        return memories
+
+    @staticmethod
+    async def _waiting(
+        tx: Transaction,
+        context: Context,
+        memory: Memory,
+        request: memory_pb2.Memory,
+        *,
+        at: datetime,
+        expire_time: datetime,
+    ) -> PendingMemory:
+        """Return a new memory as a write that waits. Raises SourceNotFound."""
+        caller = caller_of(context)
+        # Without a caller vector: an approver does not see what a text would be found by.
+        content = memories_convert.memory(memory)
+        content.derived_from.extend(request.derived_from)
+        sources = await _sources(tx, caller.require_tenant(), request, at=at)
+        return PendingMemory(
+            pending_id=memory.memory_id,
+            memory_id=memory.memory_id,
+            update_mask=None,
+            revision=0,
+            content=content.SerializeToString(),
+            external_id=memory.draft.external_id,
+            subject_id=memory.draft.subject_id,
+            session_id=memory.draft.session_id,
+            memory_agent_id=memory.draft.agent_id,
+            agent_id=_agent_id(caller, context),
+            source_ids=_source_ids(sources),
+            created_by=caller.principal,
+            create_time=at,
+            expire_time=expire_time,
+        )
 
     async def UpdateMemory(
         self, request: memory_pb2.UpdateMemoryRequest, context: Context
@@ -199,30 +262,21 @@ class PendingWriteHandlers:
                 (scored,) = await self._memories.with_scores(tx, tenant_id, [conflict.before], at=at)
                 answers.append(memories_convert.memory(scored))
                 continue
-            after = memory if conflict is None else conflict.after
-            # Without a caller vector: an approver does not see what a text would be found by.
-            content = memories_convert.memory(memory)
-            content.derived_from.extend(request.derived_from)
-            sources = await _sources(tx, tenant_id, request, at=at)
-            pending.append(
-                PendingMemory(
-                    pending_id=memory.memory_id,
-                    memory_id=after.memory_id,
-                    update_mask=None if conflict is None else conflict.update_mask,
-                    conflict_mask=masks[index] if conflict is None else None,
-                    revision=0,
-                    content=content.SerializeToString(),
-                    external_id=after.draft.external_id,
-                    subject_id=after.draft.subject_id,
-                    session_id=after.draft.session_id,
-                    memory_agent_id=after.draft.agent_id,
-                    agent_id=_agent_id(caller, context),
-                    source_ids=_source_ids(sources),
-                    created_by=caller.principal,
-                    create_time=at,
-                    expire_time=expire_time,
+            waiting = await self._waiting(tx, context, memory, request, at=at, expire_time=expire_time)
+            if conflict is None:
+                waiting = replace(waiting, conflict_mask=masks[index])
+            else:
+                draft = conflict.after.draft
+                waiting = replace(
+                    waiting,
+                    memory_id=conflict.after.memory_id,
+                    update_mask=conflict.update_mask,
+                    external_id=draft.external_id,
+                    subject_id=draft.subject_id,
+                    session_id=draft.session_id,
+                    memory_agent_id=draft.agent_id,
                 )
-            )
+            pending.append(waiting)
             answers.append(convert.pending_answer(pending[-1]))
         if pending:
             await self._store.add(tx, tenant_id, pending, [memory.draft.type for memory in memories], at=at)
@@ -268,6 +322,16 @@ class ApprovalHandlers:
                 message.key_holder_id = str(holders[key])
         page, token = cut_page(messages, size, "pending_id", tenant_id, request)
         return pb.ListPendingMemoriesResponse(pending_memories=page, next_page_token=token)
+
+    async def ListRefusedFacts(
+        self, request: pb.ListRefusedFactsRequest, context: Context
+    ) -> pb.ListRefusedFactsResponse:
+        tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
+        refused = await self._store.list_pending(
+            tenant_id, after=read_id(tenant_id, request), count=size + 1, at=now(), is_refused=True
+        )
+        page, token = cut_page(list(map(convert.pending_memory, refused)), size, "pending_id", tenant_id, request)
+        return pb.ListRefusedFactsResponse(refused_facts=page, next_page_token=token)
 
     async def ApproveMemory(self, request: pb.ApproveMemoryRequest, context: Context) -> pb.ApproveMemoryResponse:
         caller, at = caller_of(context), now()
@@ -342,7 +406,8 @@ class ApprovalHandlers:
             record_time=at,
             delete_time=None,
             created_by=pending.created_by,
-            updated_by=caller.principal if request.update_mask.paths else pending.created_by,
+            # Who accepts a refused fact vouches for it.
+            updated_by=caller.principal if request.update_mask.paths or pending.refusal_reason else pending.created_by,
         )
         documents = documents_of([memory], at=at)
         memories = [memory, *sealed.memories]

@@ -13,6 +13,7 @@ from skein_memory.errors import PendingMemoriesFull, PendingMemoryNotFound
 from skein_memory.events import writer
 from skein_memory.memories import memory_type, names
 from skein_memory.memories import rows as memory_rows
+from skein_memory.memories.model import EXTRACTOR_PREFIX
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from skein_kit.database.transactions import Database, Transaction
     from skein_kit.policies.store import PolicyCache
+    from skein_memory.events.model import Event
     from skein_memory.memories.model import FactKey, Memory
 
 _FIRST = UUID(int=0)
@@ -46,23 +48,33 @@ class ApprovalStore:
     ) -> None:
         """Store writes of one source that wait, with their events; `types` are those of their memories, in order.
 
-        Raises MemoryTypeNotAllowed and PendingMemoriesFull.
+        Refused facts have no events. Raises MemoryTypeNotAllowed and PendingMemoriesFull.
         """
         memory_type.check_type_allowed(await self._policies.get(tx, tenant_id), types)
-        count = await tx.value(QUERIES["count_pending_memories"], tenant_id=tenant_id, count=MAX_PENDING)
+        is_refused = pending[0].refusal_reason is not None
+        count = await tx.value(
+            QUERIES["count_pending_memories"], tenant_id=tenant_id, is_refused=is_refused, count=MAX_PENDING
+        )
         if count + len(pending) > MAX_PENDING:
             raise PendingMemoriesFull(limit=MAX_PENDING)
         await tx.insert(QUERIES["insert_pending_memories"], tenant_id, [asdict(write) for write in pending])
+        if is_refused:
+            return
         events = [pending_event("memory_pending", write.pending_id, write.memory_id) for write in pending]
         await writer.insert_events(tx, tenant_id, events, at=at, by=pending[0].created_by)
 
     async def list_pending(
-        self, tenant_id: UUID, *, after: UUID | None, count: int, at: datetime
+        self, tenant_id: UUID, *, after: UUID | None, count: int, at: datetime, is_refused: bool = False
     ) -> list[PendingMemory]:
-        """Read up to `count` writes that wait, after the id `after`, oldest first."""
+        """Read up to `count` writes that wait, or refused facts, after the id `after`, oldest first."""
         async with self._database.transaction(tenant_id, READ_ONLY) as tx:
             rows = await tx.rows(
-                QUERIES["list_pending_memories"], tenant_id=tenant_id, after=after or _FIRST, count=count, at=at
+                QUERIES["list_pending_memories"],
+                tenant_id=tenant_id,
+                after=after or _FIRST,
+                is_refused=is_refused,
+                count=count,
+                at=at,
             )
         return [_pending(row) for row in rows]
 
@@ -87,7 +99,7 @@ class ApprovalStore:
     async def take(
         self, tx: Transaction, tenant_id: UUID, pending_id: UUID, *, event: str, at: datetime, by: str
     ) -> PendingMemory:
-        """Remove a write that waits, with the event of its decision, and return it.
+        """Remove a write that waits, or a refused fact, with the event of its decision, and return it.
 
         A transaction that fails afterwards leaves it waiting. Raises PendingMemoryNotFound.
         """
@@ -101,14 +113,35 @@ class ApprovalStore:
         return pending
 
     async def delete_expired(self, tenant_id: UUID, *, at: datetime, by: str) -> int:
-        """Remove some of the writes that expired, with an event for each; return how many. The next call continues."""
+        """Remove some of the writes and refused facts that expired; return how many. The next call continues.
+
+        Each write leaves an event.
+        """
         async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(
                 QUERIES["delete_expired_pending_memories"], tenant_id=tenant_id, at=at, count=_EXPIRED_BATCH_SIZE
             )
-            events = [pending_event("memory_pending_expired", row["pending_id"], row["memory_id"]) for row in rows]
-            await writer.insert_events(tx, tenant_id, events, at=at, by=by)
+            await writer.insert_events(tx, tenant_id, _events("memory_pending_expired", rows), at=at, by=by)
         return len(rows)
+
+    async def withdraw(
+        self, tenant_id: UUID, message_id: UUID, before_time: datetime, *, at: datetime, by: str
+    ) -> None:
+        """Remove what extractors proposed before a time of a message; each write that waits is refused by an event."""
+        async with self._database.transaction(tenant_id) as tx:
+            rows = await tx.rows(
+                QUERIES["withdraw_pending_memories"],
+                tenant_id=tenant_id,
+                message_id=message_id,
+                authors=f"{EXTRACTOR_PREFIX}%",
+                before_time=before_time,
+            )
+            await writer.insert_events(tx, tenant_id, _events("memory_refused", rows), at=at, by=by)
+
+
+def _events(kind: str, rows: Sequence[asyncpg.Record]) -> list[Event]:
+    """Return the events of removed writes; refused facts have none."""
+    return [pending_event(kind, row["pending_id"], row["memory_id"]) for row in rows if row["refusal_reason"] is None]
 
 
 def _pending(row: asyncpg.Record) -> PendingMemory:

@@ -15,6 +15,7 @@ from skein_kit.ids import now
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from skein_memory.approvals.store import ApprovalStore
     from skein_memory.erasure.store import PurgeStore
     from skein_memory.memories.model import Memory
     from skein_memory.memories.store import MemoryStore
@@ -23,15 +24,18 @@ if TYPE_CHECKING:
 class FactHandlers:
     """Follows corrected, deleted and purged messages with the facts that were found in them."""
 
-    def __init__(self, memories: MemoryStore, purges: PurgeStore) -> None:
+    def __init__(self, memories: MemoryStore, purges: PurgeStore, approvals: ApprovalStore) -> None:
         self._memories = memories
+        self._approvals = approvals
         self._purges = purges
 
     async def RetractFacts(self, request: pb.RetractFactsRequest, context: Context) -> pb.RetractFactsResponse:
         caller, at = caller_of(context), now()
+        tenant_id, message_id = caller.require_tenant(), UUID(request.message_id)
         before_time = request.before_time.ToDatetime(tzinfo=UTC)
+        await self._approvals.withdraw(tenant_id, message_id, before_time, at=at, by=caller.principal)
         retracted_count = await self._memories.end_facts(
-            caller.require_tenant(), UUID(request.message_id), before_time, _ended, at=at, by=caller.principal
+            tenant_id, message_id, before_time, _ended, at=at, by=caller.principal
         )
         return pb.RetractFactsResponse(retracted_count=retracted_count)
 

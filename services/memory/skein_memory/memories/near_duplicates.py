@@ -23,7 +23,7 @@ Value = TypeVar("Value")
 # Memories with one text that a new one is compared with.
 MAX_COMPARED = 50
 # Fields whose difference changes what a memory says, or how long.
-_EQUAL_FIELDS = ("type", "expire_time", "archive_time", "valid_from_time", "valid_to_time")
+_EQUAL_FIELDS = ("type", "expire_time", "archive_time", "valid_to_time")
 # Fields that a stored memory may have while the new one has none: nothing is lost.
 _CONTAINED_FIELDS = ("external_id", "source", "source_agent")
 
@@ -79,7 +79,8 @@ def compare_all(drafts: Iterable[Draft]) -> list[ComparedDraft]:
 def says_all(stored: ComparedDraft, new: ComparedDraft) -> bool:
     """Return whether a stored memory says all that a new one would: its text is a near-duplicate, and no field is lost.
 
-    Sessions, agents and subjects count as far as the scope makes them readers or the subject. Secrets are never equal.
+    What extractors found in two messages is one statement if all but its begin is the same. Sessions, agents and
+    subjects count as far as the scope makes them readers or the subject. Secrets are never equal.
     """
     old_draft, new_draft = stored.draft, new.draft
     return (
@@ -87,12 +88,19 @@ def says_all(stored: ComparedDraft, new: ComparedDraft) -> bool:
         and stored.text_hash == new.text_hash
         and all(getattr(old_draft, name) == getattr(new_draft, name) for name in _EQUAL_FIELDS)
         and all(getattr(new_draft, name) in (None, getattr(old_draft, name)) for name in _CONTAINED_FIELDS)
+        # The same statement of another message holds since another time.
+        and (old_draft.valid_from_time == new_draft.valid_from_time or _is_extracted(new))
         and draft_audience(old_draft) == draft_audience(new_draft)
         and set(new_draft.tags) <= set(old_draft.tags)
         and (old_draft.data is None) == (new_draft.data is None)
         and bool(stored.data == new.data)
         and (new_draft.metadata is None or _is_contained(new.metadata, stored.metadata))
     )
+
+
+def _is_extracted(compared: ComparedDraft) -> bool:
+    """Return whether an extractor found it: its metadata say what is stated, of whom, by whom and of which time."""
+    return isinstance(compared.metadata, dict) and isinstance(compared.metadata.get("extracted"), dict)
 
 
 def _is_contained(new: Any, stored: Any) -> bool:

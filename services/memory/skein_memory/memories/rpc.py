@@ -440,11 +440,12 @@ async def _compared(
     """Return, by index, the new memories that the request wants compared."""
     if request.keep_times or request.on_similar not in _COMPARING:
         return {}
-    # The same words of another time or another source are another memory.
+    # The same words of another time or another source are another memory. A statement that extractors found is not.
     drafts = {
         index: memory.draft
         for index, (memory, message) in enumerate(zip(memories, messages, strict=True))
-        if memory.draft.create_time == at and not message.derived_from
+        if memory.draft.create_time == at
+        and (not message.derived_from or (memory.is_extracted and not memory.draft.key))
     }
     return dict(zip(drafts, await compare_drafts(drafts.values()), strict=True))
 

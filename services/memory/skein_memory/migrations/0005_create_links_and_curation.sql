@@ -192,7 +192,8 @@ WHERE record_time <= (SELECT skein.as_of_time()) AND until_time > (SELECT skein.
 GRANT SELECT, INSERT, DELETE ON memory.conflict_resolutions_history TO skein_memory;
 GRANT SELECT ON as_of.conflict_resolutions TO skein_memory;
 
--- Writes of sources that the policy does not trust. They are no memories: no search, list or export reads this table.
+-- Writes of sources that the policy does not trust, and facts that the checker of an extractor refused. They are no
+-- memories: no search, list or export reads this table.
 CREATE TABLE memory.pending_memories (
     tenant_id uuid NOT NULL
         CONSTRAINT pending_memories_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
@@ -220,6 +221,8 @@ CREATE TABLE memory.pending_memories (
     create_time timestamptz NOT NULL,
     expire_time timestamptz NOT NULL,
     space_id uuid NOT NULL DEFAULT skein.space_id(),
+    -- Why the checker refused the fact. NULL: the write waits for approval.
+    refusal_reason text,
     CONSTRAINT pending_memories_pkey PRIMARY KEY (tenant_id, pending_id),
     CONSTRAINT pending_memories_new_or_change CHECK ((update_mask IS NULL) = (pending_id = memory_id))
 );

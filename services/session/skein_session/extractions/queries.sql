@@ -17,21 +17,33 @@ SET session_id = excluded.session_id,
     change_time = excluded.change_time;
 
 -- find_extracted --
--- Return which of some messages memories were made of, or are queued.
+-- Return which of some messages memories were made of, or are proposed to be, or are queued.
 SELECT source_id AS message_id
 FROM memory.sources
 WHERE tenant_id = :tenant_id AND source_id = ANY (:message_ids::uuid[])
+UNION
+SELECT p.source_id
+FROM (
+    SELECT unnest(source_ids) AS source_id FROM memory.pending_memories
+    WHERE tenant_id = :tenant_id AND source_ids && :message_ids::uuid[]) AS p
+WHERE p.source_id = ANY (:message_ids::uuid[])
 UNION
 SELECT message_id
 FROM session.extraction_messages
 WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]);
 
 -- find_extracted_of_session --
--- Return which messages of a session memories were made of, or are queued.
+-- Return which messages of a session memories were made of, or are proposed to be, or are queued.
 SELECT s.source_id AS message_id
 FROM session.message_order AS o
 JOIN memory.sources AS s ON s.tenant_id = o.tenant_id AND s.source_id = o.message_id
 WHERE o.tenant_id = :tenant_id AND o.session_id = :session_id
+UNION
+SELECT o.message_id
+FROM (
+    SELECT unnest(source_ids) AS source_id FROM memory.pending_memories
+    WHERE tenant_id = :tenant_id) AS p
+JOIN session.message_order AS o ON o.tenant_id = :tenant_id AND o.session_id = :session_id AND o.message_id = p.source_id
 UNION
 SELECT message_id
 FROM session.extraction_messages
@@ -98,6 +110,88 @@ WHERE tenant_id = :tenant_id AND session_id = :session_id AND NOT EXISTS (
 -- Read tenants, after one, with sessions whose extraction is due.
 SELECT due.tenant_id
 FROM session.list_extraction_tenants(:at, :after, :size) AS due (tenant_id);
+
+-- record_extracted --
+-- Record that an extractor has read messages at their revisions.
+INSERT INTO session.extracted_messages (tenant_id, message_id, extractor, revision)
+VALUES (:tenant_id, :message_id, :extractor, :revision)
+ON CONFLICT ON CONSTRAINT extracted_messages_pkey DO UPDATE
+SET extractor = excluded.extractor, revision = excluded.revision;
+
+-- read_revisions --
+-- Read the revisions of messages, unless they changed meanwhile and are queued.
+SELECT m.message_id, m.revision
+FROM session.messages AS m
+WHERE m.tenant_id = :tenant_id AND m.message_id = ANY (:message_ids::uuid[]) AND NOT EXISTS (
+    SELECT FROM session.extraction_messages AS q WHERE q.tenant_id = :tenant_id AND q.message_id = m.message_id)
+ORDER BY m.message_id;
+
+-- purge_extracted --
+-- Delete what is recorded of purged messages.
+DELETE FROM session.extracted_messages
+WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]);
+
+-- put_backfill --
+-- Start a backfill, in place of one that is not done.
+INSERT INTO session.extraction_backfills
+    (tenant_id, first_id, before_id, remaining_count, leased_ids, due_time, create_time)
+VALUES (:tenant_id, :first_id, :before_id, :count, '{}', :at, :at)
+ON CONFLICT ON CONSTRAINT extraction_backfills_pkey DO UPDATE
+SET first_id = excluded.first_id, before_id = excluded.before_id, remaining_count = excluded.remaining_count,
+    leased_ids = '{}', due_time = excluded.due_time, create_time = excluded.create_time;
+
+-- lease_backfill --
+-- Lease the backfill of a tenant, if it is due.
+UPDATE session.extraction_backfills
+SET due_time = :lease_end_time
+WHERE tenant_id = :tenant_id AND due_time <= :at
+RETURNING first_id, before_id, remaining_count, leased_ids, create_time;
+
+-- find_backfill_messages --
+-- Find the newest messages of a range that count by the policy and that an extractor has not read; queued ones are read
+-- anyway.
+SELECT m.message_id
+FROM session.messages AS m
+WHERE m.tenant_id = :tenant_id AND m.message_id >= :first_id AND m.message_id < :before_id
+    AND m.role = ANY (:roles::text[]) AND m.is_active AND NOT m.pending_approval AND m.content ~ '\S'
+    AND NOT EXISTS (
+        SELECT FROM session.extracted_messages AS e
+        WHERE e.tenant_id = :tenant_id AND e.message_id = m.message_id AND e.extractor = :extractor
+            AND e.revision = m.revision)
+    AND NOT EXISTS (
+        SELECT FROM session.extraction_messages AS q WHERE q.tenant_id = :tenant_id AND q.message_id = m.message_id)
+ORDER BY m.message_id DESC
+LIMIT :count;
+
+-- update_backfill_lease --
+-- Keep which messages of a backfill an extractor has, and until when.
+UPDATE session.extraction_backfills
+SET leased_ids = :message_ids, due_time = :due_time
+WHERE tenant_id = :tenant_id AND create_time = :create_time;
+
+-- complete_backfill_lease --
+-- Move a backfill behind the messages of its lease, if all of them are done.
+UPDATE session.extraction_backfills
+SET before_id = leased_ids[cardinality(leased_ids)], remaining_count = remaining_count - cardinality(leased_ids),
+    leased_ids = '{}', due_time = :at
+WHERE tenant_id = :tenant_id AND leased_ids <> '{}' AND leased_ids <@ :message_ids::uuid[];
+
+-- delete_backfill --
+-- End a backfill.
+DELETE FROM session.extraction_backfills
+WHERE tenant_id = :tenant_id AND (:create_time::timestamptz IS NULL OR create_time = :create_time);
+
+-- purge_tenant_extracted_messages --
+-- Purge what is recorded of messages of a deleted tenant, up to a limit.
+DELETE FROM session.extracted_messages
+WHERE tenant_id = :tenant_id AND message_id = ANY (ARRAY(
+    SELECT message_id FROM session.extracted_messages WHERE tenant_id = :tenant_id LIMIT :count));
+
+-- purge_tenant_extraction_backfills --
+-- Purge the backfill of a deleted tenant.
+DELETE FROM session.extraction_backfills
+WHERE tenant_id = ANY (ARRAY(
+    SELECT tenant_id FROM session.extraction_backfills WHERE tenant_id = :tenant_id LIMIT :count));
 
 -- purge_tenant_extraction_messages --
 -- Purge queued messages of a deleted tenant, up to a limit.

@@ -27,9 +27,9 @@ _QUERIES = Queries.load("skein_session")
 # Purged messages are queued apart, so that the id of a purged session is kept nowhere.
 _PURGED = ""
 _PEOPLE = ("user",)
-_LEASE = timedelta(seconds=60)
+LEASE = timedelta(seconds=60)
 # Messages of one lease, which an extractor reads well within the lease.
-_MAX_LEASED = 32
+MAX_LEASED = 32
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,32 +81,24 @@ class ExtractionStore:
             policy = await self._policies.get(tx, tenant_id)
             queued: Sequence[Record] = ()
             while not queued:
-                lease = {"tenant_id": tenant_id, "lease_end_time": at + _LEASE}
+                lease = {"tenant_id": tenant_id, "lease_end_time": at + LEASE}
                 session_id = await tx.value(_QUERIES["lease_session"], **lease, at=at)
                 if session_id is None:
                     return []
                 key = {"tenant_id": tenant_id, "session_id": session_id}
-                queued = await tx.rows(_QUERIES["read_queued"], **key, count=_MAX_LEASED)
+                queued = await tx.rows(_QUERIES["read_queued"], **key, count=MAX_LEASED)
                 if not queued:
                     # Its messages were purged, and are queued apart.
                     await tx.execute(_QUERIES["delete_done_session"], **key)
-            ids = [one["message_id"] for one in queued if one["kind"] != "purged"]
-            rows = await tx.rows(_QUERIES["read_messages"], tenant_id=tenant_id, message_ids=ids)
-            by_id = {row["message_id"]: row for row in rows if policy.extraction != "off" and _counts(policy, row)}
-            zones = await _zones(tx, tenant_id, {row["subject_id"] for row in by_id.values()}, policy)
-        return [
-            DueMessage(
-                message_id=one["message_id"],
-                kind=one["kind"],
-                change_time=one["change_time"],
-                row=(row := by_id.get(one["message_id"])),
-                zone=policy.time_zone if row is None else zones[row["subject_id"]],
-            )
-            for one in queued
-        ]
+            return await read_due(tx, tenant_id, queued, policy)
 
-    async def complete(self, tenant_id: UUID, change_times: Mapping[UUID, datetime]) -> None:
-        """Delete leased messages from the queue, by their change_times, and end their leases."""
+    async def complete(
+        self, tenant_id: UUID, extractor: str, change_times: Mapping[UUID, datetime], *, at: datetime
+    ) -> None:
+        """Delete leased messages from the queue, by their change_times, end their leases, and record them as read.
+
+        A backfill whose messages they are goes on.
+        """
         async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(_QUERIES["find_queued_sessions"], tenant_id=tenant_id, message_ids=list(change_times))
             keys = [{"tenant_id": tenant_id, "session_id": row["session_id"]} for row in rows]
@@ -121,6 +113,29 @@ class ExtractionStore:
             for key in keys:
                 if not await tx.execute(_QUERIES["delete_done_session"], **key):
                     await tx.execute(_QUERIES["end_lease"], **key)
+            messages = {"tenant_id": tenant_id, "message_ids": list(change_times)}
+            rows = await tx.rows(_QUERIES["read_revisions"], **messages)
+            values = [{**row, "extractor": extractor} for row in rows]
+            await tx.insert(_QUERIES["record_extracted"], tenant_id, values)
+            await tx.execute(_QUERIES["complete_backfill_lease"], **messages, at=at)
+
+
+async def read_due(tx: Transaction, tenant_id: UUID, queued: Sequence[MessageRow], policy: Policy) -> list[DueMessage]:
+    """Read leased messages, in order, with the time zones of their people."""
+    ids = [one["message_id"] for one in queued if one["kind"] != "purged"]
+    rows = await tx.rows(_QUERIES["read_messages"], tenant_id=tenant_id, message_ids=ids)
+    by_id = {row["message_id"]: row for row in rows if policy.extraction != "off" and _counts(policy, row)}
+    zones = await _zones(tx, tenant_id, {row["subject_id"] for row in by_id.values()}, policy)
+    return [
+        DueMessage(
+            message_id=one["message_id"],
+            kind=one["kind"],
+            change_time=one["change_time"],
+            row=(row := by_id.get(one["message_id"])),
+            zone=policy.time_zone if row is None else zones[row["subject_id"]],
+        )
+        for one in queued
+    ]
 
 
 async def note_deleted(tx: Transaction, tenant_id: UUID, session_id: str, message_ids: Sequence[UUID]) -> None:
@@ -139,6 +154,7 @@ async def note_purged(tx: Transaction, tenant_id: UUID, message_ids: Sequence[UU
     """Queue messages that are purged, if memories were made of them or they are queued."""
     rows = await tx.rows(_QUERIES["find_extracted"], tenant_id=tenant_id, message_ids=list(message_ids))
     await _queue_at_once(tx, tenant_id, _PURGED, rows, "purged")
+    await tx.execute(_QUERIES["purge_extracted"], tenant_id=tenant_id, message_ids=list(message_ids))
 
 
 async def _queue_at_once(tx: Transaction, tenant_id: UUID, session_id: str, rows: Iterable[Record], kind: str) -> None:
@@ -186,4 +202,9 @@ async def _zones(
 def _counts(policy: Policy, row: MessageRow) -> bool:
     """Return whether extractors read a message."""
     is_text = not row["pending_approval"] and bool(row["content"].strip())
-    return is_text and row["role"] in (policy.extraction_roles or _PEOPLE)
+    return is_text and row["role"] in roles_of(policy)
+
+
+def roles_of(policy: Policy) -> tuple[str, ...]:
+    """Return the roles whose messages count."""
+    return policy.extraction_roles or _PEOPLE

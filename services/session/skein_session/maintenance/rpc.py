@@ -49,6 +49,8 @@ _TENANT_TABLES: Mapping[str, Query] = {
     "session.archived_sessions": _QUERIES["purge_tenant_archived_sessions"],
     "session.unreferenced_files": _QUERIES["purge_tenant_pending_files"],
     "session.extraction_messages": _QUERIES["purge_tenant_extraction_messages"],
+    "session.extracted_messages": _QUERIES["purge_tenant_extracted_messages"],
+    "session.extraction_backfills": _QUERIES["purge_tenant_extraction_backfills"],
     "session.extractions": _QUERIES["purge_tenant_extractions"],
     "session.sessions": _QUERIES["purge_tenant_sessions"],
     "session.sessions_history": _QUERIES["purge_tenant_sessions_history"],

@@ -327,7 +327,44 @@ ALTER TABLE session.extraction_messages ENABLE ROW LEVEL SECURITY;
 ALTER TABLE session.extraction_messages FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON session.extraction_messages
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
-GRANT SELECT, INSERT, UPDATE, DELETE ON session.extractions, session.extraction_messages TO skein_session;
+-- The revision of a message that an extractor read last, so that a backfill reads it once.
+CREATE TABLE session.extracted_messages (
+    tenant_id uuid NOT NULL
+        CONSTRAINT extracted_messages_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    message_id uuid NOT NULL,
+    extractor text NOT NULL,
+    revision bigint NOT NULL,
+    CONSTRAINT extracted_messages_pkey PRIMARY KEY (tenant_id, message_id)
+);
+ALTER TABLE session.extracted_messages ENABLE ROW LEVEL SECURITY;
+ALTER TABLE session.extracted_messages FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON session.extracted_messages
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+-- The backfill of a tenant: earlier messages that extractors read, newest first.
+CREATE TABLE session.extraction_backfills (
+    tenant_id uuid NOT NULL
+        CONSTRAINT extraction_backfills_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    -- The range of ids that remains: with the first, without the last.
+    first_id uuid NOT NULL,
+    before_id uuid NOT NULL,
+    -- Messages that it may still read.
+    remaining_count integer NOT NULL,
+    -- The messages that an extractor has, newest first.
+    leased_ids uuid[] NOT NULL,
+    -- When the next lease may begin.
+    due_time timestamptz NOT NULL,
+    create_time timestamptz NOT NULL,
+    CONSTRAINT extraction_backfills_pkey PRIMARY KEY (tenant_id)
+);
+ALTER TABLE session.extraction_backfills ENABLE ROW LEVEL SECURITY;
+ALTER TABLE session.extraction_backfills FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON session.extraction_backfills
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE POLICY due ON session.extraction_backfills FOR SELECT TO skein_owner
+    USING (current_setting('skein.operator', true) = 'on');
+GRANT SELECT, INSERT, UPDATE, DELETE ON
+    session.extractions, session.extraction_messages, session.extracted_messages, session.extraction_backfills
+    TO skein_session;
 
 -- Usage of a tenant's quota: the sum over a few slots, so that writers do not wait for each other.
 CREATE TABLE session.usage (
@@ -709,7 +746,7 @@ BEGIN
 END
 $$;
 
--- Return tenants after one, by id, with sessions whose extraction is due.
+-- Return tenants after one, by id, with sessions whose extraction is due, or with a backfill.
 CREATE FUNCTION session.list_extraction_tenants(at timestamptz, after uuid, size integer)
 RETURNS SETOF uuid
 LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -720,6 +757,9 @@ BEGIN
     RETURN QUERY
         SELECT DISTINCT e.tenant_id FROM session.extractions AS e
         WHERE e.tenant_id > after AND e.due_time <= at AND (e.lease_end_time IS NULL OR e.lease_end_time <= at)
+        UNION
+        SELECT b.tenant_id FROM session.extraction_backfills AS b
+        WHERE b.tenant_id > after AND b.due_time <= at
         ORDER BY 1
         LIMIT size;
 END

@@ -15,7 +15,7 @@ from skein_kit.ids import now
 from skein_kit.jobs.model import JobKind, JobState, Progress
 from skein_kit.telemetry import logs
 from skein_kit.text.summary import DEFAULT_CHARACTERS, summarize
-from skein_kit.text.token_estimate import CHARACTERS_PER_TOKEN
+from skein_kit.text.token_estimate import estimate_tokens
 from skein_session.sessions import convert
 from skein_session.summaries.chat_model import MAX_TRANSCRIPT_CHARACTERS, ChatModel, ChatModelError
 from skein_session.summaries.store import TranscriptChanged
@@ -36,6 +36,8 @@ NOT_CONFIGURED = "not configured"
 PAUSED, LIMITED = "paused", "limited"
 # Attempts while concurrent calls delete messages of the transcript.
 _MAX_ATTEMPTS = 3
+# A summary is counted before it is written, in a language that is not known yet.
+_SUMMARY_CHARACTERS_PER_TOKEN = 4
 
 log = logs.get("session")
 
@@ -112,10 +114,9 @@ class SummaryHandlers:
         if self._model is None:
             response.fallback_reason = NOT_CONFIGURED
             return
-        characters = min(MAX_TRANSCRIPT_CHARACTERS, sum(len(turn.text) for turn in turns)) + max_characters
-        grant = await self._jobs.acquire(
-            tenant_id, JobKind.SUMMARIES, 1, item_cost=-(-characters // CHARACTERS_PER_TOKEN)
-        )
+        transcript = "\n".join(turn.text for turn in turns)[-MAX_TRANSCRIPT_CHARACTERS:]
+        tokens = estimate_tokens(transcript) + max_characters // _SUMMARY_CHARACTERS_PER_TOKEN
+        grant = await self._jobs.acquire(tenant_id, JobKind.SUMMARIES, 1, item_cost=tokens)
         if not grant.count:
             response.fallback_reason = PAUSED if grant.state is JobState.PAUSED else LIMITED
             return

@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from skein_kit.text.token_estimate import CHARACTERS_PER_TOKEN, estimate_tokens
+from skein_kit.text.token_estimate import estimate_tokens, token_units, tokens_of_units
 from skein_session.messages.model import LIST_FIELDS
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ def tokens_of(row: MessageRow) -> int:
     """Estimate the tokens of a message: its content and name, and its parts and tool calls and returns as JSON."""
     # Numbers count as doubles, as protobuf writes them.
     lists = (json.loads(row[column], parse_int=float) for column in LIST_FIELDS if row[column] is not None)
-    other_characters = sum(len(json.dumps(values)) for values in lists if values)
-    characters = len(row["content"]) + len(row["name"] or "") + other_characters
-    return TOKENS_OF_A_MESSAGE - (-characters // CHARACTERS_PER_TOKEN)
+    other_units = sum(token_units(json.dumps(values, ensure_ascii=False)) for values in lists if values)
+    units = token_units(row["content"]) + token_units(row["name"] or "") + other_units
+    return TOKENS_OF_A_MESSAGE + tokens_of_units(units)
 
 
 @dataclass(slots=True)

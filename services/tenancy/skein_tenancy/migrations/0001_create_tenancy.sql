@@ -769,7 +769,7 @@ CREATE TABLE tenancy.jobs (
         CONSTRAINT jobs_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
     kind text NOT NULL CONSTRAINT jobs_kind_known CHECK (kind IN (
         'embedding', 'reindex', 'decay', 'consolidation', 'import', 'retention', 'expiry', 'archive', 'session_archive',
-        'summaries')),
+        'summaries', 'extraction')),
     pause_time timestamptz,
     paused_by text NOT NULL DEFAULT '',
     -- NULL: no limit.

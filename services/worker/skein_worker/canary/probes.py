@@ -250,6 +250,7 @@ _OF_MEMORY = (
         has_no_marks=True,
     ),
     _fixed_probe(f"{CURATION}ListPendingMemories", approvals_pb2.ListPendingMemoriesRequest, has_no_marks=True),
+    _fixed_probe(f"{CURATION}ListRefusedFacts", approvals_pb2.ListRefusedFactsRequest, has_no_marks=True),
     _fixed_probe(f"{CURATION}GetReviewQueue", curation_pb2.GetReviewQueueRequest),
     _fixed_probe(
         f"{CURATION}GetTemporalClusters",

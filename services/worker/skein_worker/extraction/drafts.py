@@ -15,7 +15,7 @@ from skein_worker.extraction.model import EXTRACTOR
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skein_worker.extraction.model import Fact, Message
+    from skein_worker.extraction.model import Fact, Message, Refusal
 
 # Patterns are right in 19 of 20 cases or more; a person's own write is surer.
 CONFIDENCE: Final = 0.8
@@ -46,8 +46,18 @@ def request_of(message: Message, origin: Origin, facts: Sequence[Fact]) -> pb.Ba
         request_id=request_id_of(origin),
         memories=[_memory(message, origin, fact) for fact in by_key.values()],
         on_conflict=pb.ON_CONFLICT_SUPERSEDE if origin.is_new else pb.ON_CONFLICT_RETURN,
-        on_similar=pb.ON_SIMILAR_REINFORCE if origin.is_new else pb.ON_SIMILAR_UNSPECIFIED,
+        on_similar=pb.ON_SIMILAR_REINFORCE if origin.is_new else pb.ON_SIMILAR_RETURN,
         defer_embedding=True,
+    )
+
+
+def refusals_of(message: Message, origin: Origin, refusals: Sequence[Refusal]) -> pb.KeepRefusedFactsRequest:
+    """Return the request that keeps what the checker refused."""
+    return pb.KeepRefusedFactsRequest(
+        request_id=request_id_of(origin),
+        facts=[
+            pb.RefusedFact(memory=_memory(message, origin, refusal.fact), reason=refusal.reason) for refusal in refusals
+        ],
     )
 
 

@@ -6,6 +6,7 @@ A worker that dies loses nothing: its leases end, and the request of a message i
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
@@ -17,7 +18,7 @@ from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import without_tracing
-from skein_worker.extraction.drafts import Origin, request_of
+from skein_worker.extraction.drafts import Origin, refusals_of, request_of
 from skein_worker.extraction.model import EXTRACTOR, Message
 from skein_worker.extraction.rules import extract
 from skein_worker.job_queue.job_queue import Job
@@ -26,6 +27,8 @@ from skein_worker.rounds.tenant_rounds import run_turn
 from skein_worker.rounds.tenant_visits import RoundProgress
 
 if TYPE_CHECKING:
+    from collections.abc import Container, Iterator
+
     from skein.memory.v1 import memory_pb2_grpc
     from skein.session.v1 import session_pb2_grpc
     from skein_worker.rounds.tenant_visits import TenantVisitor
@@ -49,6 +52,8 @@ _MAX_LEASES = 20
 _FINAL_REFUSALS = frozenset(
     {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.NOT_FOUND}
 )
+# Where the tenant has too many refused facts already, no more are kept. Facts wait for room.
+_FINAL_OF_REFUSED = _FINAL_REFUSALS | {grpc.StatusCode.RESOURCE_EXHAUSTED}
 
 log = logs.get("worker")
 
@@ -114,37 +119,47 @@ class ExtractionJob:
 
     async def _extract_message(self, tenant_id: str, due: session_pb2.DueMessage) -> None:
         is_first = due.is_new and due.message.revision == 1
-        request = await asyncio.to_thread(_request_of, due) if due.HasField("message") else None
+        facts, refusals = await asyncio.to_thread(_requests_of, due) if due.HasField("message") else (None, None)
         async with self._system.as_extractor(EXTRACTOR, tenant_id=tenant_id, seconds=_CALL_SECONDS):
             if not is_first:
                 await self._memory.RetractFacts(
                     memory_pb2.RetractFactsRequest(message_id=due.message_id, before_time=due.change_time)
                 )
-            if request is None:
-                return
-            try:
-                response = await self._memories.BatchCreateMemories(request)
-            except aio.AioRpcError as error:
-                if error.code() not in _FINAL_REFUSALS:
-                    raise
-                UNSTORED.labels(error.code().name).inc(len(request.memories))
-                log.warning("facts_not_stored", tenant_id=tenant_id, message_id=due.message_id, code=error.code().name)
-            else:
-                FACTS.inc(len(response.memories) - len(response.existing_indexes))
+            if facts is not None:
+                with _counts_unstored(tenant_id, due.message_id, len(facts.memories), _FINAL_REFUSALS):
+                    response = await self._memories.BatchCreateMemories(facts)
+                    FACTS.inc(len(response.memories) - len(response.existing_indexes) - len(response.similar_indexes))
+            if refusals is not None:
+                for refusal in refusals.facts:
+                    REFUSALS.labels(refusal.reason).inc()
+                with _counts_unstored(tenant_id, due.message_id, len(refusals.facts), _FINAL_OF_REFUSED):
+                    await self._memory.KeepRefusedFacts(refusals)
 
 
-def _request_of(due: session_pb2.DueMessage) -> memory_pb2.BatchCreateMemoriesRequest | None:
-    """Return the request that stores the facts of a message; None where it says none."""
+@contextmanager
+def _counts_unstored(
+    tenant_id: str, message_id: str, count: int, final_codes: Container[grpc.StatusCode]
+) -> Iterator[None]:
+    """Count what the memory service refuses for good, so that the message is done. Raises other AioRpcErrors."""
+    try:
+        yield
+    except aio.AioRpcError as error:
+        if error.code() not in final_codes:
+            raise
+        UNSTORED.labels(error.code().name).inc(count)
+        log.warning("facts_not_stored", tenant_id=tenant_id, message_id=message_id, code=error.code().name)
+
+
+def _requests_of(
+    due: session_pb2.DueMessage,
+) -> tuple[memory_pb2.BatchCreateMemoriesRequest | None, memory_pb2.KeepRefusedFactsRequest | None]:
+    """Return the requests that store the facts of a message, and what was refused; None where there are none."""
     stored = due.message
     zone = ZoneInfo(due.time_zone)
     message = Message(
         text=stored.content, speaker=stored.name, time=stored.create_time.ToDatetime(tzinfo=zone), zone=zone
     )
     extraction = extract(message)
-    for refusal in extraction.refusals:
-        REFUSALS.labels(refusal.reason).inc()
-    if not extraction.facts:
-        return None
     origin = Origin(
         message_id=due.message_id,
         revision=stored.revision,
@@ -155,4 +170,7 @@ def _request_of(due: session_pb2.DueMessage) -> memory_pb2.BatchCreateMemoriesRe
         is_of_person=stored.role == session_pb2.MESSAGE_ROLE_USER,
         is_new=due.is_new,
     )
-    return request_of(message, origin, extraction.facts)
+    return (
+        request_of(message, origin, extraction.facts) if extraction.facts else None,
+        refusals_of(message, origin, extraction.refusals) if extraction.refusals else None,
+    )

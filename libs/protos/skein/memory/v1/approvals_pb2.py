@@ -28,7 +28,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from skein.memory.v1 import memory_pb2 as skein_dot_memory_dot_v1_dot_memory__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fskein/memory/v1/approvals.proto\x12\x0fskein.memory.v1\x1a\x1b\x62uf/validate/validate.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cskein/memory/v1/memory.proto\"\xf4\x02\n\rPendingMemory\x12\x1d\n\npending_id\x18\x01 \x01(\tR\tpendingId\x12/\n\x06memory\x18\x02 \x01(\x0b\x32\x17.skein.memory.v1.MemoryR\x06memory\x12;\n\x0bupdate_mask\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.FieldMaskR\nupdateMask\x12\x1d\n\ncreated_by\x18\x04 \x01(\tR\tcreatedBy\x12\x19\n\x08\x61gent_id\x18\x05 \x01(\tR\x07\x61gentId\x12;\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0b\x65xpire_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nexpireTime\x12\"\n\rkey_holder_id\x18\x08 \x01(\tR\x0bkeyHolderId\"n\n\x1aListPendingMemoriesRequest\x12\'\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x10R\tpageToken\"\x90\x01\n\x1bListPendingMemoriesResponse\x12I\n\x10pending_memories\x18\x01 \x03(\x0b\x32\x1e.skein.memory.v1.PendingMemoryR\x0fpendingMemories\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xd6\x01\n\x14\x41pproveMemoryRequest\x12\'\n\npending_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\tpendingId\x12/\n\x06memory\x18\x02 \x01(\x0b\x32\x17.skein.memory.v1.MemoryR\x06memory\x12;\n\x0bupdate_mask\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.FieldMaskR\nupdateMask\x12\'\n\nrequest_id\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"u\n\x15\x41pproveMemoryResponse\x12/\n\x06memory\x18\x01 \x01(\x0b\x32\x17.skein.memory.v1.MemoryR\x06memory\x12+\n\x11\x65mbedding_pending\x18\x02 \x01(\x08R\x10\x65mbeddingPending\"g\n\x13RefuseMemoryRequest\x12\'\n\npending_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\tpendingId\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"\x16\n\x14RefuseMemoryResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fskein/memory/v1/approvals.proto\x12\x0fskein.memory.v1\x1a\x1b\x62uf/validate/validate.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cskein/memory/v1/memory.proto\"\x9b\x03\n\rPendingMemory\x12\x1d\n\npending_id\x18\x01 \x01(\tR\tpendingId\x12/\n\x06memory\x18\x02 \x01(\x0b\x32\x17.skein.memory.v1.MemoryR\x06memory\x12;\n\x0bupdate_mask\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.FieldMaskR\nupdateMask\x12\x1d\n\ncreated_by\x18\x04 \x01(\tR\tcreatedBy\x12\x19\n\x08\x61gent_id\x18\x05 \x01(\tR\x07\x61gentId\x12;\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0b\x65xpire_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nexpireTime\x12\"\n\rkey_holder_id\x18\x08 \x01(\tR\x0bkeyHolderId\x12%\n\x0erefusal_reason\x18\t \x01(\tR\rrefusalReason\"n\n\x1aListPendingMemoriesRequest\x12\'\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x10R\tpageToken\"\x90\x01\n\x1bListPendingMemoriesResponse\x12I\n\x10pending_memories\x18\x01 \x03(\x0b\x32\x1e.skein.memory.v1.PendingMemoryR\x0fpendingMemories\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"k\n\x17ListRefusedFactsRequest\x12\'\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x10R\tpageToken\"\x87\x01\n\x18ListRefusedFactsResponse\x12\x43\n\rrefused_facts\x18\x01 \x03(\x0b\x32\x1e.skein.memory.v1.PendingMemoryR\x0crefusedFacts\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xd6\x01\n\x14\x41pproveMemoryRequest\x12\'\n\npending_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\tpendingId\x12/\n\x06memory\x18\x02 \x01(\x0b\x32\x17.skein.memory.v1.MemoryR\x06memory\x12;\n\x0bupdate_mask\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.FieldMaskR\nupdateMask\x12\'\n\nrequest_id\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"u\n\x15\x41pproveMemoryResponse\x12/\n\x06memory\x18\x01 \x01(\x0b\x32\x17.skein.memory.v1.MemoryR\x06memory\x12+\n\x11\x65mbedding_pending\x18\x02 \x01(\x08R\x10\x65mbeddingPending\"g\n\x13RefuseMemoryRequest\x12\'\n\npending_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\tpendingId\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"\x16\n\x14RefuseMemoryResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -39,6 +39,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTPENDINGMEMORIESREQUEST'].fields_by_name['page_size']._serialized_options = b'\272H\007\032\005\030\350\007(\000'
   _globals['_LISTPENDINGMEMORIESREQUEST'].fields_by_name['page_token']._loaded_options = None
   _globals['_LISTPENDINGMEMORIESREQUEST'].fields_by_name['page_token']._serialized_options = b'\272H\005r\003\030\200\020'
+  _globals['_LISTREFUSEDFACTSREQUEST'].fields_by_name['page_size']._loaded_options = None
+  _globals['_LISTREFUSEDFACTSREQUEST'].fields_by_name['page_size']._serialized_options = b'\272H\007\032\005\030\350\007(\000'
+  _globals['_LISTREFUSEDFACTSREQUEST'].fields_by_name['page_token']._loaded_options = None
+  _globals['_LISTREFUSEDFACTSREQUEST'].fields_by_name['page_token']._serialized_options = b'\272H\005r\003\030\200\020'
   _globals['_APPROVEMEMORYREQUEST'].fields_by_name['pending_id']._loaded_options = None
   _globals['_APPROVEMEMORYREQUEST'].fields_by_name['pending_id']._serialized_options = b'\272H\005r\003\260\001\001'
   _globals['_APPROVEMEMORYREQUEST'].fields_by_name['request_id']._loaded_options = None
@@ -48,17 +52,21 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_REFUSEMEMORYREQUEST'].fields_by_name['request_id']._loaded_options = None
   _globals['_REFUSEMEMORYREQUEST'].fields_by_name['request_id']._serialized_options = b'\272H\005r\003\030\377\001'
   _globals['_PENDINGMEMORY']._serialized_start=179
-  _globals['_PENDINGMEMORY']._serialized_end=551
-  _globals['_LISTPENDINGMEMORIESREQUEST']._serialized_start=553
-  _globals['_LISTPENDINGMEMORIESREQUEST']._serialized_end=663
-  _globals['_LISTPENDINGMEMORIESRESPONSE']._serialized_start=666
-  _globals['_LISTPENDINGMEMORIESRESPONSE']._serialized_end=810
-  _globals['_APPROVEMEMORYREQUEST']._serialized_start=813
-  _globals['_APPROVEMEMORYREQUEST']._serialized_end=1027
-  _globals['_APPROVEMEMORYRESPONSE']._serialized_start=1029
-  _globals['_APPROVEMEMORYRESPONSE']._serialized_end=1146
-  _globals['_REFUSEMEMORYREQUEST']._serialized_start=1148
-  _globals['_REFUSEMEMORYREQUEST']._serialized_end=1251
-  _globals['_REFUSEMEMORYRESPONSE']._serialized_start=1253
-  _globals['_REFUSEMEMORYRESPONSE']._serialized_end=1275
+  _globals['_PENDINGMEMORY']._serialized_end=590
+  _globals['_LISTPENDINGMEMORIESREQUEST']._serialized_start=592
+  _globals['_LISTPENDINGMEMORIESREQUEST']._serialized_end=702
+  _globals['_LISTPENDINGMEMORIESRESPONSE']._serialized_start=705
+  _globals['_LISTPENDINGMEMORIESRESPONSE']._serialized_end=849
+  _globals['_LISTREFUSEDFACTSREQUEST']._serialized_start=851
+  _globals['_LISTREFUSEDFACTSREQUEST']._serialized_end=958
+  _globals['_LISTREFUSEDFACTSRESPONSE']._serialized_start=961
+  _globals['_LISTREFUSEDFACTSRESPONSE']._serialized_end=1096
+  _globals['_APPROVEMEMORYREQUEST']._serialized_start=1099
+  _globals['_APPROVEMEMORYREQUEST']._serialized_end=1313
+  _globals['_APPROVEMEMORYRESPONSE']._serialized_start=1315
+  _globals['_APPROVEMEMORYRESPONSE']._serialized_end=1432
+  _globals['_REFUSEMEMORYREQUEST']._serialized_start=1434
+  _globals['_REFUSEMEMORYREQUEST']._serialized_end=1537
+  _globals['_REFUSEMEMORYRESPONSE']._serialized_start=1539
+  _globals['_REFUSEMEMORYRESPONSE']._serialized_end=1561
 # @@protoc_insertion_point(module_scope)

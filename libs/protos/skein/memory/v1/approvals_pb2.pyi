@@ -13,7 +13,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class PendingMemory(_message.Message):
-    __slots__ = ("pending_id", "memory", "update_mask", "created_by", "agent_id", "create_time", "expire_time", "key_holder_id")
+    __slots__ = ("pending_id", "memory", "update_mask", "created_by", "agent_id", "create_time", "expire_time", "key_holder_id", "refusal_reason")
     PENDING_ID_FIELD_NUMBER: _ClassVar[int]
     MEMORY_FIELD_NUMBER: _ClassVar[int]
     UPDATE_MASK_FIELD_NUMBER: _ClassVar[int]
@@ -22,6 +22,7 @@ class PendingMemory(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
     EXPIRE_TIME_FIELD_NUMBER: _ClassVar[int]
     KEY_HOLDER_ID_FIELD_NUMBER: _ClassVar[int]
+    REFUSAL_REASON_FIELD_NUMBER: _ClassVar[int]
     pending_id: str
     memory: _memory_pb2.Memory
     update_mask: _field_mask_pb2.FieldMask
@@ -30,7 +31,8 @@ class PendingMemory(_message.Message):
     create_time: _timestamp_pb2.Timestamp
     expire_time: _timestamp_pb2.Timestamp
     key_holder_id: str
-    def __init__(self, pending_id: _Optional[str] = ..., memory: _Optional[_Union[_memory_pb2.Memory, _Mapping]] = ..., update_mask: _Optional[_Union[_field_mask_pb2.FieldMask, _Mapping]] = ..., created_by: _Optional[str] = ..., agent_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., key_holder_id: _Optional[str] = ...) -> None: ...
+    refusal_reason: str
+    def __init__(self, pending_id: _Optional[str] = ..., memory: _Optional[_Union[_memory_pb2.Memory, _Mapping]] = ..., update_mask: _Optional[_Union[_field_mask_pb2.FieldMask, _Mapping]] = ..., created_by: _Optional[str] = ..., agent_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., key_holder_id: _Optional[str] = ..., refusal_reason: _Optional[str] = ...) -> None: ...
 
 class ListPendingMemoriesRequest(_message.Message):
     __slots__ = ("page_size", "page_token")
@@ -47,6 +49,22 @@ class ListPendingMemoriesResponse(_message.Message):
     pending_memories: _containers.RepeatedCompositeFieldContainer[PendingMemory]
     next_page_token: str
     def __init__(self, pending_memories: _Optional[_Iterable[_Union[PendingMemory, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class ListRefusedFactsRequest(_message.Message):
+    __slots__ = ("page_size", "page_token")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListRefusedFactsResponse(_message.Message):
+    __slots__ = ("refused_facts", "next_page_token")
+    REFUSED_FACTS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    refused_facts: _containers.RepeatedCompositeFieldContainer[PendingMemory]
+    next_page_token: str
+    def __init__(self, refused_facts: _Optional[_Iterable[_Union[PendingMemory, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class ApproveMemoryRequest(_message.Message):
     __slots__ = ("pending_id", "memory", "update_mask", "request_id")

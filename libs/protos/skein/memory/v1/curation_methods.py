@@ -28,6 +28,7 @@ class CurationServiceMethods:
     GetLineage: Callable[[curation_pb2.GetLineageRequest, Any], Awaitable[curation_pb2.GetLineageResponse]]
     ListImpacted: Callable[[curation_pb2.ListImpactedRequest, Any], Awaitable[curation_pb2.ListImpactedResponse]]
     ListPendingMemories: Callable[[approvals_pb2.ListPendingMemoriesRequest, Any], Awaitable[approvals_pb2.ListPendingMemoriesResponse]]
+    ListRefusedFacts: Callable[[approvals_pb2.ListRefusedFactsRequest, Any], Awaitable[approvals_pb2.ListRefusedFactsResponse]]
     ApproveMemory: Callable[[approvals_pb2.ApproveMemoryRequest, Any], Awaitable[approvals_pb2.ApproveMemoryResponse]]
     RefuseMemory: Callable[[approvals_pb2.RefuseMemoryRequest, Any], Awaitable[approvals_pb2.RefuseMemoryResponse]]
     GetReviewQueue: Callable[[curation_pb2.GetReviewQueueRequest, Any], Awaitable[curation_pb2.GetReviewQueueResponse]]

@@ -108,6 +108,11 @@ class CurationServiceStub:
                 request_serializer=skein_dot_memory_dot_v1_dot_approvals__pb2.ListPendingMemoriesRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_approvals__pb2.ListPendingMemoriesResponse.FromString,
                 _registered_method=True)
+        self.ListRefusedFacts = channel.unary_unary(
+                '/skein.memory.v1.CurationService/ListRefusedFacts',
+                request_serializer=skein_dot_memory_dot_v1_dot_approvals__pb2.ListRefusedFactsRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_approvals__pb2.ListRefusedFactsResponse.FromString,
+                _registered_method=True)
         self.ApproveMemory = channel.unary_unary(
                 '/skein.memory.v1.CurationService/ApproveMemory',
                 request_serializer=skein_dot_memory_dot_v1_dot_approvals__pb2.ApproveMemoryRequest.SerializeToString,
@@ -358,9 +363,23 @@ class CurationServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListRefusedFacts(self, request, context):
+        """ListRefusedFacts pages through what extractors proposed and their checker
+        refused, oldest first: for 30 days it can be accepted (ApproveMemory) or
+        dismissed (RefuseMemory). Safe to retry.
+
+        Errors:
+        - PERMISSION_DENIED, APPROVAL_REQUIRED: as ListPendingMemories.
+        - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ApproveMemory(self, request, context):
         """ApproveMemory stores a new memory, or applies a change, that waits for
-        approval; edits of the approver are applied first. The memory keeps the id
+        approval, or accepts a refused fact, whose updated_by is then the caller;
+        edits of the approver are applied first. The memory keeps the id
         that its source was told, and its source as created_by. A change is applied
         to the memory as it is now. A new fact whose key was taken meanwhile follows
         the on_conflict of its source: UPDATE changes the fact that has the key,
@@ -380,7 +399,8 @@ class CurationServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RefuseMemory(self, request, context):
-        """RefuseMemory removes a write that waits for approval, for good. Repeating a
+        """RefuseMemory removes a write that waits for approval, or a refused fact, for
+        good. Repeating a
         request_id returns the first answer.
 
         Errors:
@@ -507,6 +527,11 @@ def add_CurationServiceServicer_to_server(servicer, server):
                     servicer.ListPendingMemories,
                     request_deserializer=skein_dot_memory_dot_v1_dot_approvals__pb2.ListPendingMemoriesRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_approvals__pb2.ListPendingMemoriesResponse.SerializeToString,
+            ),
+            'ListRefusedFacts': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListRefusedFacts,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_approvals__pb2.ListRefusedFactsRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_approvals__pb2.ListRefusedFactsResponse.SerializeToString,
             ),
             'ApproveMemory': grpc.unary_unary_rpc_method_handler(
                     servicer.ApproveMemory,
@@ -915,6 +940,33 @@ class CurationService:
             '/skein.memory.v1.CurationService/ListPendingMemories',
             skein_dot_memory_dot_v1_dot_approvals__pb2.ListPendingMemoriesRequest.SerializeToString,
             skein_dot_memory_dot_v1_dot_approvals__pb2.ListPendingMemoriesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListRefusedFacts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.CurationService/ListRefusedFacts',
+            skein_dot_memory_dot_v1_dot_approvals__pb2.ListRefusedFactsRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_approvals__pb2.ListRefusedFactsResponse.FromString,
             options,
             channel_credentials,
             insecure,

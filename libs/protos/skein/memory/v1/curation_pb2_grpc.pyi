@@ -200,9 +200,19 @@ class CurationServiceStub:
       writes wait.
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     """
+    ListRefusedFacts: _grpc.UnaryUnaryMultiCallable[_approvals_pb2.ListRefusedFactsRequest, _approvals_pb2.ListRefusedFactsResponse]
+    """ListRefusedFacts pages through what extractors proposed and their checker
+    refused, oldest first: for 30 days it can be accepted (ApproveMemory) or
+    dismissed (RefuseMemory). Safe to retry.
+
+    Errors:
+    - PERMISSION_DENIED, APPROVAL_REQUIRED: as ListPendingMemories.
+    - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+    """
     ApproveMemory: _grpc.UnaryUnaryMultiCallable[_approvals_pb2.ApproveMemoryRequest, _approvals_pb2.ApproveMemoryResponse]
     """ApproveMemory stores a new memory, or applies a change, that waits for
-    approval; edits of the approver are applied first. The memory keeps the id
+    approval, or accepts a refused fact, whose updated_by is then the caller;
+    edits of the approver are applied first. The memory keeps the id
     that its source was told, and its source as created_by. A change is applied
     to the memory as it is now. A new fact whose key was taken meanwhile follows
     the on_conflict of its source: UPDATE changes the fact that has the key,
@@ -218,7 +228,8 @@ class CurationServiceStub:
     - otherwise as CreateMemory and UpdateMemory. It then still waits.
     """
     RefuseMemory: _grpc.UnaryUnaryMultiCallable[_approvals_pb2.RefuseMemoryRequest, _approvals_pb2.RefuseMemoryResponse]
-    """RefuseMemory removes a write that waits for approval, for good. Repeating a
+    """RefuseMemory removes a write that waits for approval, or a refused fact, for
+    good. Repeating a
     request_id returns the first answer.
 
     Errors:
@@ -427,9 +438,19 @@ class CurationServiceAsyncStub(CurationServiceStub):
       writes wait.
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     """
+    ListRefusedFacts: _aio.UnaryUnaryMultiCallable[_approvals_pb2.ListRefusedFactsRequest, _approvals_pb2.ListRefusedFactsResponse]  # type: ignore[assignment]
+    """ListRefusedFacts pages through what extractors proposed and their checker
+    refused, oldest first: for 30 days it can be accepted (ApproveMemory) or
+    dismissed (RefuseMemory). Safe to retry.
+
+    Errors:
+    - PERMISSION_DENIED, APPROVAL_REQUIRED: as ListPendingMemories.
+    - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+    """
     ApproveMemory: _aio.UnaryUnaryMultiCallable[_approvals_pb2.ApproveMemoryRequest, _approvals_pb2.ApproveMemoryResponse]  # type: ignore[assignment]
     """ApproveMemory stores a new memory, or applies a change, that waits for
-    approval; edits of the approver are applied first. The memory keeps the id
+    approval, or accepts a refused fact, whose updated_by is then the caller;
+    edits of the approver are applied first. The memory keeps the id
     that its source was told, and its source as created_by. A change is applied
     to the memory as it is now. A new fact whose key was taken meanwhile follows
     the on_conflict of its source: UPDATE changes the fact that has the key,
@@ -445,7 +466,8 @@ class CurationServiceAsyncStub(CurationServiceStub):
     - otherwise as CreateMemory and UpdateMemory. It then still waits.
     """
     RefuseMemory: _aio.UnaryUnaryMultiCallable[_approvals_pb2.RefuseMemoryRequest, _approvals_pb2.RefuseMemoryResponse]  # type: ignore[assignment]
-    """RefuseMemory removes a write that waits for approval, for good. Repeating a
+    """RefuseMemory removes a write that waits for approval, or a refused fact, for
+    good. Repeating a
     request_id returns the first answer.
 
     Errors:
@@ -737,13 +759,29 @@ class CurationServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def ListRefusedFacts(
+        self,
+        request: _approvals_pb2.ListRefusedFactsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_approvals_pb2.ListRefusedFactsResponse, _abc.Awaitable[_approvals_pb2.ListRefusedFactsResponse]]:
+        """ListRefusedFacts pages through what extractors proposed and their checker
+        refused, oldest first: for 30 days it can be accepted (ApproveMemory) or
+        dismissed (RefuseMemory). Safe to retry.
+
+        Errors:
+        - PERMISSION_DENIED, APPROVAL_REQUIRED: as ListPendingMemories.
+        - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+        """
+
+    @_abc_1.abstractmethod
     def ApproveMemory(
         self,
         request: _approvals_pb2.ApproveMemoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_approvals_pb2.ApproveMemoryResponse, _abc.Awaitable[_approvals_pb2.ApproveMemoryResponse]]:
         """ApproveMemory stores a new memory, or applies a change, that waits for
-        approval; edits of the approver are applied first. The memory keeps the id
+        approval, or accepts a refused fact, whose updated_by is then the caller;
+        edits of the approver are applied first. The memory keeps the id
         that its source was told, and its source as created_by. A change is applied
         to the memory as it is now. A new fact whose key was taken meanwhile follows
         the on_conflict of its source: UPDATE changes the fact that has the key,
@@ -765,7 +803,8 @@ class CurationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _approvals_pb2.RefuseMemoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_approvals_pb2.RefuseMemoryResponse, _abc.Awaitable[_approvals_pb2.RefuseMemoryResponse]]:
-        """RefuseMemory removes a write that waits for approval, for good. Repeating a
+        """RefuseMemory removes a write that waits for approval, or a refused fact, for
+        good. Repeating a
         request_id returns the first answer.
 
         Errors:

@@ -76,6 +76,7 @@ class MemoryInternalServiceMethods:
     ArchiveIdleMemories: Callable[[memory_pb2.ArchiveIdleMemoriesRequest, Any], Awaitable[memory_pb2.ArchiveIdleMemoriesResponse]]
     ApplyRetention: Callable[[memory_pb2.ApplyRetentionRequest, Any], Awaitable[memory_pb2.ApplyRetentionResponse]]
     RetractFacts: Callable[[memory_pb2.RetractFactsRequest, Any], Awaitable[memory_pb2.RetractFactsResponse]]
+    KeepRefusedFacts: Callable[[memory_pb2.KeepRefusedFactsRequest, Any], Awaitable[memory_pb2.KeepRefusedFactsResponse]]
     PurgeFacts: Callable[[memory_pb2.PurgeFactsRequest, Any], Awaitable[memory_pb2.PurgeFactsResponse]]
     PurgeTenant: Callable[[memory_pb2.PurgeTenantRequest, Any], Awaitable[memory_pb2.PurgeTenantResponse]]
     DecayMemories: Callable[[memory_pb2.DecayMemoriesRequest, Any], Awaitable[memory_pb2.DecayMemoriesResponse]]

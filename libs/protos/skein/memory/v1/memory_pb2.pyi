@@ -371,6 +371,26 @@ class BatchCreateMemoriesResponse(_message.Message):
     existing_indexes: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, memories: _Optional[_Iterable[_Union[Memory, _Mapping]]] = ..., pending_embedding_count: _Optional[int] = ..., similar_indexes: _Optional[_Iterable[int]] = ..., existing_indexes: _Optional[_Iterable[int]] = ...) -> None: ...
 
+class RefusedFact(_message.Message):
+    __slots__ = ("memory", "reason")
+    MEMORY_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    memory: Memory
+    reason: str
+    def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class KeepRefusedFactsRequest(_message.Message):
+    __slots__ = ("facts", "request_id")
+    FACTS_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    facts: _containers.RepeatedCompositeFieldContainer[RefusedFact]
+    request_id: str
+    def __init__(self, facts: _Optional[_Iterable[_Union[RefusedFact, _Mapping]]] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class KeepRefusedFactsResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class RetractFactsRequest(_message.Message):
     __slots__ = ("message_id", "before_time")
     MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]

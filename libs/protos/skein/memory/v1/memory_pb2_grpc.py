@@ -2335,6 +2335,11 @@ class MemoryInternalServiceStub:
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.RetractFactsRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.RetractFactsResponse.FromString,
                 _registered_method=True)
+        self.KeepRefusedFacts = channel.unary_unary(
+                '/skein.memory.v1.MemoryInternalService/KeepRefusedFacts',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.KeepRefusedFactsRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.KeepRefusedFactsResponse.FromString,
+                _registered_method=True)
         self.PurgeFacts = channel.unary_unary(
                 '/skein.memory.v1.MemoryInternalService/PurgeFacts',
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.PurgeFactsRequest.SerializeToString,
@@ -2446,8 +2451,21 @@ class MemoryInternalServiceServicer:
     def RetractFacts(self, request, context):
         """RetractFacts ends the facts that extractors found in a message before a
         time, because the message was corrected or deleted: their valid_to_time is
-        now, and they have no key any more. Their texts stay. Idempotent. For
-        extractors alone.
+        now, and they have no key any more. Their texts stay. What waits for
+        approval, or was refused, is removed. Idempotent. For extractors alone.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def KeepRefusedFacts(self, request, context):
+        """KeepRefusedFacts keeps facts that an extractor's checker refused, for 30 days:
+        ListRefusedFacts shows them to approvers. They are no memories. Repeating a
+        request_id returns the first answer. For extractors alone.
+
+        Errors:
+        - RESOURCE_EXHAUSTED, PENDING_MEMORIES_FULL: 10,000 of the tenant are kept.
+        - otherwise as BatchCreateMemories of a caller whose memories wait.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -2551,6 +2569,11 @@ def add_MemoryInternalServiceServicer_to_server(servicer, server):
                     servicer.RetractFacts,
                     request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.RetractFactsRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.RetractFactsResponse.SerializeToString,
+            ),
+            'KeepRefusedFacts': grpc.unary_unary_rpc_method_handler(
+                    servicer.KeepRefusedFacts,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.KeepRefusedFactsRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.KeepRefusedFactsResponse.SerializeToString,
             ),
             'PurgeFacts': grpc.unary_unary_rpc_method_handler(
                     servicer.PurgeFacts,
@@ -2801,6 +2824,33 @@ class MemoryInternalService:
             '/skein.memory.v1.MemoryInternalService/RetractFacts',
             skein_dot_memory_dot_v1_dot_memory__pb2.RetractFactsRequest.SerializeToString,
             skein_dot_memory_dot_v1_dot_memory__pb2.RetractFactsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def KeepRefusedFacts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.MemoryInternalService/KeepRefusedFacts',
+            skein_dot_memory_dot_v1_dot_memory__pb2.KeepRefusedFactsRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.KeepRefusedFactsResponse.FromString,
             options,
             channel_credentials,
             insecure,

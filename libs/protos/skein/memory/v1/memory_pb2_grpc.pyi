@@ -1825,8 +1825,17 @@ class MemoryInternalServiceStub:
     RetractFacts: _grpc.UnaryUnaryMultiCallable[_memory_pb2.RetractFactsRequest, _memory_pb2.RetractFactsResponse]
     """RetractFacts ends the facts that extractors found in a message before a
     time, because the message was corrected or deleted: their valid_to_time is
-    now, and they have no key any more. Their texts stay. Idempotent. For
-    extractors alone.
+    now, and they have no key any more. Their texts stay. What waits for
+    approval, or was refused, is removed. Idempotent. For extractors alone.
+    """
+    KeepRefusedFacts: _grpc.UnaryUnaryMultiCallable[_memory_pb2.KeepRefusedFactsRequest, _memory_pb2.KeepRefusedFactsResponse]
+    """KeepRefusedFacts keeps facts that an extractor's checker refused, for 30 days:
+    ListRefusedFacts shows them to approvers. They are no memories. Repeating a
+    request_id returns the first answer. For extractors alone.
+
+    Errors:
+    - RESOURCE_EXHAUSTED, PENDING_MEMORIES_FULL: 10,000 of the tenant are kept.
+    - otherwise as BatchCreateMemories of a caller whose memories wait.
     """
     PurgeFacts: _grpc.UnaryUnaryMultiCallable[_memory_pb2.PurgeFactsRequest, _memory_pb2.PurgeFactsResponse]
     """PurgeFacts purges the facts that extractors found in messages that are
@@ -1914,8 +1923,17 @@ class MemoryInternalServiceAsyncStub(MemoryInternalServiceStub):
     RetractFacts: _aio.UnaryUnaryMultiCallable[_memory_pb2.RetractFactsRequest, _memory_pb2.RetractFactsResponse]  # type: ignore[assignment]
     """RetractFacts ends the facts that extractors found in a message before a
     time, because the message was corrected or deleted: their valid_to_time is
-    now, and they have no key any more. Their texts stay. Idempotent. For
-    extractors alone.
+    now, and they have no key any more. Their texts stay. What waits for
+    approval, or was refused, is removed. Idempotent. For extractors alone.
+    """
+    KeepRefusedFacts: _aio.UnaryUnaryMultiCallable[_memory_pb2.KeepRefusedFactsRequest, _memory_pb2.KeepRefusedFactsResponse]  # type: ignore[assignment]
+    """KeepRefusedFacts keeps facts that an extractor's checker refused, for 30 days:
+    ListRefusedFacts shows them to approvers. They are no memories. Repeating a
+    request_id returns the first answer. For extractors alone.
+
+    Errors:
+    - RESOURCE_EXHAUSTED, PENDING_MEMORIES_FULL: 10,000 of the tenant are kept.
+    - otherwise as BatchCreateMemories of a caller whose memories wait.
     """
     PurgeFacts: _aio.UnaryUnaryMultiCallable[_memory_pb2.PurgeFactsRequest, _memory_pb2.PurgeFactsResponse]  # type: ignore[assignment]
     """PurgeFacts purges the facts that extractors found in messages that are
@@ -2048,8 +2066,23 @@ class MemoryInternalServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_memory_pb2.RetractFactsResponse, _abc.Awaitable[_memory_pb2.RetractFactsResponse]]:
         """RetractFacts ends the facts that extractors found in a message before a
         time, because the message was corrected or deleted: their valid_to_time is
-        now, and they have no key any more. Their texts stay. Idempotent. For
-        extractors alone.
+        now, and they have no key any more. Their texts stay. What waits for
+        approval, or was refused, is removed. Idempotent. For extractors alone.
+        """
+
+    @_abc_1.abstractmethod
+    def KeepRefusedFacts(
+        self,
+        request: _memory_pb2.KeepRefusedFactsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.KeepRefusedFactsResponse, _abc.Awaitable[_memory_pb2.KeepRefusedFactsResponse]]:
+        """KeepRefusedFacts keeps facts that an extractor's checker refused, for 30 days:
+        ListRefusedFacts shows them to approvers. They are no memories. Repeating a
+        request_id returns the first answer. For extractors alone.
+
+        Errors:
+        - RESOURCE_EXHAUSTED, PENDING_MEMORIES_FULL: 10,000 of the tenant are kept.
+        - otherwise as BatchCreateMemories of a caller whose memories wait.
         """
 
     @_abc_1.abstractmethod

@@ -47,6 +47,8 @@ class SessionServiceMethods:
     PurgeMessages: Callable[[states_pb2.PurgeMessagesRequest, Any], Awaitable[states_pb2.PurgeMessagesResponse]]
     PurgeSubject: Callable[[states_pb2.PurgeSubjectRequest, Any], Awaitable[states_pb2.PurgeSubjectResponse]]
     ExportSubject: Callable[[session_pb2.ExportSubjectRequest, Any], Awaitable[session_pb2.ExportSubjectResponse]]
+    StartExtraction: Callable[[session_pb2.StartExtractionRequest, Any], Awaitable[session_pb2.StartExtractionResponse]]
+    CancelExtraction: Callable[[session_pb2.CancelExtractionRequest, Any], Awaitable[session_pb2.CancelExtractionResponse]]
     ArchiveSession: Callable[[archives_pb2.ArchiveSessionRequest, Any], Awaitable[archives_pb2.ArchiveSessionResponse]]
     UnarchiveSession: Callable[[archives_pb2.UnarchiveSessionRequest, Any], Awaitable[archives_pb2.UnarchiveSessionResponse]]
     ListArchivedSessions: Callable[[archives_pb2.ListArchivedSessionsRequest, Any], Awaitable[archives_pb2.ListArchivedSessionsResponse]]

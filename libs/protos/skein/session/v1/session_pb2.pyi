@@ -646,6 +646,30 @@ class ListDueTenantsResponse(_message.Message):
     next_page_token: str
     def __init__(self, tenant_ids: _Optional[_Iterable[str]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
+class StartExtractionRequest(_message.Message):
+    __slots__ = ("since_time", "max_messages", "request_id")
+    SINCE_TIME_FIELD_NUMBER: _ClassVar[int]
+    MAX_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    since_time: _timestamp_pb2.Timestamp
+    max_messages: int
+    request_id: str
+    def __init__(self, since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., max_messages: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class StartExtractionResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class CancelExtractionRequest(_message.Message):
+    __slots__ = ("request_id",)
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    def __init__(self, request_id: _Optional[str] = ...) -> None: ...
+
+class CancelExtractionResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class LeaseExtractionRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

@@ -195,6 +195,16 @@ class SessionServiceStub:
                 request_serializer=skein_dot_session_dot_v1_dot_session__pb2.ExportSubjectRequest.SerializeToString,
                 response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.ExportSubjectResponse.FromString,
                 _registered_method=True)
+        self.StartExtraction = channel.unary_unary(
+                '/skein.session.v1.SessionService/StartExtraction',
+                request_serializer=skein_dot_session_dot_v1_dot_session__pb2.StartExtractionRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.StartExtractionResponse.FromString,
+                _registered_method=True)
+        self.CancelExtraction = channel.unary_unary(
+                '/skein.session.v1.SessionService/CancelExtraction',
+                request_serializer=skein_dot_session_dot_v1_dot_session__pb2.CancelExtractionRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.CancelExtractionResponse.FromString,
+                _registered_method=True)
         self.ArchiveSession = channel.unary_unary(
                 '/skein.session.v1.SessionService/ArchiveSession',
                 request_serializer=skein_dot_session_dot_v1_dot_archives__pb2.ArchiveSessionRequest.SerializeToString,
@@ -407,7 +417,7 @@ class SessionServiceServicer:
         """GetRecentWindow returns the newest messages of a session that fit a budget
         of tokens, oldest first. If older messages are omitted, the response also
         has the session's summary, unless it takes more than half of the budget.
-        The estimate is 4 tokens per message plus characters / 4, rounded up.
+        The estimate is 4 tokens per message plus those of its text, by script.
         Parts, tool calls and tool returns count as JSON. The response has at most
         1,000 messages and 3 MiB. With as_of_time it returns what it would have
         returned at that time. Safe to retry.
@@ -722,6 +732,31 @@ class SessionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def StartExtraction(self, request, context):
+        """StartExtraction has extractors read earlier messages that count by the
+        tenant's policy, newest first: a backfill. A message at its revision is read
+        once by each version of an extractor, so another call, or one while new
+        messages are read, stores nothing twice. Messages in cold storage are left
+        out. A backfill that is not done is replaced. GetJobs shows its progress, and
+        PauseJob and LimitJob hold for it (JOB_KIND_EXTRACTION). Repeating a
+        request_id returns the first answer.
+
+        Errors:
+        - FAILED_PRECONDITION, EXTRACTION_OFF: the policy says so.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CancelExtraction(self, request, context):
+        """CancelExtraction ends a backfill; what it stored stays. Up to 32 messages that
+        an extractor has are still read. Without a backfill it changes nothing.
+        Repeating a request_id returns the first answer.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ArchiveSession(self, request, context):
         """ArchiveSession moves the messages of a hidden session, including deleted
         ones, to a file in cold storage. The session and its counts stay readable,
@@ -926,6 +961,16 @@ def add_SessionServiceServicer_to_server(servicer, server):
                     servicer.ExportSubject,
                     request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.ExportSubjectRequest.FromString,
                     response_serializer=skein_dot_session_dot_v1_dot_session__pb2.ExportSubjectResponse.SerializeToString,
+            ),
+            'StartExtraction': grpc.unary_unary_rpc_method_handler(
+                    servicer.StartExtraction,
+                    request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.StartExtractionRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_session__pb2.StartExtractionResponse.SerializeToString,
+            ),
+            'CancelExtraction': grpc.unary_unary_rpc_method_handler(
+                    servicer.CancelExtraction,
+                    request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.CancelExtractionRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_session__pb2.CancelExtractionResponse.SerializeToString,
             ),
             'ArchiveSession': grpc.unary_unary_rpc_method_handler(
                     servicer.ArchiveSession,
@@ -1794,6 +1839,60 @@ class SessionService:
             _registered_method=True)
 
     @staticmethod
+    def StartExtraction(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.session.v1.SessionService/StartExtraction',
+            skein_dot_session_dot_v1_dot_session__pb2.StartExtractionRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_session__pb2.StartExtractionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CancelExtraction(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.session.v1.SessionService/CancelExtraction',
+            skein_dot_session_dot_v1_dot_session__pb2.CancelExtractionRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_session__pb2.CancelExtractionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def ArchiveSession(request,
             target,
             options=(),
@@ -2021,8 +2120,9 @@ class SessionInternalServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def LeaseExtraction(self, request, context):
-        """LeaseExtraction returns messages of one session whose facts are due, and
-        leases the session: for a minute no other call returns it. Messages that are
+        """LeaseExtraction returns messages of one session whose facts are due, else of a
+        backfill, and leases the session or the backfill: for a minute no other call
+        returns it. Messages that are
         not completed by then are returned again. Safe to retry. For extractors
         alone.
         """

@@ -180,7 +180,7 @@ class SessionServiceStub:
     """GetRecentWindow returns the newest messages of a session that fit a budget
     of tokens, oldest first. If older messages are omitted, the response also
     has the session's summary, unless it takes more than half of the budget.
-    The estimate is 4 tokens per message plus characters / 4, rounded up.
+    The estimate is 4 tokens per message plus those of its text, by script.
     Parts, tool calls and tool returns count as JSON. The response has at most
     1,000 messages and 3 MiB. With as_of_time it returns what it would have
     returned at that time. Safe to retry.
@@ -419,6 +419,23 @@ class SessionServiceStub:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     - DATA_LOSS, ARCHIVE_DAMAGED: a file is missing or its content has changed.
     """
+    StartExtraction: _grpc.UnaryUnaryMultiCallable[_session_pb2.StartExtractionRequest, _session_pb2.StartExtractionResponse]
+    """StartExtraction has extractors read earlier messages that count by the
+    tenant's policy, newest first: a backfill. A message at its revision is read
+    once by each version of an extractor, so another call, or one while new
+    messages are read, stores nothing twice. Messages in cold storage are left
+    out. A backfill that is not done is replaced. GetJobs shows its progress, and
+    PauseJob and LimitJob hold for it (JOB_KIND_EXTRACTION). Repeating a
+    request_id returns the first answer.
+
+    Errors:
+    - FAILED_PRECONDITION, EXTRACTION_OFF: the policy says so.
+    """
+    CancelExtraction: _grpc.UnaryUnaryMultiCallable[_session_pb2.CancelExtractionRequest, _session_pb2.CancelExtractionResponse]
+    """CancelExtraction ends a backfill; what it stored stays. Up to 32 messages that
+    an extractor has are still read. Without a backfill it changes nothing.
+    Repeating a request_id returns the first answer.
+    """
     ArchiveSession: _grpc.UnaryUnaryMultiCallable[_archives_pb2.ArchiveSessionRequest, _archives_pb2.ArchiveSessionResponse]
     """ArchiveSession moves the messages of a hidden session, including deleted
     ones, to a file in cold storage. The session and its counts stay readable,
@@ -604,7 +621,7 @@ class SessionServiceAsyncStub(SessionServiceStub):
     """GetRecentWindow returns the newest messages of a session that fit a budget
     of tokens, oldest first. If older messages are omitted, the response also
     has the session's summary, unless it takes more than half of the budget.
-    The estimate is 4 tokens per message plus characters / 4, rounded up.
+    The estimate is 4 tokens per message plus those of its text, by script.
     Parts, tool calls and tool returns count as JSON. The response has at most
     1,000 messages and 3 MiB. With as_of_time it returns what it would have
     returned at that time. Safe to retry.
@@ -842,6 +859,23 @@ class SessionServiceAsyncStub(SessionServiceStub):
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     - DATA_LOSS, ARCHIVE_DAMAGED: a file is missing or its content has changed.
+    """
+    StartExtraction: _aio.UnaryUnaryMultiCallable[_session_pb2.StartExtractionRequest, _session_pb2.StartExtractionResponse]  # type: ignore[assignment]
+    """StartExtraction has extractors read earlier messages that count by the
+    tenant's policy, newest first: a backfill. A message at its revision is read
+    once by each version of an extractor, so another call, or one while new
+    messages are read, stores nothing twice. Messages in cold storage are left
+    out. A backfill that is not done is replaced. GetJobs shows its progress, and
+    PauseJob and LimitJob hold for it (JOB_KIND_EXTRACTION). Repeating a
+    request_id returns the first answer.
+
+    Errors:
+    - FAILED_PRECONDITION, EXTRACTION_OFF: the policy says so.
+    """
+    CancelExtraction: _aio.UnaryUnaryMultiCallable[_session_pb2.CancelExtractionRequest, _session_pb2.CancelExtractionResponse]  # type: ignore[assignment]
+    """CancelExtraction ends a backfill; what it stored stays. Up to 32 messages that
+    an extractor has are still read. Without a backfill it changes nothing.
+    Repeating a request_id returns the first answer.
     """
     ArchiveSession: _aio.UnaryUnaryMultiCallable[_archives_pb2.ArchiveSessionRequest, _archives_pb2.ArchiveSessionResponse]  # type: ignore[assignment]
     """ArchiveSession moves the messages of a hidden session, including deleted
@@ -1103,7 +1137,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         """GetRecentWindow returns the newest messages of a session that fit a budget
         of tokens, oldest first. If older messages are omitted, the response also
         has the session's summary, unless it takes more than half of the budget.
-        The estimate is 4 tokens per message plus characters / 4, rounded up.
+        The estimate is 4 tokens per message plus those of its text, by script.
         Parts, tool calls and tool returns count as JSON. The response has at most
         1,000 messages and 3 MiB. With as_of_time it returns what it would have
         returned at that time. Safe to retry.
@@ -1452,6 +1486,35 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def StartExtraction(
+        self,
+        request: _session_pb2.StartExtractionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_session_pb2.StartExtractionResponse, _abc.Awaitable[_session_pb2.StartExtractionResponse]]:
+        """StartExtraction has extractors read earlier messages that count by the
+        tenant's policy, newest first: a backfill. A message at its revision is read
+        once by each version of an extractor, so another call, or one while new
+        messages are read, stores nothing twice. Messages in cold storage are left
+        out. A backfill that is not done is replaced. GetJobs shows its progress, and
+        PauseJob and LimitJob hold for it (JOB_KIND_EXTRACTION). Repeating a
+        request_id returns the first answer.
+
+        Errors:
+        - FAILED_PRECONDITION, EXTRACTION_OFF: the policy says so.
+        """
+
+    @_abc_1.abstractmethod
+    def CancelExtraction(
+        self,
+        request: _session_pb2.CancelExtractionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_session_pb2.CancelExtractionResponse, _abc.Awaitable[_session_pb2.CancelExtractionResponse]]:
+        """CancelExtraction ends a backfill; what it stored stays. Up to 32 messages that
+        an extractor has are still read. Without a backfill it changes nothing.
+        Repeating a request_id returns the first answer.
+        """
+
+    @_abc_1.abstractmethod
     def ArchiveSession(
         self,
         request: _archives_pb2.ArchiveSessionRequest,
@@ -1555,8 +1618,9 @@ class SessionInternalServiceStub:
     `more` is false. System only.
     """
     LeaseExtraction: _grpc.UnaryUnaryMultiCallable[_session_pb2.LeaseExtractionRequest, _session_pb2.LeaseExtractionResponse]
-    """LeaseExtraction returns messages of one session whose facts are due, and
-    leases the session: for a minute no other call returns it. Messages that are
+    """LeaseExtraction returns messages of one session whose facts are due, else of a
+    backfill, and leases the session or the backfill: for a minute no other call
+    returns it. Messages that are
     not completed by then are returned again. Safe to retry. For extractors
     alone.
     """
@@ -1620,8 +1684,9 @@ class SessionInternalServiceAsyncStub(SessionInternalServiceStub):
     `more` is false. System only.
     """
     LeaseExtraction: _aio.UnaryUnaryMultiCallable[_session_pb2.LeaseExtractionRequest, _session_pb2.LeaseExtractionResponse]  # type: ignore[assignment]
-    """LeaseExtraction returns messages of one session whose facts are due, and
-    leases the session: for a minute no other call returns it. Messages that are
+    """LeaseExtraction returns messages of one session whose facts are due, else of a
+    backfill, and leases the session or the backfill: for a minute no other call
+    returns it. Messages that are
     not completed by then are returned again. Safe to retry. For extractors
     alone.
     """
@@ -1736,8 +1801,9 @@ class SessionInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_pb2.LeaseExtractionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.LeaseExtractionResponse, _abc.Awaitable[_session_pb2.LeaseExtractionResponse]]:
-        """LeaseExtraction returns messages of one session whose facts are due, and
-        leases the session: for a minute no other call returns it. Messages that are
+        """LeaseExtraction returns messages of one session whose facts are due, else of a
+        backfill, and leases the session or the backfill: for a minute no other call
+        returns it. Messages that are
         not completed by then are returned again. Safe to retry. For extractors
         alone.
         """
