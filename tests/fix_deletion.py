@@ -27,6 +27,13 @@ REST = """
     INSERT INTO memory.access_keys (tenant_id, secret) VALUES ($1, sha256('x')) ON CONFLICT DO NOTHING;
     INSERT INTO tenancy.memberships (tenant_id, account_id, role, create_time, update_time, created_by)
     VALUES ($1, $2, 'owner', now(), now(), 'test'), ($1, gen_random_uuid(), 'viewer', now(), now(), 'test');
+    INSERT INTO tenancy.spaces
+        (tenant_id, space_id, display_name, create_time, update_time, created_by, updated_by)
+    VALUES ($1, $2, 'x', now(), now(), 'test', 'test');
+    INSERT INTO tenancy.space_grants (tenant_id, space_id, principal, role, create_time, created_by)
+    VALUES ($1, $2, 'agent:x', 'reader', now(), 'test');
+    INSERT INTO tenancy.space_bindings (tenant_id, principal, create_time, created_by)
+    VALUES ($1, 'agent:x', now(), 'test');
     INSERT INTO tenancy.invitations
         (tenant_id, invitation_id, email, role, secret_hash, create_time, expire_time, created_by)
     VALUES ($1, $2, 'a@example.com', 'viewer', sha256('x'), now(), now(), 'test');

@@ -207,6 +207,9 @@ KEPT: dict[str, tuple[str, str]] = {
         ),
     ),
     "tenancy.requests": ("As memory.requests.", "principal method request_id fingerprint response"),
+    "tenancy.space_bindings": ("Who calls, not who is spoken of.", "principal created_by"),
+    "tenancy.space_grants": ("Who calls, not who is spoken of.", "principal role created_by"),
+    "tenancy.spaces": ("Spaces.", "display_name description created_by updated_by"),
     "tenancy.tenants": ("Tenants.", "display_name slug metadata"),
     "tenancy.tools": (
         "Tools.",

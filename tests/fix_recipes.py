@@ -16,6 +16,7 @@ import fix_recipes_models
 import fix_recipes_session_archives
 import fix_recipes_sessions
 import fix_recipes_snapshots
+import fix_recipes_spaces
 import fix_recipes_states
 import fix_recipes_streams
 import fix_recipes_types
@@ -47,6 +48,7 @@ __all__ = [
     "fix_recipes_session_archives",
     "fix_recipes_sessions",
     "fix_recipes_snapshots",
+    "fix_recipes_spaces",
     "fix_recipes_states",
     "fix_recipes_streams",
     "fix_recipes_types",

@@ -26,7 +26,7 @@ from skein.memory.v1 import (
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import archives_pb2 as session_archives_pb2
 from skein.session.v1 import ledgers_pb2, session_pb2, states_pb2
-from skein.tenancy.v1 import jobs_pb2, limits_pb2, members_pb2, subjects_pb2, tenancy_pb2
+from skein.tenancy.v1 import jobs_pb2, limits_pb2, members_pb2, spaces_pb2, subjects_pb2, tenancy_pb2
 from skein_kit.identity.permissions import (
     ACCESS_RULES,
     ACCOUNT,
@@ -57,6 +57,7 @@ FILES = [
     ledgers_pb2,
     limits_pb2,
     members_pb2,
+    spaces_pb2,
     memory_pb2,
     oauth_pb2,
     recall_pb2,

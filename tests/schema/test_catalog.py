@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import asyncpg
+from fix_audit_policies import AUDIT_POLICIES
+from fix_space_tables import SPACE_CROSSINGS, SPACE_POLICIES
 
 from skein_cluster import registry
 from skein_kit.database.connection_settings import database_role
@@ -14,8 +16,7 @@ AUTH_SESSION_COLUMNS = (
     "tenant_id", "auth_session_id", "account_id", "client_id", "create_time", "expire_time", "revoke_time",
 )  # fmt: skip
 
-# Tables without a tenant, all of them: directories, secrets of the cluster, registries; and who may come in at all:
-# people and applications belong to no tenant.
+# All tables without a tenant: directories, secrets of the cluster, registries, people and applications.
 GLOBAL_TABLES = {
     "skein.page_token_keys",
     "skein.migrations",
@@ -61,20 +62,6 @@ OTHER_POLICIES = {
     "tenancy.memberships": f"({TENANT} OR {ACCOUNT})",
     "auth.auth_sessions": f"({TENANT} OR {ACCOUNT})",
 }
-# An audit event is inserted when it happens, and loses nothing but the name of a purged person.
-AUDIT_POLICIES = (
-    (
-        "auth.audit_events",
-        "INSERT",
-        (
-            "((audit_event_id >= skein.first_id((now() - '01:00:00'::interval))) AND"
-            " (audit_event_id < skein.first_id((now() + '01:00:00'::interval))) AND"
-            " ((create_time >= (now() - '01:00:00'::interval)) AND (create_time <= (now() + '01:00:00'::interval))))"
-        ),
-    ),
-    ("auth.audit_events", "UPDATE", "((subject_target IS NULL) AND (subject_salt IS NULL))"),
-    ("auth.audit_checkpoints", "INSERT", "(expire_time IS NULL)"),
-)
 # Tables in which a function of the owner looks for tenants with work, in the transactions of operators.
 DUE_TABLES = {
     "auth.api_keys",
@@ -294,7 +281,7 @@ CROSSINGS = {
     ("skein_tenancy", "session.usage", "SELECT"),
 }
 # What a role may do to single columns of another's table, all of it.
-COLUMN_CROSSINGS = {
+COLUMN_CROSSINGS = SPACE_CROSSINGS | {
     # The erasure of a person clears the requests of receipts.
     *(
         (role, "recall.receipts", column, "UPDATE")
@@ -447,11 +434,15 @@ async def test_every_tenant_table_has_its_policies_and_partitions_have_none(cata
     )
 
     named = {row["name"] for row in rows}
-    expected: set[tuple[str | None, ...]] = {
-        (row["name"], OTHER_POLICIES.get(row["name"], TENANT), None, "ALL", "{public}")
-        for row in rows
-        if not row["relispartition"]
-    } | {(name, OPERATOR, None, "SELECT", "{skein_owner}") for name in DUE_TABLES}
+    expected: set[tuple[str | None, ...]] = (
+        {
+            (row["name"], OTHER_POLICIES.get(row["name"], TENANT), None, "ALL", "{public}")
+            for row in rows
+            if not row["relispartition"]
+        }
+        | {(name, OPERATOR, None, "SELECT", "{skein_owner}") for name in DUE_TABLES}
+        | SPACE_POLICIES
+    )
     expected.add(("tenancy.jobs", f"({OPERATOR} AND (kind = 'reindex'::text))", None, "SELECT", "{skein_recall}"))
     expected |= {(name, AGENT, None, "ALL", "{public}") for name in ("memory.memories", "memory.versions")}
     expected |= {(name, None, check, command, "{public}") for name, command, check in AUDIT_POLICIES}

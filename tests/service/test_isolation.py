@@ -23,32 +23,24 @@ from fix_accounts import member
 from fix_catalogue import over
 from fix_cluster import SYSTEM_KEY, Cluster, Stubs
 from fix_layers import LAYER
+from fix_matrix import GUARDED, INTERNAL, METHODS, OK, PATHS, Channels, call, outcome
 from fix_recipes import RECIPES, request_for
 from fix_rows import rows_of
 from fix_world import World, extractor_identity, identity, service_identity, system_identity
 from google.protobuf import message_factory
-from grpc import aio
-from grpc_status import rpc_status
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 
-from skein.auth.v1 import auth_pb2, oauth_pb2
-from skein.gateway.v1 import gateway_pb2
-from skein.memory.v1 import blocks_pb2, curation_pb2, history_pb2, memory_pb2, snapshots_pb2
-from skein.recall.v1 import recall_pb2
-from skein.session.v1 import session_pb2
-from skein.tenancy.v1 import tenancy_pb2
+from skein.auth.v1 import auth_pb2
 from skein_auth.encryption import SecretCipher
 from skein_auth.settings import SystemKeys
 from skein_kit.database.named_queries import Queries
-from skein_kit.errors import status_reason
 from skein_kit.identity.permissions import (
     ACCESS_RULES,
     ACCOUNT,
     CREATE_TENANT,
     EXTRACT,
     OPERATOR,
-    PUBLIC_SERVICES,
     ROLE_PERMISSIONS,
     SYSTEM,
 )
@@ -59,70 +51,13 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
-CONTRACT = (
-    auth_pb2, blocks_pb2, curation_pb2, gateway_pb2, history_pb2, memory_pb2, oauth_pb2, recall_pb2, session_pb2,
-    snapshots_pb2, tenancy_pb2,
-)  # fmt: skip
-METHODS = {
-    f"/{service.full_name}/{method.name}": method
-    for file in CONTRACT
-    for service in file.DESCRIPTOR.services_by_name.values()
-    for method in service.methods
-}
-GATEWAY = "skein.gateway.v1.GatewayService"
-PATHS = sorted(METHODS)
-GUARDED = [path for path in PATHS if not ACCESS_RULES[path].is_public]
-# What runs for the cluster itself, behind the gateway.
-INTERNAL = {path for path in PATHS if path.split("/")[1] not in {*PUBLIC_SERVICES, GATEWAY}}
 # Calls that leave the things of a tenant as they are.
 READS = re.compile("(Get|List|BatchGet|Search|Export|Explain|Find|Traverse|Suggest|Recall|Build|Compile|Diff)[A-Z]?")
-OK = grpc.StatusCode.OK
 # Receipts are shown to the caller whose answer they are of, and to auditors.
 OF_THEIR_CALLER = {
     "/skein.gateway.v1.GatewayService/ReplayContext",
     *(f"/skein.recall.v1.RecallService/{name}" for name in ("GetRecallReceipt", "ReplayRecall", "DiffRecall")),
 }
-
-
-async def call(channel: Any, path: str, request: Message, credential: str = "", **metadata: str) -> Message:
-    """Call an RPC by its path; without a credential there is no authorization at all."""
-    response_type = message_factory.GetMessageClass(METHODS[path].output_type)
-    headers = [(name.replace("_", "-"), value) for name, value in metadata.items()]
-    if credential:
-        headers.append(("authorization", f"Bearer {credential}"))
-    open_method = channel.unary_stream if METHODS[path].server_streaming else channel.unary_unary
-    invoke = open_method(
-        path, request_serializer=type(request).SerializeToString, response_deserializer=response_type.FromString
-    )
-    calling: Any = invoke(request, metadata=headers, timeout=30)
-    if METHODS[path].server_streaming:
-        return await first_of(calling)
-    response: Message = await calling
-    return response
-
-
-async def first_of(stream: Any) -> Message:
-    """Return what a stream sends at once, in one message; it begins with where it is."""
-    sent: Message = await stream.read()
-    try:
-        async with asyncio.timeout(0.5):
-            for _ in range(5):
-                sent.MergeFrom(await stream.read())
-    except (TimeoutError, TypeError):
-        # There is no more of it for now, or at all.
-        pass
-    finally:
-        stream.cancel()
-    return sent
-
-
-async def outcome(calling: Any) -> tuple[grpc.StatusCode, str, Message | None]:
-    """Return how a call ended: its code, its reason, its answer."""
-    try:
-        return OK, "", await calling
-    except aio.AioRpcError as error:
-        status = rpc_status.from_call(error)  # type: ignore[arg-type]  # It reads three methods that both have.
-        return error.code(), status_reason(status) if status else "", None
 
 
 @pytest.fixture(scope="module")
@@ -163,26 +98,13 @@ async def catalog_of(cluster: Cluster) -> AsyncIterator[asyncpg.Connection[async
     await connection.close()
 
 
+# A space is shown to those who see it, and to admins.
+OF_THOSE_WHO_SEE = {f"/skein.tenancy.v1.TenancyService/{name}" for name in ("GetSpace", "ListSpaceGrants")}
+
+
 def _closes(path: str) -> bool:
     """Say whether a request for this RPC needs a tenant that is deleted."""
     return bool({"deleted", "due"} & set(RECIPES[path].needs))
-
-
-class Channels:
-    """The channel on which each RPC is answered: the gateway's or, for internal ones, its service's own."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self.opened: dict[str, aio.Channel] = {}
-
-    def of(self, path: str) -> aio.Channel:
-        if path not in INTERNAL:
-            return self._cluster.channel
-        # skein.<service>.v1.<Service>/<Method>
-        service = path.split(".")[1]
-        if service not in self.opened:
-            self.opened[service] = self._cluster.direct(service)
-        return self.opened[service]
 
 
 @pytest.fixture(scope="session")
@@ -479,6 +401,8 @@ async def test_a_viewer_reads_and_does_nothing_else(
 
     if path in OF_THEIR_CALLER:
         assert (code, reason) == (grpc.StatusCode.NOT_FOUND, "RECEIPT_NOT_FOUND")
+    elif path in OF_THOSE_WHO_SEE:
+        assert (code, reason) == (grpc.StatusCode.NOT_FOUND, "SPACE_NOT_FOUND")
     elif ACCESS_RULES[path].permission in ROLE_PERMISSIONS["viewer"]:
         assert code is OK, reason
     else:

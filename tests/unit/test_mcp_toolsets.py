@@ -114,6 +114,7 @@ WITHOUT: dict[str, str] = {
     r"/(UndeleteSubject|UndeleteTool|UndeleteAgent)$": "rare, and one call of the RPC away",
     r"/AdvanceImport$": "an importer's, for each batch",
     r"/GetSearchCounts$": "how often was searched, which is of use to people",
+    r"/\w+Space(s|Grants?)?$": "who sees what is a person's decision",
     r"/(PurgeTool|PurgeAgent)$": "for good, so a person's decision",
 }
 

@@ -274,6 +274,36 @@ class AgentBound(PermissionDenied):
     reason = "AGENT_BOUND"
 
 
+class SpacesUnsupported(PermissionDenied):
+    """The tenant has spaces, and this call does not keep to them yet, or works in the default space alone."""
+
+    reason = "SPACES_UNSUPPORTED"
+
+
+class SpaceNotFound(NotFound):
+    """No such space, or none that the caller sees."""
+
+    reason = "SPACE_NOT_FOUND"
+
+
+class SpaceReadOnly(PermissionDenied):
+    """The caller may read this space and not write in it."""
+
+    reason = "SPACE_READ_ONLY"
+
+
+class SpaceMissing(InvalidArgument):
+    """The caller sees several spaces; name one for a write in the header skein-space-id (gRPC: metadata)."""
+
+    reason = "SPACE_MISSING"
+
+
+class SpacesChanged(PermissionDenied):
+    """The spaces of the caller have changed since the stream began; open it again."""
+
+    reason = "SPACES_CHANGED"
+
+
 class AccountRequired(PermissionDenied):
     """Only a logged-in account may do this, not a key or an application."""
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import grpc
 from grpc import aio
 
-from skein.tenancy.v1 import members_pb2
+from skein.tenancy.v1 import members_pb2, spaces_pb2
 from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.permissions import SYSTEM
+from skein_kit.identity.spaces import MANAGER, READER, WRITER
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
     from skein.tenancy.v1 import tenancy_pb2_grpc
     from skein_auth.signing.keyring import Keyring
 
@@ -29,6 +29,11 @@ _ROLES = {
     members_pb2.ROLE_MEMBER: "member",
     members_pb2.ROLE_ADMIN: "admin",
     members_pb2.ROLE_OWNER: "owner",
+}
+_SPACE_ROLES = {
+    spaces_pb2.SPACE_ROLE_READER: READER,
+    spaces_pb2.SPACE_ROLE_WRITER: WRITER,
+    spaces_pb2.SPACE_ROLE_MANAGER: MANAGER,
 }
 _SELF = Caller(principal="system:auth", tenant_id=None, permissions=frozenset({SYSTEM}))
 
@@ -43,6 +48,8 @@ class Membership:
     tenant_is_deleted: bool = False
     # owner, admin, member or viewer; empty without a membership.
     role: str = ""
+    # The tenant has spaces beside the default one.
+    has_spaces: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,6 +85,23 @@ class TenantDirectory:
                 self._cache.popitem(last=False)
         return membership
 
+    async def with_spaces(self, caller: Caller) -> Caller:
+        """Return the caller of a tenant with the spaces that it sees; unchanged in a tenant without spaces.
+
+        Each exchange asks anew, so that a revoked grant ends with the exchange that the gateway keeps.
+        """
+        if caller.tenant_id is None or not (await self.get_membership(caller.tenant_id, caller.account_id)).has_spaces:
+            return caller
+        principals = [caller.principal, *([f"agent:{caller.agent_id}"] if caller.agent_id else ())]
+        # A service account's own client is no application that acts for another.
+        client = f"client:{caller.client_id}" if caller.client_id and caller.account_id is not None else ""
+        request = members_pb2.GetMembershipRequest(
+            tenant_id=str(caller.tenant_id), principals=principals, client_principal=client
+        )
+        response = await self._tenancy.GetMembership(request, metadata=await self._metadata())
+        spaces = tuple((UUID(space.space_id), _SPACE_ROLES[space.role]) for space in response.spaces)
+        return replace(caller, spaces=spaces)
+
     async def find_invitation(self, token: str, email: str) -> Invitation | None:
         """Return an open invitation for this address; None without one."""
         request = members_pb2.CheckInvitationRequest(token=token, email=email)
@@ -101,6 +125,7 @@ class TenantDirectory:
             tenant_is_open=response.state == members_pb2.TENANT_STATE_ACTIVE,
             tenant_is_deleted=response.state == members_pb2.TENANT_STATE_DELETED,
             role=_ROLES.get(response.role, ""),
+            has_spaces=response.has_spaces,
         )
 
     async def _metadata(self) -> tuple[tuple[str, str], ...]:

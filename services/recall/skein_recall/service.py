@@ -112,19 +112,25 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         # Before the first call, which would wait for it.
         default_embedder = await local_embedders.get(EMBEDDED_MODEL)
         idempotency, jobs = IdempotencyStore(database, "recall", AuditLog()), JobStore(database)
+        # Searches keep to the spaces of their callers; the index, its caches and counts serve all.
+        whole_database = database.for_all_spaces()
         models = ModelStore(database, settle_seconds=settings.settle_seconds)
         queries = QueryStore(database)
-        documents, vectors, reindexes = IndexStore(database), VectorStore(database), ReindexStore(database)
+        documents, vectors, reindexes = (
+            IndexStore(whole_database),
+            VectorStore(whole_database),
+            ReindexStore(whole_database),
+        )
         registry = ModelRegistry(models, seconds=settings.models_seconds)
         outbound = SafeHttpClient.from_settings(OutboundSettings.read(host.environment))
         providers = ProviderRegistry(local_embedders, outbound, ApiKeys.read(host.environment))
         embedder = TextEmbedder(providers, query_seconds=settings.embed_timeout_seconds)
         recent = RecentQueries()
-        term_counts = TermCountStore(database)
+        term_counts = TermCountStore(whole_database)
         indexer = Indexer(documents, vectors, term_counts, registry, embedder)
         queue = EmbeddingQueue(indexer.index_deferred)
         EMBEDDER_QUEUE.set_function(lambda: local_embedders.queue_depth + queue.depth)
-        vector_store = VectorCacheStore(database)
+        vector_store = VectorCacheStore(whole_database)
         vector_cache = VectorCache(
             vector_store,
             max_bytes=settings.held_megabytes * 1_000_000,
@@ -133,7 +139,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             min_recall=settings.held_least_recall,
         )
         term_cache = TermCache(
-            TermCacheStore(database),
+            TermCacheStore(whole_database),
             vector_store,
             max_bytes=settings.held_word_megabytes * 1_000_000 if settings.held_megabytes else 0,
         )
@@ -196,7 +202,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         internal_servicer = recall_internal_service(
             index=index_handlers,
             reindexes=reindex_handlers,
-            maintenance=MaintenanceHandlers(PurgeStore(database, models)),
+            maintenance=MaintenanceHandlers(PurgeStore(whole_database, models)),
             receipts=receipt_handlers,
             search=search_handlers,
         )

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from skein_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, PermissionDenied
+from skein_kit.errors import (
+    AlreadyExists,
+    FailedPrecondition,
+    InvalidArgument,
+    NotFound,
+    PermissionDenied,
+    ResourceExhausted,
+)
 
 
 class OrganizationNotFound(NotFound):
@@ -21,6 +28,30 @@ class AgentNotFound(NotFound):
     """The tenant has no such agent."""
 
     reason = "AGENT_NOT_FOUND"
+
+
+class SpaceExists(AlreadyExists):
+    """Another space of the tenant has this name."""
+
+    reason = "SPACE_EXISTS"
+
+
+class SpaceNotEmpty(FailedPrecondition):
+    """The space has grants, or memories, deleted ones included."""
+
+    reason = "SPACE_NOT_EMPTY"
+
+
+class SpacesFull(ResourceExhausted):
+    """There may be {limit} spaces of a tenant, and as many grants of a principal as an identity has room for."""
+
+    reason = "SPACES_FULL"
+
+
+class SpaceGrantNotFound(NotFound):
+    """The principal has no grant of this space."""
+
+    reason = "SPACE_GRANT_NOT_FOUND"
 
 
 class OrganizationExists(AlreadyExists):

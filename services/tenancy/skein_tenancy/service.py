@@ -47,6 +47,8 @@ from skein_tenancy.rate_limits.rpc import RateLimitHandlers
 from skein_tenancy.rate_limits.store import RateLimitStore
 from skein_tenancy.servicers import tenancy_internal_service, tenancy_service
 from skein_tenancy.settings import TenancySettings
+from skein_tenancy.spaces.rpc import SpaceHandlers
+from skein_tenancy.spaces.store import SpaceStore
 from skein_tenancy.subjects.rpc import SubjectHandlers
 from skein_tenancy.subjects.store import SubjectStore
 from skein_tenancy.tenants.rpc import TenantHandlers
@@ -72,8 +74,8 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         idempotency = IdempotencyStore(database, "tenancy", audit)
         agents, members = AgentStore(database, quota_counter), MemberStore(database, quota_counter)
         invitations, quotas = InvitationStore(database, members), QuotaStore(database)
-        rate_limits = RateLimitStore(database)
-        member_handlers = MemberHandlers(members, accounts, idempotency)
+        rate_limits, spaces = RateLimitStore(database), SpaceStore(database)
+        member_handlers = MemberHandlers(members, spaces, accounts, idempotency)
         invitation_handlers = InvitationHandlers(
             invitations, mailer, accounts, idempotency, max_per_hour=settings.invitations_most
         )
@@ -99,6 +101,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             policies=PolicyHandlers(PolicyStore(database), idempotency),
             quotas=quota_handlers,
             jobs=JobHandlers(TenantJobStore(database, audit), JobStore(database), idempotency),
+            spaces=SpaceHandlers(spaces, idempotency, IdempotencyStore(database.for_all_spaces(), "tenancy", audit)),
         )
         internal_servicer = tenancy_internal_service(
             deletions=deletion_handlers,

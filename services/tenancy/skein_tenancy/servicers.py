@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from skein_tenancy.policies.rpc import PolicyHandlers
     from skein_tenancy.quotas.rpc import QuotaHandlers
     from skein_tenancy.rate_limits.rpc import RateLimitHandlers
+    from skein_tenancy.spaces.rpc import SpaceHandlers
     from skein_tenancy.subjects.rpc import SubjectHandlers
     from skein_tenancy.tenants.rpc import TenantHandlers
     from skein_tenancy.tools.rpc import ToolHandlers
@@ -35,6 +36,7 @@ def tenancy_service(  # noqa: PLR0913 - one for each feature.
     policies: PolicyHandlers,
     quotas: QuotaHandlers,
     jobs: JobHandlers,
+    spaces: SpaceHandlers,
 ) -> TenancyServiceMethods:
     """TenancyService: the directory of tenants, and the people, agents and rules in each."""
     return TenancyServiceMethods(
@@ -95,6 +97,14 @@ def tenancy_service(  # noqa: PLR0913 - one for each feature.
         DeleteAgent=agents.DeleteAgent,
         UndeleteAgent=agents.UndeleteAgent,
         PurgeAgent=agents.PurgeAgent,
+        CreateSpace=spaces.CreateSpace,
+        GetSpace=spaces.GetSpace,
+        ListSpaces=spaces.ListSpaces,
+        UpdateSpace=spaces.UpdateSpace,
+        DeleteSpace=spaces.DeleteSpace,
+        GrantSpace=spaces.GrantSpace,
+        RevokeSpaceGrant=spaces.RevokeSpaceGrant,
+        ListSpaceGrants=spaces.ListSpaceGrants,
     )
 
 

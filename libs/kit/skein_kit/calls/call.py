@@ -26,6 +26,7 @@ from skein_kit.ids import now
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from datetime import datetime
+    from uuid import UUID
 
     import grpc
 
@@ -44,6 +45,8 @@ ADDRESS_KEY = "skein-client-address"
 # The agent and the session that a caller says it works for: claims for the access log, without effect on permissions.
 CLAIMED_AGENT_KEY = "skein-agent-id"
 CLAIMED_SESSION_KEY = "skein-session-id"
+# The space in which a write acts, and to which a read is limited.
+SPACE_KEY = "skein-space-id"
 USER_AGENT_KEY = "skein-user-agent"
 # The number of services that a call has passed; the gateway drops a caller's own value.
 HOPS_KEY = "skein-hops"
@@ -75,6 +78,8 @@ class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message ty
         self.is_admitted = False
         self.request_id = _request_id(metadata.get(REQUEST_ID_KEY, "")[:_MAX_REQUEST_ID])
         self.caller: Caller | None = None
+        # The spaces that row-level security shows; None: the default one.
+        self.space_ids: tuple[UUID, ...] | None = None
         # The services that the calling process proved to be; empty for any other caller.
         self.peer_services: frozenset[str] = frozenset()
         # The access log of this service has the call.
@@ -129,6 +134,11 @@ class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message ty
     def claimed_session_id(self) -> str:
         """The session that the caller says it works for; empty without a claim."""
         return _claim(self.metadata.get(CLAIMED_SESSION_KEY, ""))
+
+    @property
+    def named_space(self) -> str:
+        """The space that the caller names; empty for none. It narrows what the caller sees, and never widens it."""
+        return _claim(self.metadata.get(SPACE_KEY, ""))
 
     @property
     def reports_revision(self) -> bool:
@@ -261,6 +271,18 @@ def bound_agent_id() -> str:
     """Return the agent to which the credential of the current call is bound; empty for none, and in background work."""
     call = current_call()
     return "" if call is None or call.caller is None else call.caller.agent_id
+
+
+def current_space_ids() -> tuple[UUID, ...] | None:
+    """Return the spaces that the current call reaches; None for the default one, and in background work."""
+    call = current_call()
+    return None if call is None else call.space_ids
+
+
+def named_space() -> str:
+    """Return the space that the current call names; empty for none, and in background work."""
+    call = current_call()
+    return "" if call is None else call.named_space
 
 
 def client_address() -> str:

@@ -28,7 +28,7 @@ async def purge_tenant_rows(
     """
     counts: dict[str, int] = {}
     remaining = limit or DEFAULT_LIMIT
-    async with database.transaction(tenant_id) as tx:
+    async with database.for_all_spaces().transaction(tenant_id) as tx:
         await lock(tx, tenant_id)
         await tx.stop_history()
         for table, query in tables.items():

@@ -7,6 +7,7 @@ tenant's rows. BEGIN carries the setting, so a transaction of one query costs th
 from __future__ import annotations
 
 import asyncio
+import copy
 import time
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from uuid import UUID
 import asyncpg
 
 from skein_kit.admission.scan_budget import ScanBuckets
-from skein_kit.calls.call import bound_agent_id, current_call
+from skein_kit.calls.call import bound_agent_id, current_call, current_space_ids
 from skein_kit.calls.database_revision import UNREACHABLE_REVISION
 from skein_kit.database import named_queries, tx_options
 from skein_kit.database.connection_pool import ANSWER_SECONDS, ConnectionPool
@@ -166,6 +167,8 @@ class Database:
         self._replica: Replica | None = None
         # Calls report the revision that their answer shows, because a replica may answer the next one.
         self.reports_revision = connections.only_reads
+        # Its transactions see what lies in every space. See `for_all_spaces`.
+        self.sees_all_spaces = False
         # This database is a replica, which may lag.
         self.is_replica = connections.only_reads
         self.service = service
@@ -228,6 +231,16 @@ class Database:
                 scan_bytes_per_second=limits.scan_bytes_per_second,
             )
 
+    def for_all_spaces(self) -> Self:
+        """Return the same database, whose transactions see what lies in every space.
+
+        For caches, queues and indexes that serve all callers, and show no caller what they read. Use it where a service
+        is composed.
+        """
+        database = copy.copy(self)
+        database.sees_all_spaces = True
+        return database
+
     def use_replica(self, replica: Database) -> None:
         """Use a replica for the reads that it may answer, while it is recent enough."""
         replica.scan_buckets = self.scan_buckets
@@ -246,10 +259,7 @@ class Database:
         if options.as_of_time is not None and self.is_citus:
             raise HistoryNotKept
         call = current_call()
-        settings = f"; SET LOCAL skein.tenant_id = '{tenant_id}'"
-        if (agent_id := bound_agent_id()) and not options.has_all_agents:
-            # Row-level security leaves the memories of other agents out.
-            settings += f"; SET LOCAL skein.agent_id = {_quote(agent_id)}"
+        settings = f"; SET LOCAL skein.tenant_id = '{tenant_id}'{self._walls(options)}"
         if options.repeatable_read:
             # Before the first statement, which takes the snapshot.
             settings = f"; SET TRANSACTION ISOLATION LEVEL REPEATABLE READ{settings}"
@@ -272,6 +282,18 @@ class Database:
         if self._replica is not None and is_for_replica and call is not None and call.min_revision is not None:
             return _by_replica(self._replica, settings, call, primary)
         return primary
+
+    def _walls(self, options: TxOptions) -> str:
+        """Return the settings by which row-level security leaves out what the call does not see in its tenant."""
+        settings = ""
+        if (agent_id := bound_agent_id()) and not options.has_all_agents:
+            settings += f"; SET LOCAL skein.agent_id = {_quote(agent_id)}"
+        if self.sees_all_spaces:
+            settings += "; SET LOCAL skein.all_spaces = 'on'"
+        elif (space_ids := current_space_ids()) is not None:
+            # Without the setting a transaction sees the default space.
+            settings += f"; SET LOCAL skein.spaces = '{{{','.join(map(str, space_ids))}}}'"
+        return settings
 
     def begin_with_settings(self, settings: str) -> AbstractAsyncContextManager[Transaction]:
         """Run a transaction with settings of its own, each "; SET LOCAL name = 'value'"."""

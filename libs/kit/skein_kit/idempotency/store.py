@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 from google.protobuf.message import Message
 
+from skein_kit.calls.call import current_space_ids
 from skein_kit.database import tx_options
 from skein_kit.database.named_queries import Queries, with_schema
 from skein_kit.database.transactions import NO_TENANT
@@ -65,6 +66,9 @@ class IdempotencyKey:
             _clear_secrets(request_copy)
             fields.canonicalize(request_copy)
             digest.update(request_copy.SerializeToString(deterministic=True))
+            # The same request in another space is another one.
+            for space_id in current_space_ids() or ():
+                digest.update(space_id.bytes)
         return cls(
             principal=caller.principal,
             method=method,

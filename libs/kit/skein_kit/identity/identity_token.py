@@ -17,9 +17,12 @@ from joserfc.jwk import OKPKey
 
 from skein_kit.clock import CLOCK
 from skein_kit.errors import CredentialExpired, CredentialInvalid
+from skein_kit.identity.spaces import of_claims, to_claims
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
+
+    from skein_kit.identity.spaces import Spaces
 
 ISSUER = "skein"
 AUDIENCE = "skein-internal"
@@ -65,6 +68,8 @@ class Caller:
     email: str = ""
     # Grants by which the credential exists: credentials that this call creates end with any of them.
     grant_ids: tuple[UUID, ...] = ()
+    # The role in each space of the tenant that the caller sees; None: auth knew of no spaces in the tenant.
+    spaces: Spaces | None = None
     # The tenant is deleted: only calls that purge it are allowed.
     is_tenant_deleted: bool = False
 
@@ -99,6 +104,9 @@ def sign_identity_token(caller: Caller, *, key: OKPKey, at: float, until: float 
     }
     if caller.tenant_id is not None:
         claims["tid"] = str(caller.tenant_id)
+    if caller.spaces is not None:
+        # Also when it is empty: then the caller sees none.
+        claims["spaces"] = to_claims(caller.spaces)
     claims |= {name: value for name, value in _optional_claims(caller).items() if value}
     header = {"alg": ALGORITHM, "kid": key.kid, "typ": TOKEN_TYPE}
     return jwt.encode(header, claims, key, algorithms=[ALGORITHM]), float(int(expiry))
@@ -245,6 +253,7 @@ class IdentityTokenVerifier:
                 client_id=str(claims.get("client", "")),
                 role=str(claims.get("role", "")),
                 email=str(claims.get("email", "")),
+                spaces=of_claims(claims["spaces"]) if "spaces" in claims else None,
                 is_tenant_deleted=claims.get("closed") is True,
                 grant_ids=tuple(UUID(grant_id) for grant_id in claims.get("grants", ())),
             )

@@ -11,18 +11,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from skein.options.v1 import options_pb2 as pb
 from skein_kit.errors import (
     AccountRequired,
     AgentBound,
     PermissionMissing,
+    SpacesUnsupported,
     TenantMissing,
     TenantNotDeleted,
     TenantNotFound,
 )
-from skein_kit.rpc.declarations import method_rule, paths
+from skein_kit.identity import space_reach
+from skein_kit.rpc.declarations import is_write, method_rule, paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from uuid import UUID
 
     from skein_kit.identity.identity_token import Caller
 
@@ -41,7 +45,7 @@ CREATE_TENANT = "tenant.create"
 RATE_SOURCES = "tenant.write"
 
 # Permissions of each role of a tenant; each role includes those of the lower ones.
-_VIEWER = frozenset({"memory.read", "session.read", "recall.read", "subject.read", "tenant.read"})
+_VIEWER = frozenset({"memory.read", "session.read", "recall.read", "subject.read", "tenant.read", "spaces.read"})
 _MEMBER = _VIEWER | {"memory.write", "session.write", "subject.write", "members.read"}
 _ADMIN = _MEMBER | {
     "memory.approve",
@@ -52,6 +56,7 @@ _ADMIN = _MEMBER | {
     "members.write",
     "audit.read",
     "secrets.read",
+    "spaces.write",
 }
 _OWNER = _ADMIN | {"tenant.own"}
 ROLE_PERMISSIONS: Mapping[str, frozenset[str]] = {
@@ -78,6 +83,8 @@ PERMISSION_DESCRIPTIONS: Mapping[str, str] = {
     "members.read": "See who the members are",
     "members.write": "Invite, change and remove members",
     "audit.read": "Read the record of sign-ins and credentials",
+    "spaces.read": "See the spaces of the tenant that it may see",
+    "spaces.write": "Make spaces and say who sees them",
     "secrets.read": "See the secrets that are kept among the memories",
     "tenant.own": "Delete the tenant or pass it on",
 }
@@ -123,6 +130,10 @@ class AccessRule:
     agent_field: str = ""
     # An extractor of facts may call without the permission.
     for_extractors: bool = False
+    # Which items the method reaches in a tenant with spaces.
+    spaces: pb.SpaceRule = pb.SPACE_RULE_UNSPECIFIED
+    # The method changes something, and so acts in one space.
+    is_write: bool = False
 
     def check_service(self, services: frozenset[str]) -> None:
         """Raise PermissionMissing unless the calling process proved that it is one of the services that may call."""
@@ -153,6 +164,28 @@ class AccessRule:
             raise TenantNotFound
         if self.allows_deleted_tenant and not caller.is_tenant_deleted:
             raise TenantNotDeleted
+
+    def check_reach(self, caller: Caller, named: str) -> None:
+        """Raise the errors of `check`, and of a call in the space that it names."""
+        self.check(caller)
+        self.space_ids(caller, named)
+
+    def space_ids(self, caller: Caller, named: str = "") -> tuple[UUID, ...] | None:
+        """Return the spaces that a call reaches, which may name one; None: the default one, in a tenant without others.
+
+        Raises SpacesUnsupported for a caller of a tenant with spaces where the method does not keep to them, and the
+        errors of skein_kit.identity.space_reach.
+        """
+        if self.spaces == pb.SPACE_RULE_WALLED:
+            return space_reach.walled_reach(caller, named, is_write=self.is_write)
+        if self.spaces == pb.SPACE_RULE_DEFAULT:
+            return space_reach.default_reach(caller, named)
+        if caller.spaces is None:
+            return None
+        is_of_tenant = self.permission is None or self.permission in TENANT_PERMISSIONS
+        if is_of_tenant and self.spaces != pb.SPACE_RULE_NO_ITEMS:
+            raise SpacesUnsupported
+        return ()
 
     def check_agent(self, caller: Caller, request: Any) -> None:
         """Raise AgentBound for a request that acts as another agent than that of its credential."""
@@ -188,6 +221,8 @@ def _rule_of(path: str) -> AccessRule:
         for_all_agents=declared.for_all_agents,
         agent_field=declared.agent_field,
         for_extractors=declared.for_extractors,
+        spaces=declared.spaces,
+        is_write=is_write(path),
     )
 
 

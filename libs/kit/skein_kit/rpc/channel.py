@@ -28,6 +28,7 @@ from skein_kit.calls.call import (
     HOPS_KEY,
     IN_PROCESS,
     REQUEST_ID_KEY,
+    SPACE_KEY,
     USER_AGENT_KEY,
     Call,
     CallAborted,
@@ -399,6 +400,8 @@ def _outgoing_metadata(call: Call | None, metadata: Mapping[str, str] | None) ->
             headers.setdefault(CLAIMED_AGENT_KEY, call.claimed_agent_id)
         if call.claimed_session_id:
             headers.setdefault(CLAIMED_SESSION_KEY, call.claimed_session_id)
+        if call.named_space:
+            headers.setdefault(SPACE_KEY, call.named_space)
         if call.min_revision is not None:
             headers[MIN_REVISION_KEY] = format_revision(max(call.min_revision, call.revision))
         if call.identity_token:

@@ -74,13 +74,22 @@ def audit_rule(path: str) -> AuditRule | None:
             message = f"{path} declares the audit target {rule.audit_target}, which its request and response lack."
             raise LookupError(message)
         return AuditRule(event=rule.audit_event, target=rule.audit_target, is_by_method=rule.audited_by_method)
-    is_write = "request_id" in method.input_type.fields_by_name and not rule.permission.endswith(".read")
+    is_write = _is_write(method, rule)
     is_internal = "InternalService/" in path or path.startswith(GATEWAY) or bool(rule.only_service)
     is_in_access_log = is_recorded(path) and not rule.without_tenant
     if is_write and not (is_internal or is_in_access_log or rule.unrecorded):
         message = f"{path} writes and declares no audit_event: add it to its (skein.options.v1.rule)."
         raise LookupError(message)
     return None
+
+
+def is_write(path: str) -> bool:
+    """Return whether a method changes something: it has a request_id, and more than a permission to read is needed."""
+    return _is_write(_method(path), method_rule(path))
+
+
+def _is_write(method: MethodDescriptor, rule: pb.MethodRule) -> bool:
+    return "request_id" in method.input_type.fields_by_name and not rule.permission.endswith(".read")
 
 
 def _has_field(kind: Descriptor, path: str) -> bool:

@@ -328,7 +328,9 @@ def permission(rule: AccessRule, handler: Handler) -> Handler:
         return handler
 
     def answer(request: Any, call: Call) -> Awaitable[Any]:
-        rule.check(caller_of(call))
+        caller = caller_of(call)
+        rule.check(caller)
+        call.space_ids = rule.space_ids(caller, call.named_space)
         return handler(request, call)
 
     return answer

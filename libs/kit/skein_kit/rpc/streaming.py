@@ -151,7 +151,10 @@ class StreamLimiter:
         while True:
             await asyncio.sleep(self._recheck_seconds)
             try:
-                rule.check(await self._reidentify(call))
+                caller = await self._reidentify(call)
+                rule.check(caller)
+                if call.caller is not None and caller.spaces != call.caller.spaces:
+                    raise errors.SpacesChanged  # noqa: TRY301 - as the errors of the check.
             except RpcError as error:
                 reason, code = error, errors.status_code(error.status())
             except Exception:  # noqa: BLE001 - a failed recheck, whatever its error, is no verdict on the caller.

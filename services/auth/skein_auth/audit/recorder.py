@@ -159,6 +159,16 @@ EVENTS = frozenset(
         "sign_up",
         # The operator rotated a signing key.
         "signing_key_rotated",
+        # A space was created.
+        "space_created",
+        # A space was deleted.
+        "space_deleted",
+        # A principal no longer sees a space.
+        "space_grant_revoked",
+        # A principal sees a space.
+        "space_granted",
+        # A space was changed.
+        "space_updated",
         # A subject was created. The purge of a subject removes its id from these events.
         "subject_created",
         # A subject was deleted.

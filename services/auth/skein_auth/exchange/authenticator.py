@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from skein_auth.api_keys.model import UNKNOWN_API_KEY, ApiKeyToken
@@ -67,7 +68,8 @@ class Authenticator:
         """
         try:
             self._check_rejected(credential)
-            return await self._authenticate(credential, tenant_id, at, audience)
+            identity = await self._authenticate(credential, tenant_id, at, audience)
+            return replace(identity, caller=await self._tenants.with_spaces(identity.caller))
         except AuthenticationFailed as failure:
             if failure.is_final:
                 self._rejected_credentials.put(credential, failure.error, failure.fields)

@@ -27,6 +27,7 @@ from skein_gateway.recall.rpc import (
     subject_of,
 )
 from skein_kit.calls.call import caller as caller_of
+from skein_kit.calls.call import named_space
 from skein_kit.errors import FieldInvalid
 from skein_kit.identity.permissions import ACCESS_RULES
 from skein_kit.ids import now
@@ -87,7 +88,7 @@ class ContextHandler:
         recall_request.show_duplicates = True
         extra_arms = []
         if request.session_id:
-            _WINDOW.check(caller_of(context))
+            _WINDOW.check_reach(caller_of(context), named_space())
             extra_arms.append(partial(self._window, request))
         search = self._recall.call_arms(recall_request, context, *extra_arms)
         if request.ledger_id:

@@ -21,7 +21,8 @@ from skein.tenancy.v1 import subjects_pb2
 from skein_gateway.errors import RecallIncomplete, RecallTimedOut
 from skein_gateway.recall.text_match import rank_texts, terms_of
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.errors import PermissionMissing
+from skein_kit.calls.call import named_space
+from skein_kit.errors import PermissionMissing, SpacesUnsupported
 from skein_kit.identity.permissions import ACCESS_RULES
 from skein_kit.ids import now
 from skein_kit.policies.history import read_as_of_time
@@ -414,7 +415,7 @@ def select_arms(request: pb.RecallRequest, caller: Caller) -> list[pb.Arm]:
     if request.arms:
         for arm in request.arms:
             if arm in _RULES:
-                _RULES[arm].check(caller)
+                _RULES[arm].check_reach(caller, named_space())
         return sorted(request.arms)
     arms: list[pb.Arm] = [pb.ARM_MEMORIES, pb.ARM_MESSAGES]
     if request.query and agent_of(request.filter) and filter_allows_blocks(request) and may_call(caller, pb.ARM_BLOCKS):
@@ -425,10 +426,10 @@ def select_arms(request: pb.RecallRequest, caller: Caller) -> list[pb.Arm]:
 
 
 def may_call(caller: Caller, arm: pb.Arm) -> bool:
-    """Tell whether a caller has the permission of the RPC behind blocks or profile."""
+    """Tell whether a caller may call the RPC behind blocks or profile, in the space that the call names."""
     try:
-        _RULES[arm].check(caller)
-    except PermissionMissing:
+        _RULES[arm].check_reach(caller, named_space())
+    except (PermissionMissing, SpacesUnsupported):
         return False
     return True
 

@@ -8,6 +8,7 @@ from skein.gateway.v1 import gateway_pb2 as pb
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein_kit.calls.call import caller as caller_of
+from skein_kit.calls.call import named_space
 from skein_kit.identity.permissions import ACCESS_RULES
 from skein_kit.json_values import fields
 from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES
@@ -78,9 +79,9 @@ class RememberHandler:
         create = create_request(request, may_read=_READ in caller.permissions)
         # Check both permissions first, so that a caller with only one of them stores nothing.
         if append is not None:
-            _APPEND.check(caller)
+            _APPEND.check_reach(caller, named_space())
         if create is not None:
-            _CREATE.check(caller)
+            _CREATE.check_reach(caller, named_space())
         created, appended = memory_pb2.BatchCreateMemoriesResponse(), session_pb2.AppendMessagesResponse()
         # Memories come first: they are refused more often, and then nothing is stored.
         if create is not None:

@@ -57,6 +57,8 @@ CREATE TABLE memory.memories (
     text_revision bigint,
     -- When the row was written, by the server's clock; imports keep their own update_time. NULL: at update_time.
     record_time timestamptz,
+    -- The default space has the nil UUID.
+    space_id uuid NOT NULL DEFAULT skein.space_id(),
     CONSTRAINT memories_deleted_when CHECK (is_active = (delete_time IS NULL)),
     CONSTRAINT memories_validity_ordered CHECK (valid_from_time <= valid_to_time)
 ) PARTITION BY RANGE (memory_id);
@@ -98,6 +100,10 @@ CREATE INDEX memories_outdated ON memory.memories (tenant_id, memory_id)
 -- Orders of lists, archived and deleted memories included.
 CREATE INDEX memories_by_confidence ON memory.memories (tenant_id, confidence, memory_id);
 
+-- Whether anything lies in a space.
+CREATE INDEX memories_space ON memory.memories (tenant_id, space_id, memory_id)
+    WHERE space_id <> '00000000-0000-0000-0000-000000000000';
+
 -- Made last: of indexes that cost the same in a table without statistics, the planner takes the youngest.
 ALTER TABLE memory.memories ADD CONSTRAINT memories_pkey PRIMARY KEY (tenant_id, memory_id);
 ALTER TABLE memory.memories_before_2015 ENABLE ROW LEVEL SECURITY;
@@ -106,6 +112,12 @@ ALTER TABLE memory.memories ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.memories FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.memories
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE POLICY space ON memory.memories AS RESTRICTIVE
+    USING (CASE WHEN coalesce(current_setting('skein.spaces', true), '') = ''
+                THEN space_id = '00000000-0000-0000-0000-000000000000'
+                     OR current_setting('skein.all_spaces', true) = 'on'
+                     OR current_setting('skein.operator', true) = 'on'
+                ELSE space_id = ANY (current_setting('skein.spaces', true)::uuid[]) END);
 
 -- Former versions of memories. A version was valid from update_time to until_time.
 CREATE TABLE memory.versions (
@@ -147,6 +159,8 @@ CREATE TABLE memory.versions (
     fingerprint uuid,
     -- The transaction that ended the version.
     until_transaction bigint NOT NULL DEFAULT (pg_current_xact_id()::text::bigint + skein.transaction_base()),
+    -- That of the memory, today.
+    space_id uuid NOT NULL DEFAULT skein.space_id(),
     CONSTRAINT versions_pkey PRIMARY KEY (tenant_id, memory_id, revision),
     CONSTRAINT versions_memory_fkey FOREIGN KEY (tenant_id, memory_id)
         REFERENCES memory.memories (tenant_id, memory_id) ON DELETE CASCADE
@@ -160,6 +174,12 @@ ALTER TABLE memory.versions ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.versions FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.versions
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE POLICY space ON memory.versions AS RESTRICTIVE
+    USING (CASE WHEN coalesce(current_setting('skein.spaces', true), '') = ''
+                THEN space_id = '00000000-0000-0000-0000-000000000000'
+                     OR current_setting('skein.all_spaces', true) = 'on'
+                     OR current_setting('skein.operator', true) = 'on'
+                ELSE space_id = ANY (current_setting('skein.spaces', true)::uuid[]) END);
 
 CREATE TABLE memory.tags (
     tenant_id uuid NOT NULL,
@@ -176,6 +196,8 @@ ALTER TABLE memory.tags ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.tags FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.tags
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+-- A space is deleted when nothing lies in it.
+GRANT SELECT (tenant_id, space_id) ON memory.memories TO skein_tenancy;
 GRANT SELECT ON memory.memories, memory.tags, session.messages, session.title_terms TO skein_recall;
 
 -- The memories of a time, from the rows and their versions, with their tags. As for the other views of as_of, the times
@@ -240,7 +262,9 @@ CREATE TABLE memory.external_ids (
     tenant_id uuid NOT NULL,
     external_id text NOT NULL,
     memory_id uuid NOT NULL,
-    CONSTRAINT external_ids_pkey PRIMARY KEY (tenant_id, external_id),
+    -- A taken id of another space is no obstacle, which would tell of it.
+    space_id uuid NOT NULL DEFAULT skein.space_id(),
+    CONSTRAINT external_ids_pkey PRIMARY KEY (tenant_id, external_id, space_id),
     CONSTRAINT external_ids_memory_fkey FOREIGN KEY (tenant_id, memory_id)
         REFERENCES memory.memories (tenant_id, memory_id) ON DELETE CASCADE
 );
@@ -249,6 +273,12 @@ ALTER TABLE memory.external_ids ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.external_ids FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.external_ids
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE POLICY space ON memory.external_ids AS RESTRICTIVE
+    USING (CASE WHEN coalesce(current_setting('skein.spaces', true), '') = ''
+                THEN space_id = '00000000-0000-0000-0000-000000000000'
+                     OR current_setting('skein.all_spaces', true) = 'on'
+                     OR current_setting('skein.operator', true) = 'on'
+                ELSE space_id = ANY (current_setting('skein.spaces', true)::uuid[]) END);
 
 -- A caller may name an item by its external id when it brings a vector.
 GRANT SELECT ON memory.external_ids, session.message_external_ids TO skein_recall;
@@ -262,19 +292,28 @@ CREATE TABLE memory.fact_keys (
     subject_id text,
     -- The key in lower case. NULL: the key itself is compared.
     folded_key text,
+    -- As for external ids.
+    space_id uuid NOT NULL DEFAULT skein.space_id(),
     CONSTRAINT fact_keys_memory_fkey FOREIGN KEY (tenant_id, memory_id)
         REFERENCES memory.memories (tenant_id, memory_id) ON DELETE CASCADE,
     -- Under row-level security an index serves CASE, but not coalesce, which Postgres does not treat as leakproof.
     CONSTRAINT fact_keys_pkey EXCLUDE USING btree
             (tenant_id WITH =,
              (CASE WHEN subject_id IS NULL THEN '' ELSE subject_id END) WITH =,
-             (CASE WHEN folded_key IS NULL THEN key ELSE folded_key END) WITH =),
+             (CASE WHEN folded_key IS NULL THEN key ELSE folded_key END) WITH =,
+             space_id WITH =),
     CONSTRAINT fact_keys_memory_key PRIMARY KEY (tenant_id, memory_id)
 );
 ALTER TABLE memory.fact_keys ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.fact_keys FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.fact_keys
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE POLICY space ON memory.fact_keys AS RESTRICTIVE
+    USING (CASE WHEN coalesce(current_setting('skein.spaces', true), '') = ''
+                THEN space_id = '00000000-0000-0000-0000-000000000000'
+                     OR current_setting('skein.all_spaces', true) = 'on'
+                     OR current_setting('skein.operator', true) = 'on'
+                ELSE space_id = ANY (current_setting('skein.spaces', true)::uuid[]) END);
 
 -- Tasks and objectives that are neither deleted nor archived, in the columns that lists use.
 CREATE TABLE memory.tasks (
@@ -287,6 +326,7 @@ CREATE TABLE memory.tasks (
     objective_id uuid,
     importance double precision NOT NULL,
     update_time timestamptz NOT NULL,
+    space_id uuid NOT NULL DEFAULT skein.space_id(),
     CONSTRAINT tasks_pkey PRIMARY KEY (tenant_id, memory_id),
     CONSTRAINT tasks_memory_fkey FOREIGN KEY (tenant_id, memory_id)
         REFERENCES memory.memories (tenant_id, memory_id) ON DELETE CASCADE
@@ -300,6 +340,12 @@ ALTER TABLE memory.tasks ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.tasks FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.tasks
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE POLICY space ON memory.tasks AS RESTRICTIVE
+    USING (CASE WHEN coalesce(current_setting('skein.spaces', true), '') = ''
+                THEN space_id = '00000000-0000-0000-0000-000000000000'
+                     OR current_setting('skein.all_spaces', true) = 'on'
+                     OR current_setting('skein.operator', true) = 'on'
+                ELSE space_id = ANY (current_setting('skein.spaces', true)::uuid[]) END);
 
 -- How often a memory was read or recalled. It is a table of its own, because counts are written in batches.
 CREATE TABLE memory.access_counts (

@@ -220,6 +220,7 @@ CREATE TABLE memory.pending_memories (
     created_by text NOT NULL,
     create_time timestamptz NOT NULL,
     expire_time timestamptz NOT NULL,
+    space_id uuid NOT NULL DEFAULT skein.space_id(),
     -- Why the checker refused the fact. NULL: the write waits for approval.
     refusal_reason text,
     CONSTRAINT pending_memories_pkey PRIMARY KEY (tenant_id, pending_id),
@@ -231,7 +232,14 @@ ALTER TABLE memory.pending_memories ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.pending_memories FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.pending_memories
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE POLICY space ON memory.pending_memories AS RESTRICTIVE
+    USING (CASE WHEN coalesce(current_setting('skein.spaces', true), '') = ''
+                THEN space_id = '00000000-0000-0000-0000-000000000000'
+                     OR current_setting('skein.all_spaces', true) = 'on'
+                     OR current_setting('skein.operator', true) = 'on'
+                ELSE space_id = ANY (current_setting('skein.spaces', true)::uuid[]) END);
 GRANT SELECT, INSERT, DELETE ON memory.pending_memories TO skein_memory;
+GRANT SELECT (tenant_id, space_id) ON memory.pending_memories TO skein_tenancy;
 -- A purge of messages removes the writes that wait and name them.
 GRANT SELECT (tenant_id, source_ids), DELETE ON memory.pending_memories TO skein_session;
 

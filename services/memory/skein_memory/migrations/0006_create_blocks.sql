@@ -38,6 +38,9 @@ ALTER TABLE memory.blocks ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.blocks FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.blocks
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE POLICY space ON memory.blocks AS RESTRICTIVE
+    USING (CASE WHEN coalesce(current_setting('skein.spaces', true), '') = '' THEN true
+                ELSE '00000000-0000-0000-0000-000000000000' = ANY (current_setting('skein.spaces', true)::uuid[]) END);
 
 -- The blocks that agents carry. Label and subject are copies of the block's, so that they are unique for each agent.
 CREATE TABLE memory.block_agents (
@@ -59,6 +62,9 @@ ALTER TABLE memory.block_agents ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.block_agents FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.block_agents
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE POLICY space ON memory.block_agents AS RESTRICTIVE
+    USING (CASE WHEN coalesce(current_setting('skein.spaces', true), '') = '' THEN true
+                ELSE '00000000-0000-0000-0000-000000000000' = ANY (current_setting('skein.spaces', true)::uuid[]) END);
 
 -- The blocks that agents carried.
 CREATE TABLE memory.block_agents_history (
@@ -74,6 +80,9 @@ ALTER TABLE memory.block_agents_history ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.block_agents_history FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.block_agents_history
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE POLICY space ON memory.block_agents_history AS RESTRICTIVE
+    USING (CASE WHEN coalesce(current_setting('skein.spaces', true), '') = '' THEN true
+                ELSE '00000000-0000-0000-0000-000000000000' = ANY (current_setting('skein.spaces', true)::uuid[]) END);
 CREATE TRIGGER keep_updated BEFORE UPDATE ON memory.block_agents
     FOR EACH ROW WHEN ((OLD.label, OLD.subject_id) IS DISTINCT FROM (NEW.label, NEW.subject_id))
     EXECUTE FUNCTION skein.keep_updated('memory.block_agents_history');

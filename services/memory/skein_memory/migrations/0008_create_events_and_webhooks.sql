@@ -15,14 +15,24 @@ CREATE TABLE memory.changes (
     payload jsonb,
     principal text NOT NULL,
     create_time timestamptz NOT NULL,
-    CONSTRAINT changes_pkey PRIMARY KEY (tenant_id, change_id)
+    -- Of what changed.
+    space_id uuid NOT NULL DEFAULT skein.space_id()
 );
 CREATE INDEX changes_position ON memory.changes (tenant_id, transaction, change_id);
 CREATE INDEX changes_entity ON memory.changes (tenant_id, entity_id, transaction, change_id);
+
+-- Made last: of indexes that cost the same in a table without statistics, the planner takes the youngest.
+ALTER TABLE memory.changes ADD CONSTRAINT changes_pkey PRIMARY KEY (tenant_id, change_id);
 ALTER TABLE memory.changes ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.changes FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.changes
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE POLICY space ON memory.changes AS RESTRICTIVE
+    USING (CASE WHEN coalesce(current_setting('skein.spaces', true), '') = ''
+                THEN space_id = '00000000-0000-0000-0000-000000000000'
+                     OR current_setting('skein.all_spaces', true) = 'on'
+                     OR current_setting('skein.operator', true) = 'on'
+                ELSE space_id = ANY (current_setting('skein.spaces', true)::uuid[]) END);
 
 -- Former revisions of links, aliases, source trust, conflicts and blocks. A purge of a memory removes the rows that
 -- name it.

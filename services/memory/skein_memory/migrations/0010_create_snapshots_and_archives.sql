@@ -27,6 +27,9 @@ ALTER TABLE memory.snapshots ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.snapshots FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.snapshots
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE POLICY space ON memory.snapshots AS RESTRICTIVE
+    USING (CASE WHEN coalesce(current_setting('skein.spaces', true), '') = '' THEN true
+                ELSE '00000000-0000-0000-0000-000000000000' = ANY (current_setting('skein.spaces', true)::uuid[]) END);
 
 -- The purge of a memory removes the copies that name it.
 CREATE TABLE memory.snapshot_items (
@@ -55,6 +58,9 @@ ALTER TABLE memory.snapshot_items ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.snapshot_items FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.snapshot_items
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE POLICY space ON memory.snapshot_items AS RESTRICTIVE
+    USING (CASE WHEN coalesce(current_setting('skein.spaces', true), '') = '' THEN true
+                ELSE '00000000-0000-0000-0000-000000000000' = ANY (current_setting('skein.spaces', true)::uuid[]) END);
 GRANT SELECT, INSERT, UPDATE, DELETE ON memory.snapshots, memory.snapshot_items TO skein_memory;
 
 CREATE TABLE memory.archives (
@@ -77,6 +83,9 @@ ALTER TABLE memory.archives ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.archives FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.archives
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE POLICY space ON memory.archives AS RESTRICTIVE
+    USING (CASE WHEN coalesce(current_setting('skein.spaces', true), '') = '' THEN true
+                ELSE '00000000-0000-0000-0000-000000000000' = ANY (current_setting('skein.spaces', true)::uuid[]) END);
 
 -- The archive that holds a memory, so that the memory can be found by id and purged.
 CREATE TABLE memory.archived_memories (
@@ -88,6 +97,7 @@ CREATE TABLE memory.archived_memories (
     session_id text,
     -- When the memory was first recorded, by the server's clock; callers may choose its create_time, and so its id.
     record_time timestamptz NOT NULL,
+    space_id uuid NOT NULL DEFAULT skein.space_id(),
     CONSTRAINT archived_memories_pkey PRIMARY KEY (tenant_id, memory_id),
     CONSTRAINT archived_memories_archive_fkey FOREIGN KEY (tenant_id, archive_id)
         REFERENCES memory.archives (tenant_id, archive_id) ON DELETE CASCADE
@@ -101,7 +111,14 @@ ALTER TABLE memory.archived_memories ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.archived_memories FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.archived_memories
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE POLICY space ON memory.archived_memories AS RESTRICTIVE
+    USING (CASE WHEN coalesce(current_setting('skein.spaces', true), '') = ''
+                THEN space_id = '00000000-0000-0000-0000-000000000000'
+                     OR current_setting('skein.all_spaces', true) = 'on'
+                     OR current_setting('skein.operator', true) = 'on'
+                ELSE space_id = ANY (current_setting('skein.spaces', true)::uuid[]) END);
 GRANT SELECT, INSERT, UPDATE, DELETE ON memory.archives, memory.archived_memories TO skein_memory;
+GRANT SELECT (tenant_id, space_id) ON memory.archived_memories TO skein_tenancy;
 
 -- Rows of other tables that name one present and one archived memory. A row moves to its table when the archived memory
 -- returns, and is removed with either memory.

@@ -45,22 +45,25 @@ CREATE TABLE recall.documents (
     -- The transaction that inserted the row.
     insert_transaction bigint NOT NULL DEFAULT (pg_current_xact_id()::text::bigint + skein.transaction_base()),
     record_time timestamptz NOT NULL DEFAULT skein.write_time(),
+    -- That of the item, today.
+    space_id uuid NOT NULL DEFAULT skein.space_id(),
     CONSTRAINT documents_pkey PRIMARY KEY (tenant_id, item_id)
 );
 -- The condition is always true. It keeps the planner from reading a tenant by this index where it has no statistics yet.
 CREATE INDEX documents_record_time ON recall.documents (tenant_id, record_time) WHERE record_time IS NOT NULL;
 CREATE INDEX documents_type ON recall.documents (tenant_id, type, item_id) WHERE type IS NOT NULL;
-CREATE INDEX documents_session ON recall.documents (tenant_id, session_id, item_id) WHERE session_id IS NOT NULL;
+CREATE INDEX documents_session ON recall.documents (tenant_id, session_id, item_id) INCLUDE (space_id)
+    WHERE session_id IS NOT NULL;
 CREATE INDEX documents_agent ON recall.documents (tenant_id, agent_id, item_id) WHERE agent_id IS NOT NULL;
 CREATE INDEX documents_subject ON recall.documents (tenant_id, subject_id, item_id) WHERE subject_id IS NOT NULL;
 CREATE INDEX documents_source ON recall.documents (tenant_id, source, item_id) WHERE source IS NOT NULL;
 
 -- Searches leave expired documents out before ranking.
-CREATE INDEX documents_expire_time ON recall.documents (tenant_id, expire_time) INCLUDE (item_id)
+CREATE INDEX documents_expire_time ON recall.documents (tenant_id, expire_time) INCLUDE (item_id, space_id)
     WHERE expire_time IS NOT NULL;
-CREATE INDEX documents_pending ON recall.documents (tenant_id, item_id) WHERE pending;
+CREATE INDEX documents_pending ON recall.documents (tenant_id, item_id) INCLUDE (space_id) WHERE pending;
 CREATE INDEX documents_transaction ON recall.documents (tenant_id, transaction) WHERE transaction IS NOT NULL;
-CREATE INDEX documents_uncounted ON recall.documents (tenant_id, kind, item_id) INCLUDE (length) WHERE NOT is_counted;
+CREATE INDEX documents_uncounted ON recall.documents (tenant_id, kind, item_id) INCLUDE (length, space_id) WHERE NOT is_counted;
 
 -- Index-only scans need the visibility map. Autovacuum must update it often on tables that mostly grow.
 ALTER TABLE recall.documents SET (autovacuum_vacuum_scale_factor = 0.05,
@@ -69,6 +72,12 @@ ALTER TABLE recall.documents ENABLE ROW LEVEL SECURITY;
 ALTER TABLE recall.documents FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON recall.documents
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE POLICY space ON recall.documents AS RESTRICTIVE
+    USING (CASE WHEN coalesce(current_setting('skein.spaces', true), '') = ''
+                THEN space_id = '00000000-0000-0000-0000-000000000000'
+                     OR current_setting('skein.all_spaces', true) = 'on'
+                     OR current_setting('skein.operator', true) = 'on'
+                ELSE space_id = ANY (current_setting('skein.spaces', true)::uuid[]) END);
 
 -- A change that keeps a memory's text keeps its vectors; with a new header its terms are counted again.
 GRANT UPDATE (type, scope, source, importance, agent_id, subject_id, session_id, expire_time, is_counted, transaction,
@@ -98,11 +107,17 @@ CREATE INDEX documents_history_session ON recall.documents_history (tenant_id, s
     WHERE session_id IS NOT NULL;
 -- The documents of a time, to count them.
 CREATE INDEX documents_history_time ON recall.documents_history (tenant_id, kind, until_time, record_time)
-    INCLUDE (item_id, length, pending, embed_time);
+    INCLUDE (item_id, length, pending, embed_time, space_id);
 ALTER TABLE recall.documents_history ENABLE ROW LEVEL SECURITY;
 ALTER TABLE recall.documents_history FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON recall.documents_history
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE POLICY space ON recall.documents_history AS RESTRICTIVE
+    USING (CASE WHEN coalesce(current_setting('skein.spaces', true), '') = ''
+                THEN space_id = '00000000-0000-0000-0000-000000000000'
+                     OR current_setting('skein.all_spaces', true) = 'on'
+                     OR current_setting('skein.operator', true) = 'on'
+                ELSE space_id = ANY (current_setting('skein.spaces', true)::uuid[]) END);
 CREATE TRIGGER keep_deleted AFTER DELETE ON recall.documents
     REFERENCING OLD TABLE AS gone FOR EACH STATEMENT
     EXECUTE FUNCTION skein.keep_deleted('recall.documents_history');
@@ -398,16 +413,16 @@ CREATE VIEW as_of.documents WITH (security_invoker = true) AS
 SELECT d.tenant_id, d.item_id, d.kind, d.type, d.scope, d.source, d.key, d.importance, d.agent_id, d.subject_id,
        d.session_id, d.role, d.speaker, d.expire_time, d.length, d.revision,
        coalesce(d.embed_time > (SELECT skein.as_of_time()), d.pending) AS pending, d.is_question, d.mentions_time,
-       true AS is_counted, d.transaction, d.embed_time, d.record_time
+       true AS is_counted, d.transaction, d.embed_time, d.record_time, d.space_id
 FROM (
     SELECT tenant_id, item_id, kind, type, scope, source, key, importance, agent_id, subject_id, session_id, role,
            speaker, expire_time, length, revision, pending, is_question, mentions_time, transaction, embed_time,
-           record_time, 'infinity'::timestamptz AS until_time
+           record_time, space_id, 'infinity'::timestamptz AS until_time
     FROM recall.documents
     UNION ALL
     SELECT tenant_id, item_id, kind, type, scope, source, key, importance, agent_id, subject_id, session_id, role,
            speaker, expire_time, length, revision, pending, is_question, mentions_time, transaction, embed_time,
-           record_time, until_time
+           record_time, space_id, until_time
     FROM recall.documents_history
 ) AS d
 WHERE d.record_time <= (SELECT skein.as_of_time()) AND d.record_time <> ALL ((SELECT skein.unseen_times())::timestamptz[])

@@ -69,6 +69,8 @@ _CONDITIONS = MappingProxyType(
         # Row-level security keeps other agents' memories out of what is read; here they take no place of others.
         "bound_agent": """d.kind = 'message' OR d.scope = 'global' OR d.agent_id = :bound_agent_id::text
             OR (d.agent_id IS NULL AND d.scope <> 'agent')""",
+        # As for agents.
+        "space": "d.space_id = ANY (:seen_space_ids::uuid[])",
         # A message, which has no scope, belongs to its session and to its subject.
         "visible_to": """(d.subject_id IS NULL OR d.subject_id = coalesce(:seeing_subject_id::text, d.subject_id))
             AND CASE d.scope

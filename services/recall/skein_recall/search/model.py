@@ -143,12 +143,13 @@ class Filter:
         return filter_
 
 
-# Conditions of what a caller may see at all: those of the reader that a request names, and of a credential's agent.
-WALLS = ("visible_to", "bound_agent")
+# Conditions of what a caller may see at all: of the reader that a request names, a credential's agent, a call's spaces.
+WALLS = ("visible_to", "bound_agent", "space")
 # The values of conditions that take others than one of their name.
 _VALUES_OF = {
     "visible_to": ("seeing_agent_id", "seeing_subject_id", "seeing_session_id"),
     "bound_agent": ("bound_agent_id",),
+    "space": ("seen_space_ids",),
 }
 
 
@@ -211,15 +212,16 @@ class Query:
         return replace(self, mentions=tuple(each for each in self.mentions if entity_ids >= set(each.entity_ids)))
 
     def for_agent(self, agent_id: str) -> Self:
-        """Return the query for what an agent sees, to which the credential is bound; the query itself for no agent."""
-        if not agent_id:
-            return self
-        filter_ = replace(
-            self.filter,
-            index_conditions=(*self.filter.index_conditions, "bound_agent"),
-            values={**self.filter.values, "bound_agent_id": agent_id},
-        )
-        return replace(self, filter=filter_)
+        """Return the query for what the credential's agent sees; the query itself for no agent."""
+        return self._within("bound_agent", bound_agent_id=agent_id) if agent_id else self
+
+    def for_spaces(self, space_ids: Sequence[UUID] | None) -> Self:
+        """Return the query for what lies in some spaces; the query itself for None, in a tenant that has no others."""
+        return self if space_ids is None else self._within("space", seen_space_ids=list(space_ids))
+
+    def _within(self, wall: str, **values: object) -> Self:
+        conditions, values = (*self.filter.index_conditions, wall), {**self.filter.values, **values}
+        return replace(self, filter=replace(self.filter, index_conditions=conditions, values=values))
 
     def similar_to(self, item: ReferenceItem) -> Self:
         """Return the query for items that are like a stored one, by cosine and BM25 alone."""

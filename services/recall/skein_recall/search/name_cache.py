@@ -58,6 +58,7 @@ class NameCache:
     def __init__(self, database: Database, clock: Callable[[], float] = time.monotonic) -> None:
         """`clock` returns seconds and never goes back."""
         self._database = database
+        self._whole_database = database.for_all_spaces()
         self._clock = clock
         self._tenants: OrderedDict[UUID, _CachedNames] = OrderedDict()
         self._name_count = 0
@@ -104,7 +105,7 @@ class NameCache:
             self._tenants.move_to_end(tenant_id)
             return cached.table
         drop_count = self._drop_count
-        async with self._database.transaction(tenant_id, _PRIMARY) as tx:
+        async with self._whole_database.transaction(tenant_id, _PRIMARY) as tx:
             row = await tx.row(QUERIES["aliases_state"], tenant_id=tenant_id, count=MAX_ALIASES)
             state = (0, None) if row is None else (row["aliases"], row["update_time"])
             is_current = cached is not None and cached.state == state and at < cached.load_time + RELOAD_SECONDS

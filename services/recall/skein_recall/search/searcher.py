@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skein_kit.calls.call import bound_agent_id
+from skein_kit.calls.call import bound_agent_id, current_space_ids
 from skein_kit.ids import now
 from skein_kit.telemetry.metrics import RECALL_SEARCHES
 from skein_recall.errors import DocumentNotFound, ModelNotFound, ModelUnavailable
@@ -104,7 +104,8 @@ class RecallSearcher:
             model = replace((await self._registry.models()).get(pins.model), similarity_scale=pins.scale)
         if query.mode is Mode.SEMANTIC and query.vector is None and not model.can_embed:
             raise ModelNotFound(model=model.model)
-        query = await self._reader.read(tenant_id, query.for_agent(bound_agent_id()), at)
+        query = query.for_agent(bound_agent_id()).for_spaces(current_space_ids())
+        query = await self._reader.read(tenant_id, query, at)
         if pins is not None:
             query = query.with_entities(pins.entity_ids)
         has_vector = pins is None or pins.has_vector
@@ -131,6 +132,8 @@ class RecallSearcher:
         relevant_hits = search.with_relevance(hits)
         _SEARCHES[search.path].inc()
         is_sampled = vector is not None and query.filter.row_condition is None and query.as_of_time is None
+        # The sampler sees no spaces.
+        is_sampled = is_sampled and "space" not in query.filter.index_conditions
         if vector is not None and is_sampled and self._sampler.should_sample():
             self._sampler.put(
                 Sample(

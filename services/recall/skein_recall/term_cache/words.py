@@ -78,7 +78,10 @@ async def read_cached_words(
 ) -> CachedWords | None:
     """Find the terms of a query in the cached table of its tenant; None when the database has to be searched."""
     words, kinds = None, query.searched_kinds
-    table = None if query.mentions or tx.is_replica else cache.table(tenant_id)
+    # A transaction that sees some spaces alone proves nothing about all documents.
+    table = (
+        None if query.mentions or tx.is_replica or "space" in query.filter.index_conditions else cache.table(tenant_id)
+    )
     if table is not None:
         row = await tx.read_search_state(
             model,

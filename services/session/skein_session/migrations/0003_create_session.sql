@@ -74,6 +74,9 @@ ALTER TABLE session.sessions ENABLE ROW LEVEL SECURITY;
 ALTER TABLE session.sessions FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON session.sessions
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE POLICY space ON session.sessions AS RESTRICTIVE
+    USING (CASE WHEN coalesce(current_setting('skein.spaces', true), '') = '' THEN true
+                ELSE '00000000-0000-0000-0000-000000000000' = ANY (current_setting('skein.spaces', true)::uuid[]) END);
 
 -- What a recent window shows of sessions, before a change: the summary, and whether the session was deleted. record_time
 -- of a session is when one of the two changed last.
@@ -91,6 +94,9 @@ ALTER TABLE session.sessions_history ENABLE ROW LEVEL SECURITY;
 ALTER TABLE session.sessions_history FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON session.sessions_history
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE POLICY space ON session.sessions_history AS RESTRICTIVE
+    USING (CASE WHEN coalesce(current_setting('skein.spaces', true), '') = '' THEN true
+                ELSE '00000000-0000-0000-0000-000000000000' = ANY (current_setting('skein.spaces', true)::uuid[]) END);
 
 -- Keep the former summary and state of a session, as skein.keep_updated keeps whole rows.
 CREATE FUNCTION session.keep_updated() RETURNS trigger
@@ -176,6 +182,9 @@ ALTER TABLE session.messages ENABLE ROW LEVEL SECURITY;
 ALTER TABLE session.messages FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON session.messages
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE POLICY space ON session.messages AS RESTRICTIVE
+    USING (CASE WHEN coalesce(current_setting('skein.spaces', true), '') = '' THEN true
+                ELSE '00000000-0000-0000-0000-000000000000' = ANY (current_setting('skein.spaces', true)::uuid[]) END);
 
 -- Former versions of messages: before an edit, a deletion, or the inheritance of an agent or subject. A row leaves
 -- session.messages when it is purged, or when it moves to cold storage, and then no former version is kept: an archived
@@ -192,6 +201,9 @@ ALTER TABLE session.messages_history ENABLE ROW LEVEL SECURITY;
 ALTER TABLE session.messages_history FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON session.messages_history
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE POLICY space ON session.messages_history AS RESTRICTIVE
+    USING (CASE WHEN coalesce(current_setting('skein.spaces', true), '') = '' THEN true
+                ELSE '00000000-0000-0000-0000-000000000000' = ANY (current_setting('skein.spaces', true)::uuid[]) END);
 CREATE TRIGGER keep_updated BEFORE UPDATE ON session.messages
     FOR EACH ROW WHEN (OLD.* IS DISTINCT FROM NEW.*)
     EXECUTE FUNCTION skein.keep_updated('session.messages_history');
@@ -237,6 +249,9 @@ ALTER TABLE session.message_order ENABLE ROW LEVEL SECURITY;
 ALTER TABLE session.message_order FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON session.message_order
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE POLICY space ON session.message_order AS RESTRICTIVE
+    USING (CASE WHEN coalesce(current_setting('skein.spaces', true), '') = '' THEN true
+                ELSE '00000000-0000-0000-0000-000000000000' = ANY (current_setting('skein.spaces', true)::uuid[]) END);
 
 CREATE TABLE session.message_external_ids (
     tenant_id uuid NOT NULL,
@@ -251,6 +266,9 @@ ALTER TABLE session.message_external_ids ENABLE ROW LEVEL SECURITY;
 ALTER TABLE session.message_external_ids FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON session.message_external_ids
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE POLICY space ON session.message_external_ids AS RESTRICTIVE
+    USING (CASE WHEN coalesce(current_setting('skein.spaces', true), '') = '' THEN true
+                ELSE '00000000-0000-0000-0000-000000000000' = ANY (current_setting('skein.spaces', true)::uuid[]) END);
 
 -- Responses by request_id, so that a repeated request has one effect.
 CREATE TABLE session.requests (
@@ -386,6 +404,9 @@ ALTER TABLE session.session_properties ENABLE ROW LEVEL SECURITY;
 ALTER TABLE session.session_properties FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON session.session_properties
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE POLICY space ON session.session_properties AS RESTRICTIVE
+    USING (CASE WHEN coalesce(current_setting('skein.spaces', true), '') = '' THEN true
+                ELSE '00000000-0000-0000-0000-000000000000' = ANY (current_setting('skein.spaces', true)::uuid[]) END);
 GRANT SELECT, INSERT, UPDATE, DELETE ON session.session_properties TO skein_session;
 
 -- The terms of titles that callers gave their sessions. A title that was taken from a message is found by the message.
@@ -403,6 +424,9 @@ ALTER TABLE session.title_terms ENABLE ROW LEVEL SECURITY;
 ALTER TABLE session.title_terms FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON session.title_terms
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE POLICY space ON session.title_terms AS RESTRICTIVE
+    USING (CASE WHEN coalesce(current_setting('skein.spaces', true), '') = '' THEN true
+                ELSE '00000000-0000-0000-0000-000000000000' = ANY (current_setting('skein.spaces', true)::uuid[]) END);
 GRANT SELECT, INSERT, DELETE ON session.title_terms TO skein_session;
 
 -- Terms of former titles, and of deleted sessions.
@@ -418,6 +442,9 @@ ALTER TABLE session.title_terms_history ENABLE ROW LEVEL SECURITY;
 ALTER TABLE session.title_terms_history FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON session.title_terms_history
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE POLICY space ON session.title_terms_history AS RESTRICTIVE
+    USING (CASE WHEN coalesce(current_setting('skein.spaces', true), '') = '' THEN true
+                ELSE '00000000-0000-0000-0000-000000000000' = ANY (current_setting('skein.spaces', true)::uuid[]) END);
 CREATE TRIGGER keep_deleted AFTER DELETE ON session.title_terms REFERENCING OLD TABLE AS gone
     FOR EACH STATEMENT EXECUTE FUNCTION skein.keep_deleted('session.title_terms_history');
 CREATE VIEW as_of.title_terms WITH (security_invoker = true) AS
@@ -459,6 +486,9 @@ ALTER TABLE session.agent_states ENABLE ROW LEVEL SECURITY;
 ALTER TABLE session.agent_states FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON session.agent_states
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE POLICY space ON session.agent_states AS RESTRICTIVE
+    USING (CASE WHEN coalesce(current_setting('skein.spaces', true), '') = '' THEN true
+                ELSE '00000000-0000-0000-0000-000000000000' = ANY (current_setting('skein.spaces', true)::uuid[]) END);
 GRANT SELECT (tenant_id, agent_id) ON session.agent_states TO skein_tenancy;
 
 -- Short-lived values of sessions by key.
@@ -480,6 +510,9 @@ ALTER TABLE session.items ENABLE ROW LEVEL SECURITY;
 ALTER TABLE session.items FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON session.items
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE POLICY space ON session.items AS RESTRICTIVE
+    USING (CASE WHEN coalesce(current_setting('skein.spaces', true), '') = '' THEN true
+                ELSE '00000000-0000-0000-0000-000000000000' = ANY (current_setting('skein.spaces', true)::uuid[]) END);
 
 -- What prompts have of BuildContext: ids, revisions and numbers of items, and no content. A ledger belongs to its maker.
 CREATE TABLE session.context_ledgers (
@@ -556,6 +589,9 @@ ALTER TABLE session.archived_sessions ENABLE ROW LEVEL SECURITY;
 ALTER TABLE session.archived_sessions FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON session.archived_sessions
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE POLICY space ON session.archived_sessions AS RESTRICTIVE
+    USING (CASE WHEN coalesce(current_setting('skein.spaces', true), '') = '' THEN true
+                ELSE '00000000-0000-0000-0000-000000000000' = ANY (current_setting('skein.spaces', true)::uuid[]) END);
 
 -- The session whose file holds a message, so that the message can be found and purged. Unarchiving restores only the
 -- messages named here.
@@ -575,6 +611,9 @@ ALTER TABLE session.archived_messages ENABLE ROW LEVEL SECURITY;
 ALTER TABLE session.archived_messages FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON session.archived_messages
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE POLICY space ON session.archived_messages AS RESTRICTIVE
+    USING (CASE WHEN coalesce(current_setting('skein.spaces', true), '') = '' THEN true
+                ELSE '00000000-0000-0000-0000-000000000000' = ANY (current_setting('skein.spaces', true)::uuid[]) END);
 
 -- Files that no session references, or may reference soon. A file is recorded before it is written, and when its
 -- session stops referencing it.

@@ -1,3 +1,22 @@
+-- purge_space_grants --
+-- Remove some of the grants of spaces that a deleted tenant has.
+DELETE FROM tenancy.space_grants
+USING (SELECT space_id, principal FROM tenancy.space_grants WHERE tenant_id = :tenant_id LIMIT :count) AS picked
+WHERE space_grants.tenant_id = :tenant_id
+    AND space_grants.space_id = picked.space_id AND space_grants.principal = picked.principal;
+
+-- purge_space_bindings --
+-- Remove some of the bindings of principals that a deleted tenant has.
+DELETE FROM tenancy.space_bindings
+WHERE tenant_id = :tenant_id AND principal = ANY (ARRAY(
+    SELECT principal FROM tenancy.space_bindings WHERE tenant_id = :tenant_id LIMIT :count));
+
+-- purge_spaces --
+-- Remove some of the spaces that a deleted tenant has.
+DELETE FROM tenancy.spaces
+WHERE tenant_id = :tenant_id AND space_id = ANY (ARRAY(
+    SELECT space_id FROM tenancy.spaces WHERE tenant_id = :tenant_id LIMIT :count));
+
 -- purge_memberships --
 -- Remove some of the memberships that a deleted tenant has.
 DELETE FROM tenancy.memberships

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 TENANTS_PER_BATCH = 100
 # Children before parents. The tenant's own row is purged when its deletion finishes; the deletion's report stays.
 _TENANT_TABLES: Mapping[str, Query] = {
+    "tenancy.space_grants": QUERIES["purge_space_grants"],
+    "tenancy.space_bindings": QUERIES["purge_space_bindings"],
+    "tenancy.spaces": QUERIES["purge_spaces"],
     "tenancy.memberships": QUERIES["purge_memberships"],
     "tenancy.invitations": QUERIES["purge_invitations"],
     "tenancy.subject_properties": QUERIES["purge_subject_properties"],

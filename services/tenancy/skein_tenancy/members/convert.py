@@ -37,4 +37,4 @@ def membership(value: Membership | None) -> pb.GetMembershipResponse:
     if value is None:
         return pb.GetMembershipResponse()
     state = pb.TENANT_STATE_ACTIVE if value.is_active else pb.TENANT_STATE_DELETED
-    return pb.GetMembershipResponse(state=state, role=role(value.role))
+    return pb.GetMembershipResponse(state=state, role=role(value.role), has_spaces=value.has_spaces)

@@ -53,6 +53,8 @@ class Membership:
     is_active: bool
     # None: the account is no member.
     role: str | None
+    # Something may lie in other spaces of the tenant than the default one.
+    has_spaces: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 -- get_membership --
 -- Return whether a tenant is open, and an account's role in it; no row comes back when there is no such tenant.
-SELECT tenants.is_active, memberships.role
+SELECT tenants.is_active, memberships.role,
+    EXISTS (SELECT FROM tenancy.spaces WHERE spaces.tenant_id = :tenant_id AND spaces.open_time IS NOT NULL) AS has_spaces
 FROM tenancy.tenants
 LEFT JOIN tenancy.memberships
     ON memberships.tenant_id = :tenant_id AND memberships.account_id = :account_id
@@ -8,7 +9,8 @@ WHERE tenants.tenant_id = :tenant_id;
 
 -- get_tenant_state --
 -- Return whether a tenant is open; no row comes back when there is no such tenant.
-SELECT is_active
+SELECT is_active,
+    EXISTS (SELECT FROM tenancy.spaces WHERE spaces.tenant_id = :tenant_id AND spaces.open_time IS NOT NULL) AS has_spaces
 FROM tenancy.tenants
 WHERE tenant_id = :tenant_id;
 

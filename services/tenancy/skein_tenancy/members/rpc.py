@@ -12,18 +12,23 @@ from skein_kit.rpc import pagination
 from skein_tenancy.members import convert
 from skein_tenancy.members.model import OWNER, Authority, OwnershipTransfer, RoleChange
 from skein_tenancy.page_token import parse_time_position
+from skein_tenancy.spaces.convert import visible_spaces
 
 if TYPE_CHECKING:
     from skein_kit.idempotency.store import IdempotencyStore
     from skein_tenancy.members.accounts import AccountClient
     from skein_tenancy.members.store import MemberStore
+    from skein_tenancy.spaces.store import SpaceStore
 
 
 class MemberHandlers:
     """Members of a tenant and their roles; for other services, memberships of any account."""
 
-    def __init__(self, store: MemberStore, accounts: AccountClient, idempotency: IdempotencyStore) -> None:
+    def __init__(
+        self, store: MemberStore, spaces: SpaceStore, accounts: AccountClient, idempotency: IdempotencyStore
+    ) -> None:
         self._store = store
+        self._spaces = spaces
         self._accounts = accounts
         self._idempotency = idempotency
 
@@ -89,8 +94,13 @@ class MemberHandlers:
             return await write.save(pb.TransferOwnershipResponse(member=convert.member(member)))
 
     async def GetMembership(self, request: pb.GetMembershipRequest, context: Context) -> pb.GetMembershipResponse:
+        tenant_id = UUID(request.tenant_id)
         account_id = UUID(request.account_id) if request.account_id else None
-        return convert.membership(await self._store.get_membership(UUID(request.tenant_id), account_id))
+        response = convert.membership(await self._store.get_membership(tenant_id, account_id))
+        if request.principals and response.has_spaces:
+            spaces = await self._spaces.visible_spaces(tenant_id, request.principals, request.client_principal)
+            response.spaces.extend(visible_spaces(spaces))
+        return response
 
     async def RemoveAccount(self, request: pb.RemoveAccountRequest, context: Context) -> pb.RemoveAccountResponse:
         return pb.RemoveAccountResponse(removed_count=await self._store.remove_account(UUID(request.account_id)))

@@ -39,7 +39,7 @@ class MemberStore:
             if account_id is None:
                 # On Citus each machine has the answer.
                 row = await tx.row(QUERIES["get_tenant_state"], tenant_id=tenant_id)
-                return None if row is None else Membership(is_active=row["is_active"], role=None)
+                return None if row is None else Membership(role=None, **row)
             row = await tx.row(QUERIES["get_membership"], tenant_id=tenant_id, account_id=account_id)
         return None if row is None else Membership(**row)
 

@@ -5,6 +5,10 @@
 -- directory of tenants. The policies named `due` show rows of all tenants to the owner's functions `list_..._tenants`
 -- alone, in transactions with `skein.operator`: these functions return the ids of tenants in which the worker has
 -- something to do, so that it need not visit the others.
+--
+-- The restrictive policies named `space` leave out what lies in other spaces of the tenant than `skein.spaces` lists; without
+-- the setting, all but the default space, whose id is the nil UUID. Tables without space_id have what lies in the default
+-- space alone, or is read with its item alone. `skein.all_spaces` is for caches and purges.
 
 CREATE SCHEMA tenancy;
 GRANT USAGE ON SCHEMA tenancy TO skein_tenancy;
@@ -38,6 +42,16 @@ RETURN current_setting('skein.keep_history', true) IS DISTINCT FROM 'off'
 CREATE FUNCTION skein.write_time() RETURNS timestamptz
 LANGUAGE sql STABLE PARALLEL SAFE
 RETURN coalesce(nullif(current_setting('skein.write_time', true), '')::timestamptz, now());
+
+-- The space of a row that a statement inserts: that of the transaction. A transaction that sees several spaces, or all of
+-- them, must name one: the NULL of this function fails there.
+CREATE FUNCTION skein.space_id() RETURNS uuid
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN CASE
+    WHEN current_setting('skein.all_spaces', true) = 'on' THEN NULL
+    WHEN coalesce(current_setting('skein.spaces', true), '') = '' THEN '00000000-0000-0000-0000-000000000000'::uuid
+    WHEN cardinality(current_setting('skein.spaces', true)::uuid[]) = 1 THEN (current_setting('skein.spaces', true)::uuid[])[1]
+END;
 
 -- The time that the views of as_of show; without the setting they are empty. Views read it in a subquery, once.
 CREATE FUNCTION skein.as_of_time() RETURNS timestamptz
@@ -248,6 +262,69 @@ CREATE POLICY tenant ON tenancy.agents
 -- Rows of an agent in other services are valid while the agent is not deleted.
 GRANT SELECT (tenant_id, agent_id, delete_time, purge_time) ON tenancy.agents
     TO skein_auth, skein_session, skein_memory;
+
+-- Spaces of a tenant beside the default one, which has no row.
+CREATE TABLE tenancy.spaces (
+    tenant_id uuid NOT NULL
+        CONSTRAINT spaces_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    space_id uuid NOT NULL,
+    display_name text NOT NULL,
+    description text,
+    revision bigint NOT NULL DEFAULT 1,
+    create_time timestamptz NOT NULL,
+    update_time timestamptz NOT NULL,
+    created_by text NOT NULL,
+    updated_by text NOT NULL,
+    -- Grants show nothing before. NULL: the space was never granted, so nothing lies in it.
+    open_time timestamptz,
+    -- When a grant ended by a call last; NULL: never.
+    grant_end_time timestamptz,
+    CONSTRAINT spaces_pkey PRIMARY KEY (tenant_id, space_id),
+    CONSTRAINT spaces_name_key UNIQUE (tenant_id, display_name)
+);
+ALTER TABLE tenancy.spaces ENABLE ROW LEVEL SECURITY;
+ALTER TABLE tenancy.spaces FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON tenancy.spaces
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+
+-- Who sees which space beside the default one.
+CREATE TABLE tenancy.space_grants (
+    tenant_id uuid NOT NULL,
+    space_id uuid NOT NULL,
+    -- account:<id>, api_key:<id>, service_account:<id>, agent:<id> or client:<id>.
+    principal text NOT NULL CONSTRAINT space_grants_principal_length CHECK (char_length(principal) BETWEEN 3 AND 300),
+    role text NOT NULL CONSTRAINT space_grants_role_known CHECK (role IN ('reader', 'writer', 'manager')),
+    -- NULL: until it is revoked.
+    expire_time timestamptz,
+    -- The principal may grant the space to others, who may not.
+    is_delegable boolean NOT NULL DEFAULT false,
+    create_time timestamptz NOT NULL,
+    created_by text NOT NULL,
+    CONSTRAINT space_grants_pkey PRIMARY KEY (tenant_id, space_id, principal),
+    CONSTRAINT space_grants_space_fkey FOREIGN KEY (tenant_id, space_id)
+        REFERENCES tenancy.spaces (tenant_id, space_id) ON DELETE CASCADE
+);
+CREATE INDEX space_grants_of_principal ON tenancy.space_grants (tenant_id, principal, space_id);
+ALTER TABLE tenancy.space_grants ENABLE ROW LEVEL SECURITY;
+ALTER TABLE tenancy.space_grants FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON tenancy.space_grants
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+
+-- Principals that see granted spaces alone, and not the default one. A row outlives its grants: the end of the last one
+-- must not widen what the principal sees.
+CREATE TABLE tenancy.space_bindings (
+    tenant_id uuid NOT NULL
+        CONSTRAINT space_bindings_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    principal text NOT NULL,
+    create_time timestamptz NOT NULL,
+    created_by text NOT NULL,
+    CONSTRAINT space_bindings_pkey PRIMARY KEY (tenant_id, principal)
+);
+ALTER TABLE tenancy.space_bindings ENABLE ROW LEVEL SECURITY;
+ALTER TABLE tenancy.space_bindings FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON tenancy.space_bindings
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+GRANT SELECT, INSERT, UPDATE, DELETE ON tenancy.spaces, tenancy.space_grants, tenancy.space_bindings TO skein_tenancy;
 
 -- Responses by request_id, so that a repeated request has one effect.
 CREATE TABLE tenancy.requests (

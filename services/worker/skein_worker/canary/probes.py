@@ -22,7 +22,7 @@ from skein.memory.v1 import (
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import archives_pb2 as session_archives_pb2
 from skein.session.v1 import session_pb2, states_pb2
-from skein.tenancy.v1 import jobs_pb2, limits_pb2, members_pb2, subjects_pb2, tenancy_pb2
+from skein.tenancy.v1 import jobs_pb2, limits_pb2, members_pb2, spaces_pb2, subjects_pb2, tenancy_pb2
 from skein_worker.canary.synthetic_data import (
     AUTH,
     BLOCKS,
@@ -159,6 +159,9 @@ _OF_TENANCY = (
     _fixed_probe(f"{TENANCY}ListInvitations", members_pb2.ListInvitationsRequest),
     _by_id_probe(f"{TENANCY}GetAgent", tenancy_pb2.GetAgentRequest, agent_id="agent"),
     _fixed_probe(f"{TENANCY}ListAgents", tenancy_pb2.ListAgentsRequest),
+    _by_id_probe(f"{TENANCY}GetSpace", spaces_pb2.GetSpaceRequest, space_id="space"),
+    _fixed_probe(f"{TENANCY}ListSpaces", spaces_pb2.ListSpacesRequest),
+    _by_id_probe(f"{TENANCY}ListSpaceGrants", spaces_pb2.ListSpaceGrantsRequest, space_id="space"),
     _by_id_probe(f"{TENANCY}GetTool", subjects_pb2.GetToolRequest, tool_id="tool"),
     _fixed_probe(f"{TENANCY}ListTools", subjects_pb2.ListToolsRequest),
     _fixed_probe(f"{TENANCY}GetPolicy", subjects_pb2.GetPolicyRequest),

@@ -18,7 +18,7 @@ from skein.auth.v1 import accounts_pb2, certificates_pb2
 from skein.memory.v1 import archives_pb2, blocks_pb2, curation_pb2, memory_pb2, snapshots_pb2, webhooks_pb2
 from skein.session.v1 import archives_pb2 as session_archives_pb2
 from skein.session.v1 import session_pb2, states_pb2
-from skein.tenancy.v1 import members_pb2, subjects_pb2, tenancy_pb2
+from skein.tenancy.v1 import members_pb2, spaces_pb2, subjects_pb2, tenancy_pb2
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -108,6 +108,14 @@ class SyntheticDataWriter:
             f"{TENANCY}CreateSubject",
             lambda id_: subjects_pb2.CreateSubjectRequest(
                 subject=subjects_pb2.Subject(subject_id=id_, preferences=preferences, **display_name)
+            ),
+        )
+        await self._find_or_create(
+            "space",
+            (f"{TENANCY}ListSpaces", spaces_pb2.ListSpacesRequest(), "spaces"),
+            (
+                f"{TENANCY}CreateSpace",
+                spaces_pb2.CreateSpaceRequest(space=spaces_pb2.Space(display_name=data.text("space"))),
             ),
         )
         await self._write_policy()

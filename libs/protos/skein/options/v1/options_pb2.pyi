@@ -22,6 +22,13 @@ class ScreeningRule(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     SCREENING_RULE_METHOD: _ClassVar[ScreeningRule]
     SCREENING_RULE_NONE: _ClassVar[ScreeningRule]
 
+class SpaceRule(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SPACE_RULE_UNSPECIFIED: _ClassVar[SpaceRule]
+    SPACE_RULE_WALLED: _ClassVar[SpaceRule]
+    SPACE_RULE_DEFAULT: _ClassVar[SpaceRule]
+    SPACE_RULE_NO_ITEMS: _ClassVar[SpaceRule]
+
 class TextKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     TEXT_KIND_UNSPECIFIED: _ClassVar[TextKind]
@@ -36,6 +43,10 @@ SCREENING_RULE_UNSPECIFIED: ScreeningRule
 SCREENING_RULE_CHAIN: ScreeningRule
 SCREENING_RULE_METHOD: ScreeningRule
 SCREENING_RULE_NONE: ScreeningRule
+SPACE_RULE_UNSPECIFIED: SpaceRule
+SPACE_RULE_WALLED: SpaceRule
+SPACE_RULE_DEFAULT: SpaceRule
+SPACE_RULE_NO_ITEMS: SpaceRule
 TEXT_KIND_UNSPECIFIED: TextKind
 TEXT_KIND_CONTENT: TextKind
 TEXT_KIND_NAME: TextKind
@@ -48,7 +59,7 @@ TEXT_FIELD_NUMBER: _ClassVar[int]
 text: _descriptor.FieldDescriptor
 
 class MethodRule(_message.Message):
-    __slots__ = ("permission", "authenticated", "public", "without_tenant", "only_service", "in_deleted_tenant", "approval", "screening", "unrecorded", "for_all_agents", "agent_field", "audit_event", "audit_target", "audited_by_method", "more_services", "for_extractors")
+    __slots__ = ("permission", "authenticated", "public", "without_tenant", "only_service", "in_deleted_tenant", "approval", "screening", "unrecorded", "for_all_agents", "agent_field", "audit_event", "audit_target", "audited_by_method", "more_services", "for_extractors", "spaces")
     PERMISSION_FIELD_NUMBER: _ClassVar[int]
     AUTHENTICATED_FIELD_NUMBER: _ClassVar[int]
     PUBLIC_FIELD_NUMBER: _ClassVar[int]
@@ -65,6 +76,7 @@ class MethodRule(_message.Message):
     AUDITED_BY_METHOD_FIELD_NUMBER: _ClassVar[int]
     MORE_SERVICES_FIELD_NUMBER: _ClassVar[int]
     FOR_EXTRACTORS_FIELD_NUMBER: _ClassVar[int]
+    SPACES_FIELD_NUMBER: _ClassVar[int]
     permission: str
     authenticated: bool
     public: bool
@@ -81,7 +93,8 @@ class MethodRule(_message.Message):
     audited_by_method: bool
     more_services: _containers.RepeatedScalarFieldContainer[str]
     for_extractors: bool
-    def __init__(self, permission: _Optional[str] = ..., authenticated: _Optional[bool] = ..., public: _Optional[bool] = ..., without_tenant: _Optional[bool] = ..., only_service: _Optional[str] = ..., in_deleted_tenant: _Optional[bool] = ..., approval: _Optional[_Union[ApprovalRule, str]] = ..., screening: _Optional[_Union[ScreeningRule, str]] = ..., unrecorded: _Optional[bool] = ..., for_all_agents: _Optional[bool] = ..., agent_field: _Optional[str] = ..., audit_event: _Optional[str] = ..., audit_target: _Optional[str] = ..., audited_by_method: _Optional[bool] = ..., more_services: _Optional[_Iterable[str]] = ..., for_extractors: _Optional[bool] = ...) -> None: ...
+    spaces: SpaceRule
+    def __init__(self, permission: _Optional[str] = ..., authenticated: _Optional[bool] = ..., public: _Optional[bool] = ..., without_tenant: _Optional[bool] = ..., only_service: _Optional[str] = ..., in_deleted_tenant: _Optional[bool] = ..., approval: _Optional[_Union[ApprovalRule, str]] = ..., screening: _Optional[_Union[ScreeningRule, str]] = ..., unrecorded: _Optional[bool] = ..., for_all_agents: _Optional[bool] = ..., agent_field: _Optional[str] = ..., audit_event: _Optional[str] = ..., audit_target: _Optional[str] = ..., audited_by_method: _Optional[bool] = ..., more_services: _Optional[_Iterable[str]] = ..., for_extractors: _Optional[bool] = ..., spaces: _Optional[_Union[SpaceRule, str]] = ...) -> None: ...
 
 class ServiceRule(_message.Message):
     __slots__ = ("recorded",)

@@ -4,6 +4,7 @@ from buf.validate import validate_pb2 as _validate_pb2
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from skein.options.v1 import options_pb2 as _options_pb2
+from skein.tenancy.v1 import spaces_pb2 as _spaces_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -331,20 +332,36 @@ class AcceptInvitationResponse(_message.Message):
     def __init__(self, member: _Optional[_Union[Member, _Mapping]] = ..., tenant_id: _Optional[str] = ...) -> None: ...
 
 class GetMembershipRequest(_message.Message):
-    __slots__ = ("tenant_id", "account_id")
+    __slots__ = ("tenant_id", "account_id", "principals", "client_principal")
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     ACCOUNT_ID_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPALS_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
     tenant_id: str
     account_id: str
-    def __init__(self, tenant_id: _Optional[str] = ..., account_id: _Optional[str] = ...) -> None: ...
+    principals: _containers.RepeatedScalarFieldContainer[str]
+    client_principal: str
+    def __init__(self, tenant_id: _Optional[str] = ..., account_id: _Optional[str] = ..., principals: _Optional[_Iterable[str]] = ..., client_principal: _Optional[str] = ...) -> None: ...
+
+class VisibleSpace(_message.Message):
+    __slots__ = ("space_id", "role")
+    SPACE_ID_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    space_id: str
+    role: _spaces_pb2.SpaceRole
+    def __init__(self, space_id: _Optional[str] = ..., role: _Optional[_Union[_spaces_pb2.SpaceRole, str]] = ...) -> None: ...
 
 class GetMembershipResponse(_message.Message):
-    __slots__ = ("state", "role")
+    __slots__ = ("state", "role", "has_spaces", "spaces")
     STATE_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
+    HAS_SPACES_FIELD_NUMBER: _ClassVar[int]
+    SPACES_FIELD_NUMBER: _ClassVar[int]
     state: TenantState
     role: Role
-    def __init__(self, state: _Optional[_Union[TenantState, str]] = ..., role: _Optional[_Union[Role, str]] = ...) -> None: ...
+    has_spaces: bool
+    spaces: _containers.RepeatedCompositeFieldContainer[VisibleSpace]
+    def __init__(self, state: _Optional[_Union[TenantState, str]] = ..., role: _Optional[_Union[Role, str]] = ..., has_spaces: _Optional[bool] = ..., spaces: _Optional[_Iterable[_Union[VisibleSpace, _Mapping]]] = ...) -> None: ...
 
 class CheckInvitationRequest(_message.Message):
     __slots__ = ("token", "email")

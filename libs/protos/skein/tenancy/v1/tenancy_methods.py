@@ -9,6 +9,7 @@ from typing import Any
 from skein.tenancy.v1 import jobs_pb2
 from skein.tenancy.v1 import limits_pb2
 from skein.tenancy.v1 import members_pb2
+from skein.tenancy.v1 import spaces_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein.tenancy.v1 import tenancy_pb2
 
@@ -74,6 +75,14 @@ class TenancyServiceMethods:
     DeleteAgent: Callable[[tenancy_pb2.DeleteAgentRequest, Any], Awaitable[tenancy_pb2.DeleteAgentResponse]]
     UndeleteAgent: Callable[[tenancy_pb2.UndeleteAgentRequest, Any], Awaitable[tenancy_pb2.UndeleteAgentResponse]]
     PurgeAgent: Callable[[tenancy_pb2.PurgeAgentRequest, Any], Awaitable[tenancy_pb2.PurgeAgentResponse]]
+    CreateSpace: Callable[[spaces_pb2.CreateSpaceRequest, Any], Awaitable[spaces_pb2.CreateSpaceResponse]]
+    GetSpace: Callable[[spaces_pb2.GetSpaceRequest, Any], Awaitable[spaces_pb2.GetSpaceResponse]]
+    ListSpaces: Callable[[spaces_pb2.ListSpacesRequest, Any], Awaitable[spaces_pb2.ListSpacesResponse]]
+    UpdateSpace: Callable[[spaces_pb2.UpdateSpaceRequest, Any], Awaitable[spaces_pb2.UpdateSpaceResponse]]
+    DeleteSpace: Callable[[spaces_pb2.DeleteSpaceRequest, Any], Awaitable[spaces_pb2.DeleteSpaceResponse]]
+    GrantSpace: Callable[[spaces_pb2.GrantSpaceRequest, Any], Awaitable[spaces_pb2.GrantSpaceResponse]]
+    RevokeSpaceGrant: Callable[[spaces_pb2.RevokeSpaceGrantRequest, Any], Awaitable[spaces_pb2.RevokeSpaceGrantResponse]]
+    ListSpaceGrants: Callable[[spaces_pb2.ListSpaceGrantsRequest, Any], Awaitable[spaces_pb2.ListSpaceGrantsResponse]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

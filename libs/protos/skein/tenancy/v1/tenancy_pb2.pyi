@@ -9,6 +9,7 @@ from skein.options.v1 import options_pb2 as _options_pb2
 from skein.tenancy.v1 import jobs_pb2 as _jobs_pb2
 from skein.tenancy.v1 import limits_pb2 as _limits_pb2
 from skein.tenancy.v1 import members_pb2 as _members_pb2
+from skein.tenancy.v1 import spaces_pb2 as _spaces_pb2
 from skein.tenancy.v1 import subjects_pb2 as _subjects_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor

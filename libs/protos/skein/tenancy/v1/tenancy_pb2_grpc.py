@@ -6,6 +6,7 @@ import warnings
 from skein.tenancy.v1 import jobs_pb2 as skein_dot_tenancy_dot_v1_dot_jobs__pb2
 from skein.tenancy.v1 import limits_pb2 as skein_dot_tenancy_dot_v1_dot_limits__pb2
 from skein.tenancy.v1 import members_pb2 as skein_dot_tenancy_dot_v1_dot_members__pb2
+from skein.tenancy.v1 import spaces_pb2 as skein_dot_tenancy_dot_v1_dot_spaces__pb2
 from skein.tenancy.v1 import subjects_pb2 as skein_dot_tenancy_dot_v1_dot_subjects__pb2
 from skein.tenancy.v1 import tenancy_pb2 as skein_dot_tenancy_dot_v1_dot_tenancy__pb2
 
@@ -327,6 +328,46 @@ class TenancyServiceStub:
                 '/skein.tenancy.v1.TenancyService/PurgeAgent',
                 request_serializer=skein_dot_tenancy_dot_v1_dot_tenancy__pb2.PurgeAgentRequest.SerializeToString,
                 response_deserializer=skein_dot_tenancy_dot_v1_dot_tenancy__pb2.PurgeAgentResponse.FromString,
+                _registered_method=True)
+        self.CreateSpace = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/CreateSpace',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.CreateSpaceRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.CreateSpaceResponse.FromString,
+                _registered_method=True)
+        self.GetSpace = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/GetSpace',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.GetSpaceRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.GetSpaceResponse.FromString,
+                _registered_method=True)
+        self.ListSpaces = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/ListSpaces',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.ListSpacesRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.ListSpacesResponse.FromString,
+                _registered_method=True)
+        self.UpdateSpace = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/UpdateSpace',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.UpdateSpaceRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.UpdateSpaceResponse.FromString,
+                _registered_method=True)
+        self.DeleteSpace = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/DeleteSpace',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.DeleteSpaceRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.DeleteSpaceResponse.FromString,
+                _registered_method=True)
+        self.GrantSpace = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/GrantSpace',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.GrantSpaceRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.GrantSpaceResponse.FromString,
+                _registered_method=True)
+        self.RevokeSpaceGrant = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/RevokeSpaceGrant',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.RevokeSpaceGrantRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.RevokeSpaceGrantResponse.FromString,
+                _registered_method=True)
+        self.ListSpaceGrants = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/ListSpaceGrants',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.ListSpaceGrantsRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.ListSpaceGrantsResponse.FromString,
                 _registered_method=True)
 
 
@@ -1020,6 +1061,110 @@ class TenancyServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CreateSpace(self, request, context):
+        """CreateSpace creates a space, which nobody sees yet. Repeating a request_id
+        returns the first space.
+
+        Errors:
+        - ALREADY_EXISTS, SPACE_EXISTS: the name is taken.
+        - RESOURCE_EXHAUSTED, SPACES_FULL.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetSpace(self, request, context):
+        """GetSpace returns a space that the caller sees; callers with the permission
+        spaces.write see all, unless they are bound. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, SPACE_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListSpaces(self, request, context):
+        """ListSpaces lists the spaces that the caller sees as GetSpace does, oldest
+        first. Safe to retry.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateSpace(self, request, context):
+        """UpdateSpace changes the fields named in update_mask. Repeating a request_id
+        returns the first answer.
+
+        Errors:
+        - NOT_FOUND, SPACE_NOT_FOUND.
+        - ALREADY_EXISTS, SPACE_EXISTS.
+        - ABORTED, REVISION_STALE: the revision of the request is not current.
+        - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteSpace(self, request, context):
+        """DeleteSpace removes a space without grants and without memories, deleted,
+        waiting and archived ones included. For ten seconds after its last grant was
+        revoked it counts as granted. Repeating a request_id returns the first
+        answer.
+
+        Errors:
+        - NOT_FOUND, SPACE_NOT_FOUND.
+        - FAILED_PRECONDITION, SPACE_NOT_EMPTY.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GrantSpace(self, request, context):
+        """GrantSpace shows a space to a principal, in place of the grant of this space
+        that it has. From a tenant's first grant on, calls that do not keep to spaces
+        are refused with SPACES_UNSUPPORTED in the tenant; the first grant shows its
+        space ten seconds later. Callers with the permission spaces.write may grant, managers of
+        the space, and those who have a delegable grant of it within that grant. All
+        services know of it within five seconds. A caller sees at most 32 spaces
+        beside the default one. Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, SPACE_NOT_FOUND: also when the caller does not see the space.
+        - PERMISSION_DENIED, PERMISSION_MISSING.
+        - INVALID_ARGUMENT, INVALID_FIELD: expire_time is in the past.
+        - RESOURCE_EXHAUSTED, SPACES_FULL: the principal has as many grants.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RevokeSpaceGrant(self, request, context):
+        """RevokeSpaceGrant ends a grant within five seconds, and streams of the
+        principal within ten. A principal that is bound stays bound. Those who may
+        grant may revoke, except by a delegable grant. Repeating a request_id returns
+        the first answer.
+
+        Errors:
+        - NOT_FOUND, SPACE_NOT_FOUND or SPACE_GRANT_NOT_FOUND.
+        - PERMISSION_DENIED, PERMISSION_MISSING.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListSpaceGrants(self, request, context):
+        """ListSpaceGrants lists the grants of a space, expired ones too, in order of
+        their principals. For those who may revoke them. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, SPACE_NOT_FOUND.
+        - PERMISSION_DENIED, PERMISSION_MISSING.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_TenancyServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -1307,6 +1452,46 @@ def add_TenancyServiceServicer_to_server(servicer, server):
                     servicer.PurgeAgent,
                     request_deserializer=skein_dot_tenancy_dot_v1_dot_tenancy__pb2.PurgeAgentRequest.FromString,
                     response_serializer=skein_dot_tenancy_dot_v1_dot_tenancy__pb2.PurgeAgentResponse.SerializeToString,
+            ),
+            'CreateSpace': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateSpace,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.CreateSpaceRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.CreateSpaceResponse.SerializeToString,
+            ),
+            'GetSpace': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetSpace,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.GetSpaceRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.GetSpaceResponse.SerializeToString,
+            ),
+            'ListSpaces': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListSpaces,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.ListSpacesRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.ListSpacesResponse.SerializeToString,
+            ),
+            'UpdateSpace': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateSpace,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.UpdateSpaceRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.UpdateSpaceResponse.SerializeToString,
+            ),
+            'DeleteSpace': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteSpace,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.DeleteSpaceRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.DeleteSpaceResponse.SerializeToString,
+            ),
+            'GrantSpace': grpc.unary_unary_rpc_method_handler(
+                    servicer.GrantSpace,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.GrantSpaceRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.GrantSpaceResponse.SerializeToString,
+            ),
+            'RevokeSpaceGrant': grpc.unary_unary_rpc_method_handler(
+                    servicer.RevokeSpaceGrant,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.RevokeSpaceGrantRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.RevokeSpaceGrantResponse.SerializeToString,
+            ),
+            'ListSpaceGrants': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListSpaceGrants,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.ListSpaceGrantsRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.ListSpaceGrantsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -2853,6 +3038,222 @@ class TenancyService:
             '/skein.tenancy.v1.TenancyService/PurgeAgent',
             skein_dot_tenancy_dot_v1_dot_tenancy__pb2.PurgeAgentRequest.SerializeToString,
             skein_dot_tenancy_dot_v1_dot_tenancy__pb2.PurgeAgentResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateSpace(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/CreateSpace',
+            skein_dot_tenancy_dot_v1_dot_spaces__pb2.CreateSpaceRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_spaces__pb2.CreateSpaceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetSpace(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/GetSpace',
+            skein_dot_tenancy_dot_v1_dot_spaces__pb2.GetSpaceRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_spaces__pb2.GetSpaceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListSpaces(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/ListSpaces',
+            skein_dot_tenancy_dot_v1_dot_spaces__pb2.ListSpacesRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_spaces__pb2.ListSpacesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateSpace(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/UpdateSpace',
+            skein_dot_tenancy_dot_v1_dot_spaces__pb2.UpdateSpaceRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_spaces__pb2.UpdateSpaceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteSpace(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/DeleteSpace',
+            skein_dot_tenancy_dot_v1_dot_spaces__pb2.DeleteSpaceRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_spaces__pb2.DeleteSpaceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GrantSpace(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/GrantSpace',
+            skein_dot_tenancy_dot_v1_dot_spaces__pb2.GrantSpaceRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_spaces__pb2.GrantSpaceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RevokeSpaceGrant(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/RevokeSpaceGrant',
+            skein_dot_tenancy_dot_v1_dot_spaces__pb2.RevokeSpaceGrantRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_spaces__pb2.RevokeSpaceGrantResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListSpaceGrants(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/ListSpaceGrants',
+            skein_dot_tenancy_dot_v1_dot_spaces__pb2.ListSpaceGrantsRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_spaces__pb2.ListSpaceGrantsResponse.FromString,
             options,
             channel_credentials,
             insecure,

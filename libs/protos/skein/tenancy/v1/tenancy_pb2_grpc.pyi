@@ -8,6 +8,7 @@ from grpc import aio as _aio
 from skein.tenancy.v1 import jobs_pb2 as _jobs_pb2
 from skein.tenancy.v1 import limits_pb2 as _limits_pb2
 from skein.tenancy.v1 import members_pb2 as _members_pb2
+from skein.tenancy.v1 import spaces_pb2 as _spaces_pb2
 from skein.tenancy.v1 import subjects_pb2 as _subjects_pb2
 from skein.tenancy.v1 import tenancy_pb2 as _tenancy_pb2
 import abc as _abc_1
@@ -494,6 +495,78 @@ class TenancyServiceStub:
     Errors:
     - NOT_FOUND, AGENT_NOT_FOUND: also when it was purged.
     """
+    CreateSpace: _grpc.UnaryUnaryMultiCallable[_spaces_pb2.CreateSpaceRequest, _spaces_pb2.CreateSpaceResponse]
+    """CreateSpace creates a space, which nobody sees yet. Repeating a request_id
+    returns the first space.
+
+    Errors:
+    - ALREADY_EXISTS, SPACE_EXISTS: the name is taken.
+    - RESOURCE_EXHAUSTED, SPACES_FULL.
+    """
+    GetSpace: _grpc.UnaryUnaryMultiCallable[_spaces_pb2.GetSpaceRequest, _spaces_pb2.GetSpaceResponse]
+    """GetSpace returns a space that the caller sees; callers with the permission
+    spaces.write see all, unless they are bound. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, SPACE_NOT_FOUND.
+    """
+    ListSpaces: _grpc.UnaryUnaryMultiCallable[_spaces_pb2.ListSpacesRequest, _spaces_pb2.ListSpacesResponse]
+    """ListSpaces lists the spaces that the caller sees as GetSpace does, oldest
+    first. Safe to retry.
+    """
+    UpdateSpace: _grpc.UnaryUnaryMultiCallable[_spaces_pb2.UpdateSpaceRequest, _spaces_pb2.UpdateSpaceResponse]
+    """UpdateSpace changes the fields named in update_mask. Repeating a request_id
+    returns the first answer.
+
+    Errors:
+    - NOT_FOUND, SPACE_NOT_FOUND.
+    - ALREADY_EXISTS, SPACE_EXISTS.
+    - ABORTED, REVISION_STALE: the revision of the request is not current.
+    - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
+    """
+    DeleteSpace: _grpc.UnaryUnaryMultiCallable[_spaces_pb2.DeleteSpaceRequest, _spaces_pb2.DeleteSpaceResponse]
+    """DeleteSpace removes a space without grants and without memories, deleted,
+    waiting and archived ones included. For ten seconds after its last grant was
+    revoked it counts as granted. Repeating a request_id returns the first
+    answer.
+
+    Errors:
+    - NOT_FOUND, SPACE_NOT_FOUND.
+    - FAILED_PRECONDITION, SPACE_NOT_EMPTY.
+    """
+    GrantSpace: _grpc.UnaryUnaryMultiCallable[_spaces_pb2.GrantSpaceRequest, _spaces_pb2.GrantSpaceResponse]
+    """GrantSpace shows a space to a principal, in place of the grant of this space
+    that it has. From a tenant's first grant on, calls that do not keep to spaces
+    are refused with SPACES_UNSUPPORTED in the tenant; the first grant shows its
+    space ten seconds later. Callers with the permission spaces.write may grant, managers of
+    the space, and those who have a delegable grant of it within that grant. All
+    services know of it within five seconds. A caller sees at most 32 spaces
+    beside the default one. Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, SPACE_NOT_FOUND: also when the caller does not see the space.
+    - PERMISSION_DENIED, PERMISSION_MISSING.
+    - INVALID_ARGUMENT, INVALID_FIELD: expire_time is in the past.
+    - RESOURCE_EXHAUSTED, SPACES_FULL: the principal has as many grants.
+    """
+    RevokeSpaceGrant: _grpc.UnaryUnaryMultiCallable[_spaces_pb2.RevokeSpaceGrantRequest, _spaces_pb2.RevokeSpaceGrantResponse]
+    """RevokeSpaceGrant ends a grant within five seconds, and streams of the
+    principal within ten. A principal that is bound stays bound. Those who may
+    grant may revoke, except by a delegable grant. Repeating a request_id returns
+    the first answer.
+
+    Errors:
+    - NOT_FOUND, SPACE_NOT_FOUND or SPACE_GRANT_NOT_FOUND.
+    - PERMISSION_DENIED, PERMISSION_MISSING.
+    """
+    ListSpaceGrants: _grpc.UnaryUnaryMultiCallable[_spaces_pb2.ListSpaceGrantsRequest, _spaces_pb2.ListSpaceGrantsResponse]
+    """ListSpaceGrants lists the grants of a space, expired ones too, in order of
+    their principals. For those who may revoke them. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, SPACE_NOT_FOUND.
+    - PERMISSION_DENIED, PERMISSION_MISSING.
+    """
 
 @_typing.type_check_only
 class TenancyServiceAsyncStub(TenancyServiceStub):
@@ -956,6 +1029,78 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
 
     Errors:
     - NOT_FOUND, AGENT_NOT_FOUND: also when it was purged.
+    """
+    CreateSpace: _aio.UnaryUnaryMultiCallable[_spaces_pb2.CreateSpaceRequest, _spaces_pb2.CreateSpaceResponse]  # type: ignore[assignment]
+    """CreateSpace creates a space, which nobody sees yet. Repeating a request_id
+    returns the first space.
+
+    Errors:
+    - ALREADY_EXISTS, SPACE_EXISTS: the name is taken.
+    - RESOURCE_EXHAUSTED, SPACES_FULL.
+    """
+    GetSpace: _aio.UnaryUnaryMultiCallable[_spaces_pb2.GetSpaceRequest, _spaces_pb2.GetSpaceResponse]  # type: ignore[assignment]
+    """GetSpace returns a space that the caller sees; callers with the permission
+    spaces.write see all, unless they are bound. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, SPACE_NOT_FOUND.
+    """
+    ListSpaces: _aio.UnaryUnaryMultiCallable[_spaces_pb2.ListSpacesRequest, _spaces_pb2.ListSpacesResponse]  # type: ignore[assignment]
+    """ListSpaces lists the spaces that the caller sees as GetSpace does, oldest
+    first. Safe to retry.
+    """
+    UpdateSpace: _aio.UnaryUnaryMultiCallable[_spaces_pb2.UpdateSpaceRequest, _spaces_pb2.UpdateSpaceResponse]  # type: ignore[assignment]
+    """UpdateSpace changes the fields named in update_mask. Repeating a request_id
+    returns the first answer.
+
+    Errors:
+    - NOT_FOUND, SPACE_NOT_FOUND.
+    - ALREADY_EXISTS, SPACE_EXISTS.
+    - ABORTED, REVISION_STALE: the revision of the request is not current.
+    - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
+    """
+    DeleteSpace: _aio.UnaryUnaryMultiCallable[_spaces_pb2.DeleteSpaceRequest, _spaces_pb2.DeleteSpaceResponse]  # type: ignore[assignment]
+    """DeleteSpace removes a space without grants and without memories, deleted,
+    waiting and archived ones included. For ten seconds after its last grant was
+    revoked it counts as granted. Repeating a request_id returns the first
+    answer.
+
+    Errors:
+    - NOT_FOUND, SPACE_NOT_FOUND.
+    - FAILED_PRECONDITION, SPACE_NOT_EMPTY.
+    """
+    GrantSpace: _aio.UnaryUnaryMultiCallable[_spaces_pb2.GrantSpaceRequest, _spaces_pb2.GrantSpaceResponse]  # type: ignore[assignment]
+    """GrantSpace shows a space to a principal, in place of the grant of this space
+    that it has. From a tenant's first grant on, calls that do not keep to spaces
+    are refused with SPACES_UNSUPPORTED in the tenant; the first grant shows its
+    space ten seconds later. Callers with the permission spaces.write may grant, managers of
+    the space, and those who have a delegable grant of it within that grant. All
+    services know of it within five seconds. A caller sees at most 32 spaces
+    beside the default one. Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, SPACE_NOT_FOUND: also when the caller does not see the space.
+    - PERMISSION_DENIED, PERMISSION_MISSING.
+    - INVALID_ARGUMENT, INVALID_FIELD: expire_time is in the past.
+    - RESOURCE_EXHAUSTED, SPACES_FULL: the principal has as many grants.
+    """
+    RevokeSpaceGrant: _aio.UnaryUnaryMultiCallable[_spaces_pb2.RevokeSpaceGrantRequest, _spaces_pb2.RevokeSpaceGrantResponse]  # type: ignore[assignment]
+    """RevokeSpaceGrant ends a grant within five seconds, and streams of the
+    principal within ten. A principal that is bound stays bound. Those who may
+    grant may revoke, except by a delegable grant. Repeating a request_id returns
+    the first answer.
+
+    Errors:
+    - NOT_FOUND, SPACE_NOT_FOUND or SPACE_GRANT_NOT_FOUND.
+    - PERMISSION_DENIED, PERMISSION_MISSING.
+    """
+    ListSpaceGrants: _aio.UnaryUnaryMultiCallable[_spaces_pb2.ListSpaceGrantsRequest, _spaces_pb2.ListSpaceGrantsResponse]  # type: ignore[assignment]
+    """ListSpaceGrants lists the grants of a space, expired ones too, in order of
+    their principals. For those who may revoke them. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, SPACE_NOT_FOUND.
+    - PERMISSION_DENIED, PERMISSION_MISSING.
     """
 
 class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -1758,6 +1903,126 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, AGENT_NOT_FOUND: also when it was purged.
+        """
+
+    @_abc_1.abstractmethod
+    def CreateSpace(
+        self,
+        request: _spaces_pb2.CreateSpaceRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_spaces_pb2.CreateSpaceResponse, _abc.Awaitable[_spaces_pb2.CreateSpaceResponse]]:
+        """CreateSpace creates a space, which nobody sees yet. Repeating a request_id
+        returns the first space.
+
+        Errors:
+        - ALREADY_EXISTS, SPACE_EXISTS: the name is taken.
+        - RESOURCE_EXHAUSTED, SPACES_FULL.
+        """
+
+    @_abc_1.abstractmethod
+    def GetSpace(
+        self,
+        request: _spaces_pb2.GetSpaceRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_spaces_pb2.GetSpaceResponse, _abc.Awaitable[_spaces_pb2.GetSpaceResponse]]:
+        """GetSpace returns a space that the caller sees; callers with the permission
+        spaces.write see all, unless they are bound. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, SPACE_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def ListSpaces(
+        self,
+        request: _spaces_pb2.ListSpacesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_spaces_pb2.ListSpacesResponse, _abc.Awaitable[_spaces_pb2.ListSpacesResponse]]:
+        """ListSpaces lists the spaces that the caller sees as GetSpace does, oldest
+        first. Safe to retry.
+        """
+
+    @_abc_1.abstractmethod
+    def UpdateSpace(
+        self,
+        request: _spaces_pb2.UpdateSpaceRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_spaces_pb2.UpdateSpaceResponse, _abc.Awaitable[_spaces_pb2.UpdateSpaceResponse]]:
+        """UpdateSpace changes the fields named in update_mask. Repeating a request_id
+        returns the first answer.
+
+        Errors:
+        - NOT_FOUND, SPACE_NOT_FOUND.
+        - ALREADY_EXISTS, SPACE_EXISTS.
+        - ABORTED, REVISION_STALE: the revision of the request is not current.
+        - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
+        """
+
+    @_abc_1.abstractmethod
+    def DeleteSpace(
+        self,
+        request: _spaces_pb2.DeleteSpaceRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_spaces_pb2.DeleteSpaceResponse, _abc.Awaitable[_spaces_pb2.DeleteSpaceResponse]]:
+        """DeleteSpace removes a space without grants and without memories, deleted,
+        waiting and archived ones included. For ten seconds after its last grant was
+        revoked it counts as granted. Repeating a request_id returns the first
+        answer.
+
+        Errors:
+        - NOT_FOUND, SPACE_NOT_FOUND.
+        - FAILED_PRECONDITION, SPACE_NOT_EMPTY.
+        """
+
+    @_abc_1.abstractmethod
+    def GrantSpace(
+        self,
+        request: _spaces_pb2.GrantSpaceRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_spaces_pb2.GrantSpaceResponse, _abc.Awaitable[_spaces_pb2.GrantSpaceResponse]]:
+        """GrantSpace shows a space to a principal, in place of the grant of this space
+        that it has. From a tenant's first grant on, calls that do not keep to spaces
+        are refused with SPACES_UNSUPPORTED in the tenant; the first grant shows its
+        space ten seconds later. Callers with the permission spaces.write may grant, managers of
+        the space, and those who have a delegable grant of it within that grant. All
+        services know of it within five seconds. A caller sees at most 32 spaces
+        beside the default one. Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, SPACE_NOT_FOUND: also when the caller does not see the space.
+        - PERMISSION_DENIED, PERMISSION_MISSING.
+        - INVALID_ARGUMENT, INVALID_FIELD: expire_time is in the past.
+        - RESOURCE_EXHAUSTED, SPACES_FULL: the principal has as many grants.
+        """
+
+    @_abc_1.abstractmethod
+    def RevokeSpaceGrant(
+        self,
+        request: _spaces_pb2.RevokeSpaceGrantRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_spaces_pb2.RevokeSpaceGrantResponse, _abc.Awaitable[_spaces_pb2.RevokeSpaceGrantResponse]]:
+        """RevokeSpaceGrant ends a grant within five seconds, and streams of the
+        principal within ten. A principal that is bound stays bound. Those who may
+        grant may revoke, except by a delegable grant. Repeating a request_id returns
+        the first answer.
+
+        Errors:
+        - NOT_FOUND, SPACE_NOT_FOUND or SPACE_GRANT_NOT_FOUND.
+        - PERMISSION_DENIED, PERMISSION_MISSING.
+        """
+
+    @_abc_1.abstractmethod
+    def ListSpaceGrants(
+        self,
+        request: _spaces_pb2.ListSpaceGrantsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_spaces_pb2.ListSpaceGrantsResponse, _abc.Awaitable[_spaces_pb2.ListSpaceGrantsResponse]]:
+        """ListSpaceGrants lists the grants of a space, expired ones too, in order of
+        their principals. For those who may revoke them. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, SPACE_NOT_FOUND.
+        - PERMISSION_DENIED, PERMISSION_MISSING.
         """
 
 def add_TenancyServiceServicer_to_server(servicer: TenancyServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -1,0 +1,57 @@
+"""The spaces that a call reaches: what a reader sees, and where a write acts. No SQL, no clock."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein_kit.errors import SpaceMissing, SpaceNotFound, SpaceReadOnly, SpacesUnsupported
+from skein_kit.identity.spaces import DEFAULT_SPACE, READER
+from skein_kit.ids import parse_id
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from skein_kit.identity.identity_token import Caller
+
+
+def walled_reach(caller: Caller, named: str, *, is_write: bool) -> tuple[UUID, ...] | None:
+    """Return the spaces that a call reaches: those of the caller, or the one that it names.
+
+    A write reaches one, so that its rows lie where it looked. None in a tenant without spaces. Raises SpaceNotFound for
+    a space that the caller does not see, SpaceReadOnly for a write of a reader, and SpaceMissing for a write of a
+    caller with several spaces and without the default one.
+    """
+    if caller.spaces is None:
+        if named and parse_id(named) != DEFAULT_SPACE:
+            raise SpaceNotFound(space_id=named)
+        return None
+    roles = dict(caller.spaces)
+    if named:
+        space_id = parse_id(named)
+        if space_id is None or space_id not in roles:
+            raise SpaceNotFound(space_id=named)
+    elif not is_write:
+        return tuple(roles)
+    elif DEFAULT_SPACE in roles:
+        space_id = DEFAULT_SPACE
+    elif len(roles) == 1:
+        (space_id,) = roles
+    else:
+        raise SpaceMissing
+    if is_write and roles[space_id] == READER:
+        raise SpaceReadOnly(space_id=str(space_id))
+    return (space_id,)
+
+
+def default_reach(caller: Caller, named: str) -> tuple[UUID, ...] | None:
+    """Return the default space for a method whose items lie there; None in a tenant without spaces.
+
+    Raises SpacesUnsupported for a call that names another space or does not see this one.
+    """
+    if named and parse_id(named) != DEFAULT_SPACE:
+        raise SpacesUnsupported
+    if caller.spaces is None:
+        return None
+    if DEFAULT_SPACE not in dict(caller.spaces):
+        raise SpacesUnsupported
+    return (DEFAULT_SPACE,)

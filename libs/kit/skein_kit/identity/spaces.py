@@ -1,0 +1,33 @@
+"""Spaces of a tenant, and the roles of a caller in them, as an identity token has them. No SQL, no clock."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# Everything that is put in no other space lies here.
+DEFAULT_SPACE = UUID(int=0)
+# Spaces beside the default one that an identity token carries. A caller with more grants sees the oldest ones.
+MAX_SPACES = 32
+READER, WRITER, MANAGER = "reader", "writer", "manager"
+# The lowest role first.
+ROLES = (READER, WRITER, MANAGER)
+_CLAIMS = {role: role[0] for role in ROLES}
+_ROLES = {claim: role for role, claim in _CLAIMS.items()}
+
+# The role of a caller in each space that it sees.
+Spaces = tuple[tuple[UUID, str], ...]
+
+
+def to_claims(spaces: Spaces) -> list[str]:
+    """Return the claims of an identity token."""
+    return [f"{space_id}:{_CLAIMS[role]}" for space_id, role in spaces]
+
+
+def of_claims(claims: Iterable[str]) -> Spaces:
+    """Return the spaces of a token's claims. Raises ValueError and KeyError for others."""
+    pairs = (claim.split(":") for claim in claims)
+    return tuple((UUID(space_id), _ROLES[role]) for space_id, role in pairs)

@@ -1,0 +1,1 @@
+"""Spaces of a tenant, and who sees them."""

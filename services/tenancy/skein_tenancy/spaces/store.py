@@ -1,0 +1,181 @@
+"""Spaces and grants in the database. Methods that take `tx` work in the caller's transaction, which sees the tenant."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from skein_kit.database.transactions import translate_constraint_errors
+from skein_kit.database.tx_options import READ_ONLY
+from skein_kit.errors import SpaceNotFound
+from skein_kit.identity.spaces import MAX_SPACES
+from skein_kit.ids import new_id, now
+from skein_tenancy.errors import SpaceExists, SpaceGrantNotFound, SpaceNotEmpty, SpacesFull
+from skein_tenancy.queries import QUERIES
+from skein_tenancy.rows import check_revision, require_row
+from skein_tenancy.spaces.model import MAX_SPACES_OF_TENANT, Space, SpaceGrant, visible_spaces
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from uuid import UUID
+
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.identity.spaces import Spaces
+
+# A tenant's first space opens so long after its first grant, and a space may be deleted so long after its last grant
+# was revoked. By then all identities in use know of the change: the gateway gets a new one every few seconds.
+SETTLE_DELAY = timedelta(seconds=10)
+
+
+class SpaceStore:
+    """Spaces of a tenant, and who sees them."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def create_space(
+        self, tx: Transaction, tenant_id: UUID, *, display_name: str, description: str, created_by: str
+    ) -> Space:
+        """Raises SpaceExists and SpacesFull."""
+        if await tx.value(QUERIES["count_spaces"], tenant_id=tenant_id) >= MAX_SPACES_OF_TENANT:
+            raise SpacesFull(limit=MAX_SPACES_OF_TENANT)
+        at = now()
+        row = await tx.row(
+            QUERIES["create_space"],
+            tenant_id=tenant_id,
+            space_id=new_id(at),
+            display_name=display_name,
+            description=description,
+            create_time=at,
+            created_by=created_by,
+        )
+        return Space(**require_row(row, SpaceExists))
+
+    async def get_space(self, tenant_id: UUID, space_id: UUID) -> Space:
+        """Raises SpaceNotFound."""
+        async with self._database.transaction(tenant_id, READ_ONLY) as tx:
+            row = await tx.row(QUERIES["get_space"], tenant_id=tenant_id, space_id=space_id)
+        return Space(**require_row(row, SpaceNotFound))
+
+    async def list_spaces(
+        self, tenant_id: UUID, space_ids: Sequence[UUID] | None, *, after: UUID, size: int
+    ) -> list[Space]:
+        """Read spaces, oldest first, from after one: those of some ids, or all."""
+        async with self._database.transaction(tenant_id, READ_ONLY) as tx:
+            rows = await tx.rows(
+                QUERIES["list_spaces"],
+                tenant_id=tenant_id,
+                space_ids=None if space_ids is None else list(space_ids),
+                after=after,
+                size=size,
+            )
+        return [Space(**row) for row in rows]
+
+    async def update_space(
+        self,
+        tx: Transaction,
+        tenant_id: UUID,
+        space_id: UUID,
+        values: Mapping[str, object],
+        *,
+        revision: int,
+        updated_by: str,
+    ) -> Space:
+        """Raises SpaceNotFound, SpaceExists and RevisionStale."""
+        current = await self._lock(tx, tenant_id, space_id)
+        check_revision(revision, current.revision)
+        columns = {"display_name": current.display_name, "description": current.description, **values}
+        with translate_constraint_errors({"spaces_name_key": SpaceExists()}):
+            row = await tx.row(
+                QUERIES["update_space"],
+                tenant_id=tenant_id,
+                space_id=space_id,
+                update_time=now(),
+                updated_by=updated_by,
+                **columns,
+            )
+        return Space(**require_row(row))
+
+    async def own_grants(
+        self, tx: Transaction, tenant_id: UUID, space_id: UUID, principals: Sequence[str]
+    ) -> list[SpaceGrant]:
+        """Read the valid grants of a space that some principals have."""
+        grants = await self._valid_grants(tx, tenant_id, principals)
+        return [grant for grant in grants if grant.space_id == space_id]
+
+    async def put_grant(self, tx: Transaction, tenant_id: UUID, grant: SpaceGrant, *, is_bound: bool) -> None:
+        """Store a grant in place of the principal's former one; `is_bound` takes the default space from the principal.
+
+        Raises SpaceNotFound and SpacesFull.
+        """
+        await self._lock(tx, tenant_id, grant.space_id)
+        counted = {"tenant_id": tenant_id, "principal": grant.principal, "space_id": grant.space_id}
+        if await tx.value(QUERIES["count_grants"], **counted, at=grant.create_time) >= MAX_SPACES:
+            raise SpacesFull(limit=MAX_SPACES)
+        await tx.execute(
+            QUERIES["put_grant"],
+            **counted,
+            role=grant.role,
+            expire_time=grant.expire_time,
+            is_delegable=grant.is_delegable,
+            create_time=grant.create_time,
+            created_by=grant.created_by,
+        )
+        await tx.execute(
+            QUERIES["open_space"],
+            tenant_id=tenant_id,
+            space_id=grant.space_id,
+            at=grant.create_time,
+            first_open_time=grant.create_time + SETTLE_DELAY,
+        )
+        if is_bound:
+            await tx.execute(
+                QUERIES["bind_principal"],
+                tenant_id=tenant_id,
+                principal=grant.principal,
+                create_time=grant.create_time,
+                created_by=grant.created_by,
+            )
+
+    async def delete_grant(self, tx: Transaction, tenant_id: UUID, space_id: UUID, principal: str) -> None:
+        """End a grant; the principal stays bound if it is. Raises SpaceNotFound and SpaceGrantNotFound."""
+        await self._lock(tx, tenant_id, space_id)
+        deleted_count = await tx.execute(
+            QUERIES["delete_grant"], tenant_id=tenant_id, space_id=space_id, principal=principal
+        )
+        if not deleted_count:
+            raise SpaceGrantNotFound
+        await tx.execute(QUERIES["set_grant_end_time"], tenant_id=tenant_id, space_id=space_id, grant_end_time=now())
+
+    async def delete_space(self, tx: Transaction, tenant_id: UUID, space_id: UUID) -> None:
+        """Remove an empty space, in a transaction that sees all spaces. Raises SpaceNotFound and SpaceNotEmpty."""
+        await self._lock(tx, tenant_id, space_id)
+        deleted_count = await tx.execute(
+            QUERIES["delete_space"], tenant_id=tenant_id, space_id=space_id, ended_before=now() - SETTLE_DELAY
+        )
+        if not deleted_count:
+            raise SpaceNotEmpty
+
+    async def list_grants(self, tenant_id: UUID, space_id: UUID, *, after: str, size: int) -> list[SpaceGrant]:
+        """Read grants of a space in order of their principals, from after one."""
+        async with self._database.transaction(tenant_id, READ_ONLY) as tx:
+            rows = await tx.rows(QUERIES["list_grants"], tenant_id=tenant_id, space_id=space_id, after=after, size=size)
+        return [SpaceGrant(**row) for row in rows]
+
+    async def visible_spaces(self, tenant_id: UUID, principals: Sequence[str], client: str) -> Spaces:
+        """Return what the caller with these principals sees; the client is empty for none."""
+        names = [*principals, *([client] if client else ())]
+        async with self._database.transaction(tenant_id, READ_ONLY) as tx:
+            grants = await self._valid_grants(tx, tenant_id, names)
+            rows = await tx.rows(QUERIES["list_bound"], tenant_id=tenant_id, principals=names)
+        return visible_spaces(grants, [row["principal"] for row in rows], principals, client)
+
+    @staticmethod
+    async def _valid_grants(tx: Transaction, tenant_id: UUID, principals: Sequence[str]) -> list[SpaceGrant]:
+        rows = await tx.rows(QUERIES["list_valid_grants"], tenant_id=tenant_id, principals=list(principals), at=now())
+        return [SpaceGrant(**row) for row in rows]
+
+    @staticmethod
+    async def _lock(tx: Transaction, tenant_id: UUID, space_id: UUID) -> Space:
+        row = await tx.row(QUERIES["lock_space"], tenant_id=tenant_id, space_id=space_id)
+        return Space(**require_row(row, SpaceNotFound))

@@ -1,0 +1,129 @@
+"""Random histories of grants, writes, deletions and reads in spaces, against a model of them."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+from fix_cluster import Cluster, Stubs, Tenant
+from fix_spaces import SPACE_KEY, grant, new_key, new_space
+from fix_world import identity
+from grpc_status import rpc_status
+
+from skein.memory.v1 import memory_pb2, memory_pb2_grpc
+from skein.tenancy.v1 import spaces_pb2
+from skein_kit.errors import status_reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+STEPS = 150
+DEFAULT = str(uuid.UUID(int=0))
+
+
+@dataclass
+class Model:
+    """Who sees what."""
+
+    bound: set[str]
+    # Roles by principal and space, without the default one.
+    roles: dict[tuple[str, str], str] = field(default_factory=dict)
+    # Spaces of memories that are not deleted.
+    memories: dict[str, str] = field(default_factory=dict)
+
+    def role(self, principal: str, space_id: str) -> str:
+        if space_id == DEFAULT:
+            return "" if principal in self.bound else "writer"
+        return self.roles.get((principal, space_id), "")
+
+    def visible(self, principal: str) -> set[str]:
+        return {memory_id for memory_id, space_id in self.memories.items() if self.role(principal, space_id)}
+
+    def write_error(self, principal: str, space_id: str) -> str:
+        role = self.role(principal, space_id)
+        return {"": "SPACE_NOT_FOUND", "reader": "SPACE_READ_ONLY"}.get(role, "")
+
+
+class History:
+    """One tenant, its model, and calls of the memory service with identities that are always new."""
+
+    def __init__(self, cluster: Cluster, tenant: Tenant, memory: grpc.aio.Channel, keys: dict[str, str]) -> None:
+        self.cluster, self.tenant, self.memory, self.keys = cluster, tenant, memory, keys
+
+    async def stubs(self, principal: str, space_id: str = "") -> Stubs:
+        token = await identity(self.cluster, self.keys[principal])
+        return Stubs.of(self.memory, token, **({SPACE_KEY: space_id} if space_id else {}))
+
+
+async def refusal(call: Any) -> str:
+    """Return the reason of a refused call; empty for one that succeeds."""
+    try:
+        await call
+    except grpc.aio.AioRpcError as error:
+        status = rpc_status.from_call(error)  # type: ignore[arg-type]  # It reads three methods that both have.
+        return status_reason(status) if status else str(error.code())
+    return ""
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_a_random_history_shows_each_caller_what_the_model_shows(
+    cluster: Cluster, tenant: Tenant, seed: int
+) -> None:
+    choose = random.Random(seed)
+    spaces = [await new_space(tenant, f"space {number}") for number in range(3)]
+    keys = dict([await new_key(cluster, tenant, [spaces[0]], bind=number == 0) for number in range(3)])
+    principals = list(keys)
+    model = Model(bound={principals[0]}, roles={(principal, spaces[0]): "writer" for principal in principals})
+
+    async with cluster.direct("memory", caller="gateway") as channel:
+        history = History(cluster, tenant, channel, keys)
+        for step in _steps(choose):
+            principal, space_id = choose.choice(principals), choose.choice([*spaces, DEFAULT])
+            await _run(step, history, model, choose, principal, space_id)
+            reader = choose.choice(principals)
+            listed = await _list(await history.stubs(reader))
+            assert listed == model.visible(reader)
+
+
+def _steps(choose: random.Random) -> Iterator[str]:
+    for _ in range(STEPS):
+        yield choose.choices(["create", "grant", "revoke", "delete"], [5, 2, 2, 2])[0]
+
+
+async def _list(stubs: Stubs) -> set[str]:
+    memory = memory_pb2_grpc.MemoryServiceStub(stubs.channel)
+    request = memory_pb2.ListMemoriesRequest(page_size=1000)
+    return {one.memory_id for one in (await memory.ListMemories(request)).memories}
+
+
+async def _run(step: str, history: History, model: Model, choose: random.Random, principal: str, space_id: str) -> None:
+    memory = memory_pb2_grpc.MemoryServiceStub((await history.stubs(principal, space_id)).channel)
+    if step == "create":
+        request = memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content=uuid.uuid4().hex))
+        expected = model.write_error(principal, space_id)
+        if expected:
+            assert await refusal(memory.CreateMemory(request)) == expected
+        else:
+            model.memories[(await memory.CreateMemory(request)).memory.memory_id] = space_id
+    elif step == "delete" and model.memories:
+        memory_id = choose.choice(list(model.memories))
+        expected = model.write_error(principal, space_id)
+        if not expected and model.memories[memory_id] != space_id:
+            expected = "MEMORY_NOT_FOUND"
+        deletion = memory_pb2.DeleteMemoryRequest(memory_id=memory_id)
+        assert await refusal(memory.DeleteMemory(deletion)) == expected
+        if not expected:
+            del model.memories[memory_id]
+    elif step == "grant" and space_id != DEFAULT:
+        role = choose.choice(["reader", "writer", "manager"])
+        await grant(history.tenant, space_id, principal, role)
+        model.roles[principal, space_id] = role
+    elif step == "revoke" and space_id != DEFAULT:
+        revocation = spaces_pb2.RevokeSpaceGrantRequest(space_id=space_id, principal=principal)
+        expected = "" if model.roles.pop((principal, space_id), "") else "SPACE_GRANT_NOT_FOUND"
+        assert await refusal(history.tenant.tenancy.RevokeSpaceGrant(revocation)) == expected

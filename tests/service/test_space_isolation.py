@@ -1,0 +1,214 @@
+"""Every RPC of a tenant against callers that do not see a space of it.
+
+The RPCs come from the contract, and what each does with spaces from its declaration. One caller sees the default space
+and a space of its own; another one is bound to the latter. What lies in a third space holds a marker that may appear in
+no answer, and is compared before and after.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+import grpc
+import pytest
+from fix_catalogue import over
+from fix_cluster import Cluster, Tenant
+from fix_matrix import GUARDED, INTERNAL, OK, Channels, call, outcome
+from fix_recipes import RECIPES, request_for
+from fix_spaces import SPACE_KEY, new_key, new_space
+from fix_world import World, identity
+
+from skein.memory.v1 import memory_pb2
+from skein.options.v1 import options_pb2 as options
+from skein_kit.identity.permissions import ACCESS_RULES, TENANT_PERMISSIONS
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from google.protobuf.message import Message
+
+UNSUPPORTED = (grpc.StatusCode.PERMISSION_DENIED, "SPACES_UNSUPPORTED")
+# Calls that a key of a tenant may make, through the gateway or, for services of the cluster, in the caller's name.
+PATHS = [path for path in GUARDED if ACCESS_RULES[path].permission in {None, *TENANT_PERMISSIONS}]
+WALLED = [path for path in PATHS if ACCESS_RULES[path].spaces == options.SPACE_RULE_WALLED]
+NO_ITEMS = [path for path in PATHS if ACCESS_RULES[path].spaces == options.SPACE_RULE_NO_ITEMS]
+OF_DEFAULT = [path for path in PATHS if ACCESS_RULES[path].spaces == options.SPACE_RULE_DEFAULT]
+UNDECLARED = [path for path in PATHS if ACCESS_RULES[path].spaces == options.SPACE_RULE_UNSPECIFIED]
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+@pytest.fixture(scope="module")
+async def channels(cluster: Cluster) -> AsyncIterator[Channels]:
+    made = Channels(cluster)
+    yield made
+    for channel in made.opened.values():
+        await channel.close()
+
+
+@pytest.fixture(scope="module")
+async def catalog(cluster: Cluster) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    async with cluster.superuser() as connection:
+        yield connection
+
+
+class Walls:
+    """One tenant with a hidden space, and keys of two callers that do not see it."""
+
+    def __init__(self, world: World, hidden: World, hidden_id: str, keys: dict[str, str]) -> None:
+        # The default space, and what has no space at all.
+        self.world = world
+        # Its stubs write in the hidden space.
+        self.hidden = hidden
+        self.hidden_id = hidden_id
+        self.keys = keys
+
+    async def request(self, path: str) -> Message:
+        """Return a request that names what is hidden, and what everybody sees where nothing of it can be hidden."""
+        for name in RECIPES[path].needs:
+            await self._make(name)
+        return await request_for(path, replace(self.hidden, marker=f"marker{uuid.uuid4().hex}"))
+
+    async def _make(self, name: str) -> None:
+        """Make a thing in the hidden space, or where none of its kind lies there, in the default one."""
+        try:
+            await self.hidden.thing(name)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.PERMISSION_DENIED:
+                raise
+            self.hidden.things[name] = await self.world.thing(name)
+
+    async def hidden_ids(self, connection: asyncpg.Connection[asyncpg.Record]) -> set[str]:
+        rows = await connection.fetch(
+            "SELECT memory_id FROM memory.memories WHERE space_id = $1", uuid.UUID(self.hidden_id)
+        )
+        return {str(row["memory_id"]) for row in rows}
+
+
+@pytest.fixture(scope="module")
+async def walls(cluster: Cluster) -> Walls:
+    world = await World.new(cluster)
+    # What others see too is made before the tenant has spaces, after which some calls are refused.
+    for path in PATHS:
+        for name in RECIPES[path].needs:
+            await world.thing(name)
+    hidden_id = await new_space(world.tenant, "hidden")
+    own_id = await new_space(world.tenant, "own")
+    _, writer = await new_key(cluster, world.tenant, [hidden_id], permissions=TENANT_PERMISSIONS)
+    stubs = cluster.with_key(writer, **{SPACE_KEY: hidden_id})
+    tenant = Tenant(channel=stubs.channel, tenant_id=world.tenant.tenant_id, api_key=writer)
+    hidden = World(cluster=cluster, tenant=tenant, marker=f"hidden{uuid.uuid4().hex}")
+    keys = {}
+    for name, bind in (("open", False), ("bound", True)):
+        keys[name] = (await new_key(cluster, world.tenant, [own_id], bind=bind, permissions=TENANT_PERMISSIONS))[1]
+    return Walls(world, hidden, hidden_id, keys)
+
+
+def test_every_rpc_says_what_it_does_with_spaces_or_is_refused() -> None:
+    assert set(PATHS) == {*WALLED, *NO_ITEMS, *OF_DEFAULT, *UNDECLARED}
+
+
+async def answer_of(
+    channels: Channels, walls: Walls, key: str, path: str, request: Message
+) -> tuple[grpc.StatusCode, str, Message | None]:
+    credential = walls.keys[key]
+    if path in INTERNAL:
+        credential = await identity(walls.world.cluster, credential)
+    return await outcome(call(channels.of(path), path, request, credential))
+
+
+# One after another: what each of them changed is looked for.
+@pytest.mark.timeout(600)
+@over("path", [(path, key) for path in (*WALLED, *NO_ITEMS) for key in ("open", "bound")])
+async def test_what_lies_in_another_space_neither_shows_nor_changes(
+    channels: Channels, walls: Walls, catalog: asyncpg.Connection[asyncpg.Record], path: tuple[str, str]
+) -> None:
+    name, key = path
+    request: Any = await walls.request(name)
+    before = await _hidden_rows(catalog, walls)
+    hidden_ids = await walls.hidden_ids(catalog)
+
+    code, reason, answer = await answer_of(channels, walls, key, name, request)
+
+    allowed = {OK, grpc.StatusCode.NOT_FOUND}
+    assert code in allowed or reason in {RECIPES[name].own, "SPACES_UNSUPPORTED", "PERMISSION_MISSING"}, (code, reason)
+    text = str(answer)
+    assert walls.hidden.marker not in text
+    assert not hidden_ids & set(_UUID.findall(text)) - set(_UUID.findall(str(request))), text
+    if name in WALLED and code is OK:
+        assert not _counts(answer, hidden_ids, request), text
+    assert await _hidden_rows(catalog, walls) == before
+
+
+def _counts(answer: Message | None, hidden_ids: set[str], request: Message) -> list[str]:
+    """Return the fields that tell a hidden thing was found: none does, except lists of what was not."""
+    named = hidden_ids & set(_UUID.findall(str(request)))
+    found = []
+    for field, value in answer.ListFields() if answer is not None else ():
+        if field.name not in {"not_found_ids", "unread_ids"} and any(id_ in str(value) for id_ in named):
+            found.append(field.name)
+    return found
+
+
+_COUNT = re.compile(r"^ *(?!access_)(\w*(?:count|total|size)\w*): (\d+)$", re.MULTILINE)
+
+
+# One after another: what lies in the hidden space grows meanwhile.
+@over("path", [path for path in WALLED if ACCESS_RULES[path].permission.endswith(".read")])  # type: ignore[union-attr]
+async def test_what_lies_in_another_space_is_not_counted(channels: Channels, walls: Walls, path: str) -> None:
+    request = await request_for(path, walls.world)
+    _, _, before = await answer_of(channels, walls, "open", path, request)
+
+    for number in range(3):
+        content = f"{walls.world.text('the kettle is red ')} {number}"
+        memory = memory_pb2.Memory(content=content, type="fact", key=f"kettle {number} {path}", tags=["kettle"])
+        await walls.hidden.tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
+    _, _, after = await answer_of(channels, walls, "open", path, request)
+
+    assert _COUNT.findall(str(after)) == _COUNT.findall(str(before))
+
+
+@over("path", UNDECLARED, at_once=4)
+async def test_calls_that_do_not_keep_to_spaces_are_refused(channels: Channels, walls: Walls, path: str) -> None:
+    for key in ("open", "bound"):
+        code, reason, _ = await answer_of(channels, walls, key, path, await walls.request(path))
+        assert (code, reason) == UNSUPPORTED
+
+
+@over("path", OF_DEFAULT, at_once=4)
+async def test_calls_of_the_default_space_are_refused_to_bound_callers(
+    channels: Channels, walls: Walls, path: str
+) -> None:
+    code, reason, _ = await answer_of(channels, walls, "bound", path, await walls.request(path))
+
+    assert (code, reason) == UNSUPPORTED
+
+
+async def _hidden_rows(connection: asyncpg.Connection[asyncpg.Record], walls: Walls) -> dict[str, str]:
+    """Return a digest of what lies in the hidden space, and of all that hangs on it."""
+    ids = await walls.hidden_ids(connection)
+    tables = {}
+    for table in (
+        "memories",
+        "tags",
+        "properties",
+        "links",
+        "aliases",
+        "sources",
+        "tasks",
+        "versions",
+        "fact_keys",
+        "external_ids",
+    ):
+        column = {"links": "from_memory_id", "aliases": "alias_memory_id"}.get(table, "memory_id")
+        rows = await connection.fetch(
+            f"SELECT to_jsonb(t)::text AS row FROM memory.{table} AS t "  # noqa: S608 - names of this file.
+            f"WHERE tenant_id = $1 AND {column} = ANY ($2::uuid[]) ORDER BY 1",
+            walls.world.tenant.tenant_id,
+            [uuid.UUID(id_) for id_ in ids],
+        )
+        tables[table] = str([row["row"] for row in rows])
+    return tables
