@@ -6,7 +6,6 @@ import json
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
@@ -21,7 +20,6 @@ from skein_kit.text.same_text import same_text
 from skein_recall.search import ranking, relevance
 from skein_recall.search.expansion import embedded_text, word_of_stem
 from skein_recall.search.query_terms import TermStatistics
-from skein_recall.search.ranking import Candidate, Candidates
 from skein_recall.search.weights import (
     OLDEST_VERSION,
     SIGNALS,
@@ -47,7 +45,7 @@ if TYPE_CHECKING:
     from skein_recall.models.similarity_scale import SimilarityScale
     from skein_recall.search.expansion import QueryExpansion, ReadMention
     from skein_recall.search.query_terms import QueryTerms
-    from skein_recall.search.ranking import RankedItem, Ranking
+    from skein_recall.search.ranking import Candidates, RankedItem, Ranking
 
     # The row of a memory or message, as a search reads it.
     ItemRow: TypeAlias = asyncpg.Record | dict[str, Any]
@@ -410,8 +408,8 @@ class SignalMatches:
         """All candidates as `ranking.rank` takes them."""
         if self.candidates is not None:
             return self.candidates
-        return Candidates.of(
-            Candidate(item_id=item_id, kind=kind, similarity=cosine)
+        return ranking.Candidates.of(
+            ranking.Candidate(item_id=item_id, kind=kind, similarity=cosine)
             for item_id, (kind, cosine) in self.dense_matches.items()
         )
 
@@ -463,7 +461,7 @@ class SearchHit:
 
     def merge(self, other: SearchHit) -> SearchHit:
         """Return the newer of two hits of the same text, at the better rank, which names the older one."""
-        older, newer = sorted((self, other), key=attrgetter("item.item_id"))
+        older, newer = sorted((self, other), key=lambda hit: hit.item.item_id)
         return replace(
             self,
             item=replace(self.item, item_id=newer.item.item_id),
