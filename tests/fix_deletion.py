@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
@@ -14,6 +14,7 @@ from skein.auth.v1 import accounts_pb2
 from skein.memory.v1 import blocks_pb2, memory_pb2, snapshots_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
+from skein_kit.ids import new_id
 
 if TYPE_CHECKING:
     from fix_cluster import Tenant
@@ -256,7 +257,7 @@ async def fill(tenant: Tenant, connection: Connection) -> None:
     async with connection.transaction():
         await connection.execute("SET LOCAL session_replication_role = replica")
         for statement in REST.split(";\n"):
-            arguments: list[Any] = [tenant.tenant_id, uuid.uuid4()]
+            arguments: list[Any] = [tenant.tenant_id, new_id(datetime.now(UTC))]
             await connection.execute(statement.replace("$1", f"'{arguments[0]}'").replace("$2", f"'{arguments[1]}'"))
     # Last: further answers would have receipts as well.
     await set_policy(tenant, recall_receipts="all")

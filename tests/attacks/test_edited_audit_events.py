@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
 
 EVENTS_OF_A_DAY = 3
+LAST_ID = uuid.UUID(int=2**128 - 1)
 INSERT = """
     INSERT INTO auth.audit_events (tenant_id, audit_event_id, event, outcome, principal, target, create_time)
     VALUES ($1, $2, 'sign_in', 'success', 'account:1', $3, $4)
@@ -208,6 +209,13 @@ async def test_the_owner_s_changes_are_found(
                 " VALUES ($1, $2, 'sign_in', 'refused', now())"
             ),
             between,
+        ),
+        f"event {LAST_ID}: the event was inserted": (
+            (
+                "INSERT INTO auth.audit_events (tenant_id, audit_event_id, event, outcome, create_time)"
+                " VALUES ($1, $2, 'sign_in', 'refused', now())"
+            ),
+            LAST_ID,
         ),
         f"the event was reordered: it stood at {ids[3]}": (
             "UPDATE auth.audit_events SET audit_event_id = $2 WHERE tenant_id = $1 AND target = 'api_key:1-0'",

@@ -52,7 +52,8 @@ _OPEN = {
 }
 _DELETED = """
     INSERT INTO auth.audit_events (tenant_id, audit_event_id, event, outcome, target, create_time)
-    VALUES (gen_random_uuid(), gen_random_uuid(), 'service_account_deleted', 'success', 'service_account:' || $1, now())
+    VALUES (gen_random_uuid(), skein.first_id(now()), 'service_account_deleted', 'success', 'service_account:' || $1,
+            now())
 """
 
 

@@ -175,7 +175,7 @@ async def test_texts_of_another_case_are_two_hits(tenant: Tenant) -> None:
 
 
 async def test_a_day_that_a_question_names_in_its_language_is_found_first(tenant: Tenant) -> None:
-    today = datetime.now(UTC).replace(hour=12)
+    today = datetime.now(UTC)
     memories = [
         memory_pb2.Memory(content=f"Suppe gekocht, Variante {days}", create_time=_timestamp(today - timedelta(days)))
         for days in (0, 1, 2, 3, 21, 60)

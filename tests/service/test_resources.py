@@ -125,6 +125,10 @@ RESOURCES = [
         name="Subject", fields={"display_name": "a"}, change=("display_name", "new"), other=("timezone", "Europe/Rome"),
     ),
     Resource(
+        name="Space", fields={"display_name": "a"}, change=("description", "new"), other=("display_name", "other"),
+        unique_field="display_name",
+    ),
+    Resource(
         name="Tool", fields={"name": "a"}, change=("description", "new"), other=("name", "other"), unique_field="name",
     ),
     Resource(

@@ -55,8 +55,11 @@ def event_digest(event: Mapping[str, Any]) -> bytes:
 
 
 def day_of(event_id: UUID) -> date:
-    """Return the UTC day of an event."""
-    return id_time(event_id).date()
+    """Return the UTC day of an event; the last of all days for an id that no time made."""
+    try:
+        return id_time(event_id).date()
+    except OverflowError:
+        return date.max
 
 
 def join_events(events: Sequence[Mapping[str, Any]]) -> bytes:

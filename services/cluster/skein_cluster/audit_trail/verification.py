@@ -6,7 +6,7 @@ No database, no clock.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
 from skein_kit.audit_log import chain
@@ -14,7 +14,7 @@ from skein_kit.audit_log.chain import Checkpoint, CheckpointInvalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from datetime import date, datetime
+    from datetime import datetime
     from uuid import UUID
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -143,6 +143,9 @@ class TenantVerification:
         """Compare the next event. Checkpoints of all tenants are complete up to and with `closed_day`."""
         event_id = event["audit_event_id"]
         event_day = chain.day_of(event_id)
+        if event_day == date.max:
+            self._report("the event was inserted: no time made its id", event_id=event_id)
+            return
         if self._event_day != event_day:
             self._end_day()
             self._event_day = event_day
