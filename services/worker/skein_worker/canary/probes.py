@@ -161,7 +161,7 @@ _OF_TENANCY = (
     _fixed_probe(f"{TENANCY}ListAgents", tenancy_pb2.ListAgentsRequest),
     _by_id_probe(f"{TENANCY}GetSpace", spaces_pb2.GetSpaceRequest, space_id="space"),
     _fixed_probe(f"{TENANCY}ListSpaces", spaces_pb2.ListSpacesRequest),
-    _by_id_probe(f"{TENANCY}ListSpaceGrants", spaces_pb2.ListSpaceGrantsRequest, space_id="space"),
+    _by_id_probe(f"{TENANCY}ListSpaceGrants", spaces_pb2.ListSpaceGrantsRequest, has_no_marks=True, space_id="space"),
     _by_id_probe(f"{TENANCY}GetTool", subjects_pb2.GetToolRequest, tool_id="tool"),
     _fixed_probe(f"{TENANCY}ListTools", subjects_pb2.ListToolsRequest),
     _fixed_probe(f"{TENANCY}GetPolicy", subjects_pb2.GetPolicyRequest),
