@@ -12,6 +12,7 @@ from fix_calls import stamp
 from fix_cluster import Cluster, Stubs, Tenant, refused
 from fix_spaces import SPACE_KEY, grant, new_key, new_space
 
+from skein.auth.v1 import auth_pb2
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import approvals_pb2, history_pb2, scores_pb2
 from skein.memory.v1 import memory_pb2 as pb
@@ -207,6 +208,60 @@ async def test_a_delegable_grant_is_passed_on_once_and_no_wider(clinic: Clinic) 
         await holder.tenancy.GrantSpace(spaces_pb2.GrantSpaceRequest(grant=message))
     listed = await clinic.tenant.tenancy.ListSpaceGrants(spaces_pb2.ListSpaceGrantsRequest(space_id=clinic.space_id))
     assert ("agent:x", spaces_pb2.SPACE_ROLE_READER) in [(one.principal, one.role) for one in listed.grants]
+
+
+async def test_a_delegate_replaces_no_grant_and_binds_no_one(clinic: Clinic) -> None:
+    principal, secret = await new_key(clinic.cluster, clinic.tenant, [clinic.space_id], "reader")
+    message = spaces_pb2.SpaceGrant(
+        space_id=clinic.space_id, principal=principal, role=spaces_pb2.SPACE_ROLE_READER, is_delegable=True
+    )
+    await clinic.tenant.tenancy.GrantSpace(spaces_pb2.GrantSpaceRequest(grant=message))
+    await grant(clinic.tenant, clinic.space_id, "agent:chief", "manager")
+    holder = clinic.cluster.with_key(secret)
+    denied = (grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING")
+
+    with refused(*denied):
+        await grant(holder, clinic.space_id, "agent:chief", "reader")
+    with refused(*denied):
+        await grant(holder, clinic.space_id, "agent:victim", "reader", bind=True)
+
+    listed = await clinic.tenant.tenancy.ListSpaceGrants(spaces_pb2.ListSpaceGrantsRequest(space_id=clinic.space_id))
+    roles = {one.principal: one.role for one in listed.grants}
+    assert roles["agent:chief"] == spaces_pb2.SPACE_ROLE_MANAGER
+    assert "agent:victim" not in roles
+
+
+async def test_a_manager_of_a_space_binds_no_one_and_an_admin_not_itself(clinic: Clinic) -> None:
+    _, secret = await new_key(clinic.cluster, clinic.tenant, [clinic.space_id], "manager")
+    manager = clinic.cluster.with_key(secret)
+    me = (await clinic.tenant.auth.GetMe(auth_pb2.GetMeRequest())).principal
+
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
+        await grant(manager, clinic.space_id, me, "reader", bind=True)
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
+        await grant(clinic.tenant, clinic.space_id, me, "reader", bind=True)
+
+
+async def test_a_revocation_that_unbinds_shows_the_default_space_again(clinic: Clinic) -> None:
+    principal, secret = await new_key(
+        clinic.cluster, clinic.tenant, [clinic.space_id], bind=True, permissions=TENANT_PERMISSIONS
+    )
+    shared = await clinic.tenant.create_memory("The gate is green")
+    bound = clinic.cluster.with_key(secret)
+    with refused(*NOT_FOUND):
+        await bound.get_memory(shared.memory_id)
+
+    request = spaces_pb2.RevokeSpaceGrantRequest(space_id=clinic.space_id, principal=principal, unbind=True)
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
+        await bound.tenancy.RevokeSpaceGrant(request)
+    await clinic.tenant.tenancy.RevokeSpaceGrant(request)
+
+    async with asyncio.timeout(30):
+        # The gateway keeps an exchange for some seconds.
+        while shared.memory_id not in [memory.memory_id for memory in await bound.list_memories()]:
+            await asyncio.sleep(0.1)
+    with refused(*NOT_FOUND):
+        await bound.get_memory(clinic.memory_id)
 
 
 async def test_a_space_is_listed_for_those_who_see_it_and_deleted_when_nothing_is_in_it(clinic: Clinic) -> None:

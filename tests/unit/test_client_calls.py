@@ -332,17 +332,20 @@ def test_a_call_carries_the_credential_and_an_operators_tenant(other: Other) -> 
 
     assert metadata["authorization"] == "Bearer key"
     assert metadata["skein-tenant-id"] == "t"
-    assert not {"skein-agent-id", "skein-session-id"} & metadata.keys()
+    assert not {"skein-agent-id", "skein-session-id", "skein-space-id"} & metadata.keys()
 
 
 def test_a_call_carries_what_its_caller_claims(other: Other) -> None:
-    other.connection = Connection(endpoint="there:1", api_key="key", agent_id="maid", session_id="pantry")
+    other.connection = Connection(
+        endpoint="there:1", api_key="key", agent_id="maid", session_id="pantry", space_id="house"
+    )
     call = other.start(other.memories.GetMemory, pb.GetMemoryRequest(memory_id="m"))
 
     metadata, _request = other.answer("GetMemory", pb.GetMemoryResponse())
     call.result(timeout=5)
 
     assert (metadata["skein-agent-id"], metadata["skein-session-id"]) == ("maid", "pantry")
+    assert metadata["skein-space-id"] == "house"
 
 
 def test_an_error_carries_what_the_server_said(other: Other) -> None:

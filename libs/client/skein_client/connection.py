@@ -36,6 +36,8 @@ class Connection:
     # The agent and the session that the caller says it works for: claims, which the access log records.
     agent_id: str = ""
     session_id: str = ""
+    # The space in which calls act; empty: reads reach all that the caller sees, and writes the default space.
+    space_id: str = ""
     # Certificates (PEM) to trust at an https endpoint; None: those that gRPC ships with.
     ca_file: Path | None = None
     # Seconds for one call, all of its attempts together.
@@ -97,5 +99,6 @@ class Connection:
             ("skein-tenant-id", self.tenant_id),
             ("skein-agent-id", self.agent_id),
             ("skein-session-id", self.session_id),
+            ("skein-space-id", self.space_id),
         )
         return (("authorization", f"Bearer {self.api_key}"), *(pair for pair in optional if pair[1]))

@@ -74,7 +74,7 @@ class Client:
     index: recall_pb2_grpc.RecallServiceStub
     gateway: gateway_pb2_grpc.GatewayServiceStub
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a connection has, by name.
         self,
         *,
         endpoint: str,
@@ -82,6 +82,7 @@ class Client:
         tenant_id: str = "",
         agent_id: str = "",
         session_id: str = "",
+        space_id: str = "",
         timeout: float = DEFAULT_TIMEOUT_SECONDS,
         retries: RetryPolicy | None = None,
         ca_file: Path | None = None,
@@ -90,8 +91,9 @@ class Client:
 
         `timeout` is the limit of one call in seconds, retries included; each call may set its own. `tenant_id` is for
         the key of an operator: the tenant to act in. `agent_id` and `session_id` are claims: the access log records
-        them beside the credential's own agent, and they grant no permission. `ca_file` (PEM) holds the certificates to
-        trust at a TLS endpoint, in place of gRPC's own.
+        them beside the credential's own agent, and they grant no permission. `space_id` is the space in which calls
+        act, in place of all that the caller sees. `ca_file` (PEM) holds the certificates to trust at a TLS endpoint,
+        in place of gRPC's own.
         """
         self._connection = Connection(
             endpoint=endpoint,
@@ -99,6 +101,7 @@ class Client:
             tenant_id=tenant_id,
             agent_id=agent_id,
             session_id=session_id,
+            space_id=space_id,
             ca_file=ca_file,
             timeout=timeout,
             retries=retries or RetryPolicy(),

@@ -27,6 +27,8 @@ export interface Identity {
   /** Claims, which the access log records beside the credential's own agent. They grant no permission. */
   readonly agentId?: string | undefined;
   readonly sessionId?: string | undefined;
+  /** The space in which calls act; without it reads reach all that the caller sees, and writes the default space. */
+  readonly spaceId?: string | undefined;
 }
 
 /** Wraps the transport of a protocol. */
@@ -50,6 +52,7 @@ export class SkeinTransport implements Transport {
       ["skein-tenant-id", identity.tenantId],
       ["skein-agent-id", identity.agentId],
       ["skein-session-id", identity.sessionId],
+      ["skein-space-id", identity.spaceId],
     ];
     this.#headers = [
       ["authorization", `Bearer ${identity.apiKey}`],

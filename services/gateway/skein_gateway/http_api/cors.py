@@ -30,6 +30,7 @@ _HEADERS = (
     "skein-min-revision",
     "skein-request-id",
     "skein-session-id",
+    "skein-space-id",
     "skein-tenant-id",
     "skein-toolsets",
 )

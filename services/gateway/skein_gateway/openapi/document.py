@@ -14,7 +14,7 @@ from skein_gateway import VERSION
 from skein_gateway.connect import codec
 from skein_gateway.json_schema.schemas import Schema, Schemas, comments, descriptor_of
 from skein_gateway.public_methods.forwarder import GATEWAY_SERVICE, PUBLIC_METHODS
-from skein_kit.calls.call import CLAIMED_AGENT_KEY, CLAIMED_SESSION_KEY, REQUEST_ID_KEY, TENANT_KEY
+from skein_kit.calls.call import CLAIMED_AGENT_KEY, CLAIMED_SESSION_KEY, REQUEST_ID_KEY, SPACE_KEY, TENANT_KEY
 from skein_kit.identity.permissions import ACCESS_RULES, PERMISSION_DESCRIPTIONS
 from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES
 
@@ -166,6 +166,12 @@ _PARAMETERS: Mapping[str, Schema] = {
         "description": "The session that the caller claims to work in, for the access log. Ignored beyond 255 bytes.",
         "schema": {"type": "string"},
     },
+    "SpaceId": {
+        "name": SPACE_KEY,
+        "in": "header",
+        "description": "The space in which the call acts; absent: reads reach all that the caller sees.",
+        "schema": {"type": "string", "anyOf": [{"format": "uuid"}, {"const": ""}]},
+    },
     "TenantId": {
         "name": TENANT_KEY,
         "in": "header",
@@ -174,7 +180,7 @@ _PARAMETERS: Mapping[str, Schema] = {
     },
 }
 # Further parameters of calls in a tenant.
-_OF_TENANT = ("TenantId", "AgentId", "SessionId")
+_OF_TENANT = ("TenantId", "AgentId", "SessionId", "SpaceId")
 _HEADERS: Mapping[str, Schema] = {
     "RequestId": {"description": "Id of this call in the cluster's logs.", "schema": {"type": "string"}},
     "RetryAfter": {"description": "Seconds to wait before a retry.", "schema": {"type": "string"}},

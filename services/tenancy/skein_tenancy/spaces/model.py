@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skein_kit.errors import PermissionMissing, SpaceNotFound
+from skein_kit.errors import FieldInvalid, PermissionMissing, SpaceNotFound
 from skein_kit.identity.spaces import DEFAULT_SPACE, MANAGER, MAX_SPACES, ROLES, WRITER
 
 if TYPE_CHECKING:
@@ -81,6 +81,14 @@ def require_grant(caller: Caller, grant: SpaceGrant, own_grants: Iterable[SpaceG
     """Raise PermissionMissing unless the caller may give a grant: a manager, or within a delegable one of its own."""
     if not (is_manager(caller, grant.space_id) or any(grant.is_within(own) for own in own_grants)):
         raise PermissionMissing(permission=PERMISSION)
+
+
+def require_binding(caller: Caller, principal: str) -> None:
+    """Raise PermissionMissing unless the caller may bind others, and FieldInvalid where it would bind itself."""
+    if not sees_all(caller):
+        raise PermissionMissing(permission=PERMISSION)
+    if principal in principals_of(caller):
+        raise FieldInvalid(violations=[("principal", "is the caller itself")])
 
 
 def visible_spaces(

@@ -48,7 +48,7 @@ SET grant_end_time = :grant_end_time
 WHERE tenant_id = :tenant_id AND space_id = :space_id;
 
 -- delete_space --
--- Remove a space that nobody sees and in which nothing lies; no row is deleted otherwise.
+-- Remove a space without grants and without items; no row is deleted otherwise.
 DELETE FROM tenancy.spaces AS s
 WHERE s.tenant_id = :tenant_id AND s.space_id = :space_id AND (s.grant_end_time IS NULL OR s.grant_end_time < :ended_before)
     AND NOT EXISTS (SELECT FROM tenancy.space_grants AS g
@@ -71,13 +71,14 @@ SET open_time = CASE
 WHERE s.tenant_id = :tenant_id AND s.space_id = :space_id AND s.open_time IS NULL;
 
 -- put_grant --
--- Store a grant, in place of the one that the principal has of the space.
-INSERT INTO tenancy.space_grants
+-- Store a grant, in place of the one that the principal has of the space; a valid one stays unless :may_replace.
+INSERT INTO tenancy.space_grants AS former
     (tenant_id, space_id, principal, role, expire_time, is_delegable, create_time, created_by)
 VALUES (:tenant_id, :space_id, :principal, :role, :expire_time, :is_delegable, :create_time, :created_by)
 ON CONFLICT ON CONSTRAINT space_grants_pkey DO UPDATE
 SET role = excluded.role, expire_time = excluded.expire_time, is_delegable = excluded.is_delegable,
-    create_time = excluded.create_time, created_by = excluded.created_by;
+    create_time = excluded.create_time, created_by = excluded.created_by
+WHERE :may_replace OR former.expire_time <= :create_time;
 
 -- count_grants --
 -- Count the other spaces that a principal sees.
@@ -91,6 +92,11 @@ WHERE tenant_id = :tenant_id AND principal = :principal AND space_id <> :space_i
 INSERT INTO tenancy.space_bindings (tenant_id, principal, create_time, created_by)
 VALUES (:tenant_id, :principal, :create_time, :created_by)
 ON CONFLICT ON CONSTRAINT space_bindings_pkey DO NOTHING;
+
+-- unbind_principal --
+-- Let a principal see the default space again.
+DELETE FROM tenancy.space_bindings
+WHERE tenant_id = :tenant_id AND principal = :principal;
 
 -- list_bound --
 -- Return which of some principals are bound.

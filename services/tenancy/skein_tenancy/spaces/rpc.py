@@ -17,6 +17,7 @@ from skein_tenancy.spaces.model import (
     PERMISSION,
     is_manager,
     principals_of,
+    require_binding,
     require_grant,
     require_visible,
     sees_all,
@@ -92,11 +93,19 @@ class SpaceHandlers:
         caller = caller_of(context)
         tenant_id = caller.require_tenant()
         grant = convert.read_grant(request.grant, at=now(), created_by=caller.principal)
+        if request.bind:
+            require_binding(caller, grant.principal)
         key = IdempotencyKey.of(caller, request)
         async with self._idempotency.begin_with_key(tenant_id, key) as write:
             own = await self._store.own_grants(write.tx, tenant_id, grant.space_id, principals_of(caller))
             require_grant(caller, grant, own)
-            await self._store.put_grant(write.tx, tenant_id, grant, is_bound=request.bind)
+            await self._store.put_grant(
+                write.tx,
+                tenant_id,
+                grant,
+                is_bound=request.bind,
+                may_replace=is_manager(caller, grant.space_id),
+            )
             return await write.save(pb.GrantSpaceResponse(grant=convert.grant(grant)))
 
     async def RevokeSpaceGrant(
@@ -104,8 +113,12 @@ class SpaceHandlers:
     ) -> pb.RevokeSpaceGrantResponse:
         caller, space_id = caller_of(context), UUID(request.space_id)
         _require_manager(caller, space_id)
+        if request.unbind:
+            require_binding(caller, request.principal)
         async with self._idempotency.begin(caller, request) as write:
-            await self._store.delete_grant(write.tx, caller.require_tenant(), space_id, request.principal)
+            await self._store.delete_grant(
+                write.tx, caller.require_tenant(), space_id, request.principal, unbind=request.unbind
+            )
             return await write.save(pb.RevokeSpaceGrantResponse())
 
     async def ListSpaceGrants(self, request: pb.ListSpaceGrantsRequest, context: Context) -> pb.ListSpaceGrantsResponse:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from skein_kit.database.transactions import translate_constraint_errors
 from skein_kit.database.tx_options import READ_ONLY
-from skein_kit.errors import SpaceNotFound
+from skein_kit.errors import PermissionMissing, SpaceNotFound
 from skein_kit.identity.spaces import MAX_SPACES
 from skein_kit.ids import new_id, now
 from skein_tenancy.errors import SpaceExists, SpaceGrantNotFound, SpaceNotEmpty, SpacesFull
 from skein_tenancy.queries import QUERIES
 from skein_tenancy.rows import check_revision, require_row
-from skein_tenancy.spaces.model import MAX_SPACES_OF_TENANT, Space, SpaceGrant, visible_spaces
+from skein_tenancy.spaces.model import MAX_SPACES_OF_TENANT, PERMISSION, Space, SpaceGrant, visible_spaces
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -103,24 +103,29 @@ class SpaceStore:
         grants = await self._valid_grants(tx, tenant_id, principals)
         return [grant for grant in grants if grant.space_id == space_id]
 
-    async def put_grant(self, tx: Transaction, tenant_id: UUID, grant: SpaceGrant, *, is_bound: bool) -> None:
+    async def put_grant(
+        self, tx: Transaction, tenant_id: UUID, grant: SpaceGrant, *, is_bound: bool, may_replace: bool
+    ) -> None:
         """Store a grant in place of the principal's former one; `is_bound` takes the default space from the principal.
 
-        Raises SpaceNotFound and SpacesFull.
+        Raises SpaceNotFound, SpacesFull, and PermissionMissing where a valid grant stands and it may not replace it.
         """
         await self._lock(tx, tenant_id, grant.space_id)
         counted = {"tenant_id": tenant_id, "principal": grant.principal, "space_id": grant.space_id}
         if await tx.value(QUERIES["count_grants"], **counted, at=grant.create_time) >= MAX_SPACES:
             raise SpacesFull(limit=MAX_SPACES)
-        await tx.execute(
+        stored_count = await tx.execute(
             QUERIES["put_grant"],
             **counted,
+            may_replace=may_replace,
             role=grant.role,
             expire_time=grant.expire_time,
             is_delegable=grant.is_delegable,
             create_time=grant.create_time,
             created_by=grant.created_by,
         )
+        if not stored_count:
+            raise PermissionMissing(permission=PERMISSION)
         await tx.execute(
             QUERIES["open_space"],
             tenant_id=tenant_id,
@@ -137,14 +142,18 @@ class SpaceStore:
                 created_by=grant.created_by,
             )
 
-    async def delete_grant(self, tx: Transaction, tenant_id: UUID, space_id: UUID, principal: str) -> None:
-        """End a grant; the principal stays bound if it is. Raises SpaceNotFound and SpaceGrantNotFound."""
+    async def delete_grant(
+        self, tx: Transaction, tenant_id: UUID, space_id: UUID, principal: str, *, unbind: bool
+    ) -> None:
+        """End a grant, and perhaps the principal's binding. Raises SpaceNotFound and SpaceGrantNotFound."""
         await self._lock(tx, tenant_id, space_id)
         deleted_count = await tx.execute(
             QUERIES["delete_grant"], tenant_id=tenant_id, space_id=space_id, principal=principal
         )
         if not deleted_count:
             raise SpaceGrantNotFound
+        if unbind:
+            await tx.execute(QUERIES["unbind_principal"], tenant_id=tenant_id, principal=principal)
         await tx.execute(QUERIES["set_grant_end_time"], tenant_id=tenant_id, space_id=space_id, grant_end_time=now())
 
     async def delete_space(self, tx: Transaction, tenant_id: UUID, space_id: UUID) -> None:

@@ -149,14 +149,16 @@ class GrantSpaceResponse(_message.Message):
     def __init__(self, grant: _Optional[_Union[SpaceGrant, _Mapping]] = ...) -> None: ...
 
 class RevokeSpaceGrantRequest(_message.Message):
-    __slots__ = ("space_id", "principal", "request_id")
+    __slots__ = ("space_id", "principal", "request_id", "unbind")
     SPACE_ID_FIELD_NUMBER: _ClassVar[int]
     PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    UNBIND_FIELD_NUMBER: _ClassVar[int]
     space_id: str
     principal: str
     request_id: str
-    def __init__(self, space_id: _Optional[str] = ..., principal: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+    unbind: bool
+    def __init__(self, space_id: _Optional[str] = ..., principal: _Optional[str] = ..., request_id: _Optional[str] = ..., unbind: _Optional[bool] = ...) -> None: ...
 
 class RevokeSpaceGrantResponse(_message.Message):
     __slots__ = ()

@@ -1062,7 +1062,7 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CreateSpace(self, request, context):
-        """CreateSpace creates a space, which nobody sees yet. Repeating a request_id
+        """CreateSpace creates a space without grants. Repeating a request_id
         returns the first space.
 
         Errors:
@@ -1125,14 +1125,16 @@ class TenancyServiceServicer:
         that it has. From a tenant's first grant on, calls that do not keep to spaces
         are refused with SPACES_UNSUPPORTED in the tenant; the first grant shows its
         space ten seconds later. Callers with the permission spaces.write may grant, managers of
-        the space, and those who have a delegable grant of it within that grant. All
+        the space, and those who have a delegable grant of it within that grant, who
+        replace no valid grant. All
         services know of it within five seconds. A caller sees at most 32 spaces
         beside the default one. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, SPACE_NOT_FOUND: also when the caller does not see the space.
         - PERMISSION_DENIED, PERMISSION_MISSING.
-        - INVALID_ARGUMENT, INVALID_FIELD: expire_time is in the past.
+        - INVALID_ARGUMENT, INVALID_FIELD: expire_time is in the past, or the caller
+        would bind itself.
         - RESOURCE_EXHAUSTED, SPACES_FULL: the principal has as many grants.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -1141,7 +1143,8 @@ class TenancyServiceServicer:
 
     def RevokeSpaceGrant(self, request, context):
         """RevokeSpaceGrant ends a grant within five seconds, and streams of the
-        principal within ten. A principal that is bound stays bound. Those who may
+        principal within ten. A principal that is bound stays bound unless the request
+        unbinds it. Those who may
         grant may revoke, except by a delegable grant. Repeating a request_id returns
         the first answer.
 

@@ -496,7 +496,7 @@ class TenancyServiceStub:
     - NOT_FOUND, AGENT_NOT_FOUND: also when it was purged.
     """
     CreateSpace: _grpc.UnaryUnaryMultiCallable[_spaces_pb2.CreateSpaceRequest, _spaces_pb2.CreateSpaceResponse]
-    """CreateSpace creates a space, which nobody sees yet. Repeating a request_id
+    """CreateSpace creates a space without grants. Repeating a request_id
     returns the first space.
 
     Errors:
@@ -539,19 +539,22 @@ class TenancyServiceStub:
     that it has. From a tenant's first grant on, calls that do not keep to spaces
     are refused with SPACES_UNSUPPORTED in the tenant; the first grant shows its
     space ten seconds later. Callers with the permission spaces.write may grant, managers of
-    the space, and those who have a delegable grant of it within that grant. All
+    the space, and those who have a delegable grant of it within that grant, who
+    replace no valid grant. All
     services know of it within five seconds. A caller sees at most 32 spaces
     beside the default one. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SPACE_NOT_FOUND: also when the caller does not see the space.
     - PERMISSION_DENIED, PERMISSION_MISSING.
-    - INVALID_ARGUMENT, INVALID_FIELD: expire_time is in the past.
+    - INVALID_ARGUMENT, INVALID_FIELD: expire_time is in the past, or the caller
+      would bind itself.
     - RESOURCE_EXHAUSTED, SPACES_FULL: the principal has as many grants.
     """
     RevokeSpaceGrant: _grpc.UnaryUnaryMultiCallable[_spaces_pb2.RevokeSpaceGrantRequest, _spaces_pb2.RevokeSpaceGrantResponse]
     """RevokeSpaceGrant ends a grant within five seconds, and streams of the
-    principal within ten. A principal that is bound stays bound. Those who may
+    principal within ten. A principal that is bound stays bound unless the request
+    unbinds it. Those who may
     grant may revoke, except by a delegable grant. Repeating a request_id returns
     the first answer.
 
@@ -1031,7 +1034,7 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     - NOT_FOUND, AGENT_NOT_FOUND: also when it was purged.
     """
     CreateSpace: _aio.UnaryUnaryMultiCallable[_spaces_pb2.CreateSpaceRequest, _spaces_pb2.CreateSpaceResponse]  # type: ignore[assignment]
-    """CreateSpace creates a space, which nobody sees yet. Repeating a request_id
+    """CreateSpace creates a space without grants. Repeating a request_id
     returns the first space.
 
     Errors:
@@ -1074,19 +1077,22 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     that it has. From a tenant's first grant on, calls that do not keep to spaces
     are refused with SPACES_UNSUPPORTED in the tenant; the first grant shows its
     space ten seconds later. Callers with the permission spaces.write may grant, managers of
-    the space, and those who have a delegable grant of it within that grant. All
+    the space, and those who have a delegable grant of it within that grant, who
+    replace no valid grant. All
     services know of it within five seconds. A caller sees at most 32 spaces
     beside the default one. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SPACE_NOT_FOUND: also when the caller does not see the space.
     - PERMISSION_DENIED, PERMISSION_MISSING.
-    - INVALID_ARGUMENT, INVALID_FIELD: expire_time is in the past.
+    - INVALID_ARGUMENT, INVALID_FIELD: expire_time is in the past, or the caller
+      would bind itself.
     - RESOURCE_EXHAUSTED, SPACES_FULL: the principal has as many grants.
     """
     RevokeSpaceGrant: _aio.UnaryUnaryMultiCallable[_spaces_pb2.RevokeSpaceGrantRequest, _spaces_pb2.RevokeSpaceGrantResponse]  # type: ignore[assignment]
     """RevokeSpaceGrant ends a grant within five seconds, and streams of the
-    principal within ten. A principal that is bound stays bound. Those who may
+    principal within ten. A principal that is bound stays bound unless the request
+    unbinds it. Those who may
     grant may revoke, except by a delegable grant. Repeating a request_id returns
     the first answer.
 
@@ -1911,7 +1917,7 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _spaces_pb2.CreateSpaceRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_spaces_pb2.CreateSpaceResponse, _abc.Awaitable[_spaces_pb2.CreateSpaceResponse]]:
-        """CreateSpace creates a space, which nobody sees yet. Repeating a request_id
+        """CreateSpace creates a space without grants. Repeating a request_id
         returns the first space.
 
         Errors:
@@ -1984,14 +1990,16 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         that it has. From a tenant's first grant on, calls that do not keep to spaces
         are refused with SPACES_UNSUPPORTED in the tenant; the first grant shows its
         space ten seconds later. Callers with the permission spaces.write may grant, managers of
-        the space, and those who have a delegable grant of it within that grant. All
+        the space, and those who have a delegable grant of it within that grant, who
+        replace no valid grant. All
         services know of it within five seconds. A caller sees at most 32 spaces
         beside the default one. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, SPACE_NOT_FOUND: also when the caller does not see the space.
         - PERMISSION_DENIED, PERMISSION_MISSING.
-        - INVALID_ARGUMENT, INVALID_FIELD: expire_time is in the past.
+        - INVALID_ARGUMENT, INVALID_FIELD: expire_time is in the past, or the caller
+          would bind itself.
         - RESOURCE_EXHAUSTED, SPACES_FULL: the principal has as many grants.
         """
 
@@ -2002,7 +2010,8 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_spaces_pb2.RevokeSpaceGrantResponse, _abc.Awaitable[_spaces_pb2.RevokeSpaceGrantResponse]]:
         """RevokeSpaceGrant ends a grant within five seconds, and streams of the
-        principal within ten. A principal that is bound stays bound. Those who may
+        principal within ten. A principal that is bound stays bound unless the request
+        unbinds it. Those who may
         grant may revoke, except by a delegable grant. Repeating a request_id returns
         the first answer.
 
