@@ -72,7 +72,7 @@ ifndef SAMPLE
 endif
 
 .PHONY: test-edge
-test-edge: .venv/ready .edge/site/ready .edge/typescript/ready $(if $(SAMPLE),,.edge/schemathesis/ready .edge/frameworks/ready) ## Fetch promtool and the like into .edge and run the tests that need them (SAMPLE=1: the essentials)
+test-edge: .venv/ready .edge/site/ready .edge/typescript/ready $(if $(SAMPLE),,.edge/schemathesis/ready .edge/frameworks/ready .edge/tokenizers/ready) ## Fetch promtool and the like into .edge and run the tests that need them (SAMPLE=1: the essentials)
 	@deploy/edge-tools.sh
 	@PATH="$$(pwd)/.edge/usr/bin:$$PATH" $(PYTHON) -m pytest -n $(EDGE_WORKERS) --dist loadfile --no-loadscope-reorder -m "edge $(SAMPLED)" tests/edge
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from fix_cluster import test_environment
 from fix_command import erase, status
+from fix_model_server import Model
 
 from skein_cluster.processes.ports import free_ports
 
@@ -21,9 +22,10 @@ ROOT = Path(__file__).parents[2]
 QUICKSTART = ROOT / "docs/quickstart.md"
 LANGGRAPH = ROOT / "docs/guides/langgraph.md"
 FRAMEWORKS = ROOT / "docs/guides/frameworks.md"
+CHATBOT = ROOT / "docs/guides/chatbot.md"
 OTHERS = (
     *(ROOT / "README.md", ROOT / "libs/client/README.md"),
-    *(page for page in sorted((ROOT / "docs/guides").glob("*.md")) if page not in {LANGGRAPH, FRAMEWORKS}),
+    *(page for page in sorted((ROOT / "docs/guides").glob("*.md")) if page not in {LANGGRAPH, FRAMEWORKS, CHATBOT}),
 )
 # Where the frameworks are installed.
 FRAMEWORKS_PYTHON = ROOT / ".edge/frameworks/bin/python"
@@ -180,6 +182,29 @@ async def test_the_programs_of_the_frameworks_guide_print_what_they_kept(cluster
         ["['I ordered coffee from Brazil.']", "True"],
         ["['Where is the parcel of Carla?', 'It is in Bern.', 'And when does it come?', 'It is in Bern.']"],
     ]
+
+
+async def test_the_chatbot_of_the_guide_tells_each_person_what_is_theirs(cluster: KeptCluster) -> None:
+    libraries = ":".join(str(ROOT / "libs" / name) for name in ("adapters", "client", "protos"))
+    ((_, program),) = blocks(CHATBOT)
+    with Model() as model:
+        serving = asyncio.create_task(asyncio.to_thread(model.serve_forever))
+        address = {"OPENAI_BASE_URL": f"{model.url}/v1", "OPENAI_API_KEY": "none"}
+        printed = await run(
+            *(str(FRAMEWORKS_PYTHON), "-c", program),
+            environment={**cluster.environment, "PYTHONPATH": libraries, **address},
+        )
+        model.shutdown()
+        await serving
+
+    assert printed.splitlines() == [
+        "It is in Bern.",
+        "nina ['My doctor is called Keller.']",
+        "omar ['My doctor is called Moser.']",
+    ]
+    memory = json.dumps(model.requests[-1])
+    assert "Keller" in memory
+    assert "Moser" not in memory
 
 
 async def test_the_guide_for_coding_agents_recalls_what_it_remembered(cluster: KeptCluster) -> None:

@@ -53,6 +53,8 @@ async def test_the_types_of_the_adapters_are_those_of_the_frameworks() -> None:
         "-p",
         "skein_adapters.llama_index",
         "-p",
+        "skein_adapters.model_clients",
+        "-p",
         "skein_adapters.openai_agents",
         "-p",
         "skein_adapters.pydantic_ai",

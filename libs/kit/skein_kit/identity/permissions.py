@@ -180,6 +180,7 @@ class AccessRule:
             return space_reach.walled_reach(caller, named, is_write=self.is_write)
         if self.spaces == pb.SPACE_RULE_DEFAULT:
             return space_reach.default_reach(caller, named)
+        space_reach.check_named(caller, named)
         if caller.spaces is None:
             return None
         is_of_tenant = self.permission is None or self.permission in TENANT_PERMISSIONS

@@ -21,26 +21,27 @@ def walled_reach(caller: Caller, named: str, *, is_write: bool) -> tuple[UUID, .
     a space that the caller does not see, SpaceReadOnly for a write of a reader, and SpaceMissing for a write of a
     caller with several spaces and without the default one.
     """
+    check_named(caller, named)
     if caller.spaces is None:
-        if named and parse_id(named) != DEFAULT_SPACE:
-            raise SpaceNotFound(space_id=named)
         return None
     roles = dict(caller.spaces)
-    if named:
-        space_id = parse_id(named)
-        if space_id is None or space_id not in roles:
-            raise SpaceNotFound(space_id=named)
-    elif not is_write:
-        return tuple(roles)
-    elif DEFAULT_SPACE in roles:
-        space_id = DEFAULT_SPACE
-    elif len(roles) == 1:
-        (space_id,) = roles
-    else:
-        raise SpaceMissing
+    space_id = parse_id(named)
+    if space_id is None:
+        if not is_write:
+            return tuple(roles)
+        if DEFAULT_SPACE not in roles and len(roles) > 1:
+            raise SpaceMissing
+        space_id = DEFAULT_SPACE if DEFAULT_SPACE in roles else next(iter(roles))
     if is_write and roles[space_id] == READER:
         raise SpaceReadOnly(space_id=str(space_id))
     return (space_id,)
+
+
+def check_named(caller: Caller, named: str) -> None:
+    """Raise SpaceNotFound if a call names a space that its caller does not see, also where the method has no items."""
+    visible = {DEFAULT_SPACE} if caller.spaces is None else set(dict(caller.spaces))
+    if named and parse_id(named) not in visible:
+        raise SpaceNotFound(space_id=named)
 
 
 def default_reach(caller: Caller, named: str) -> tuple[UUID, ...] | None:

@@ -69,7 +69,7 @@ from skein_kit.telemetry.metrics import IN_FLIGHT, LATENCY, REQUESTS, TRACING, c
 from skein_kit.violations import violation_description
 
 if TYPE_CHECKING:
-    from prometheus_client import Counter, Histogram
+    from prometheus_client import Counter, Gauge, Histogram
 
     from skein_kit.rpc.streaming import Messages
 
@@ -197,13 +197,15 @@ def metrics(method: Method, handler: Handler, *, is_edge: bool = False) -> Handl
     """Count calls by status, their latency and those in flight; log slow and failed ones at the edge."""
     streams = method.is_streaming
     labels = method.service, method.name
-    in_flight = IN_FLIGHT.labels(method.service)
+    in_flight: Gauge | None = None
     latency: Histogram | None = None
     counters: dict[grpc.StatusCode, Counter] = {}
 
     async def answer(request: Any, call: Call) -> Any:
-        nonlocal latency
+        nonlocal in_flight, latency
         start_time = time.perf_counter()
+        if in_flight is None:
+            in_flight = IN_FLIGHT.labels(*labels)
         in_flight.inc()
         code = grpc.StatusCode.INTERNAL
         try:

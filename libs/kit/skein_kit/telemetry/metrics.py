@@ -37,7 +37,7 @@ REQUESTS = Counter("skein_rpc_requests_total", "Calls that ended, by status code
 LATENCY = Histogram(
     "skein_rpc_duration_seconds", "Duration of a unary call.", ["service", "method"], buckets=LATENCY_BUCKETS
 )
-IN_FLIGHT = Gauge("skein_rpc_in_flight", "Calls that are running.", ["service"])
+IN_FLIGHT = Gauge("skein_rpc_in_flight", "Calls that are running.", ["service", "method"])
 STREAM_MESSAGES = Counter(
     "skein_rpc_stream_messages_total",
     "Messages sent on streams. The duration of a stream is not measured.",
