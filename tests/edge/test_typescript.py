@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from fix_gateway import gateway_before
+from fix_model_server import ANSWER, Model
 from fix_node import newer_node, run, tool
 from fix_proxy import Proxy
 
@@ -113,6 +114,27 @@ def test_the_package_is_complete(package: Path) -> None:
     assert manifest["dependencies"].keys() == REQUIRED
     assert manifest.keys() & {"private", "devDependencies", "scripts"} == set()
     assert not re.search(r"\]\((?![a-z]+:)", (APP / "node_modules/skein-client/README.md").read_text("utf-8"))
+
+
+async def test_clients_of_models_recall_before_and_remember_after(cluster: Cluster, tenant: Tenant) -> None:
+    with Model() as model:
+        serving = asyncio.create_task(asyncio.to_thread(model.serve_forever))
+        report = await step("memory", MODEL=model.url, **where(cluster, tenant))
+        model.shutdown()
+        await serving
+
+    assert report["ways"]
+    assert {
+        way: seen for way, seen in report["ways"].items() if seen != [ANSWER, "Where does the piano stand?", ANSWER]
+    } == {}
+    asked = [json.dumps(request) for request in model.requests]
+    for way, request in zip(report["ways"], asked, strict=False):
+        assert request.count(f"The piano of {way} stands in the yard") == 1
+        assert request.count("stands in the yard") == 1
+    assert report["gone"] == [ANSWER, "SESSION_NOT_FOUND"]
+    assert report["cause"].startswith("SkeinError")
+    assert len(asked) == len(report["ways"]) + 1
+    assert "Unasked" not in asked[-1]
 
 
 async def test_it_repeats_what_the_python_client_repeats() -> None:

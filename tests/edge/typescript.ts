@@ -4,7 +4,11 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createInterface } from "node:readline/promises";
 
-import { Code, connectHttp, isRepeatable, type Reason, SkeinError } from "skein-client";
+import { createOpenAI } from "@ai-sdk/openai";
+import Anthropic from "@anthropic-ai/sdk";
+import { generateText, streamText } from "ai";
+import OpenAI from "openai";
+import { Code, connectHttp, isRepeatable, memoryFetch, type Reason, SkeinError, withMemory } from "skein-client";
 import { connect, fromEnvironment } from "skein-client/node";
 import { BlockService } from "skein-client/skein/memory/v1/blocks_pb";
 import { file_skein_auth_v1_accounts } from "skein-client/skein/auth/v1/accounts_pb";
@@ -20,7 +24,7 @@ import { file_skein_recall_v1_recall } from "skein-client/skein/recall/v1/recall
 import { file_skein_session_v1_session } from "skein-client/skein/session/v1/session_pb";
 import { file_skein_tenancy_v1_tenancy } from "skein-client/skein/tenancy/v1/tenancy_pb";
 
-const { STEP = "", ENDPOINT = "", ORIGIN = "", KEY = "" } = process.env;
+const { STEP = "", ENDPOINT = "", ORIGIN = "", KEY = "", MODEL = "" } = process.env;
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 const FILES = [
   ...[file_skein_auth_v1_accounts, file_skein_auth_v1_auth, file_skein_auth_v1_oauth, file_skein_gateway_v1_gateway],
@@ -50,7 +54,92 @@ function clientOf(protocol: string) {
     : connectHttp({ baseUrl: ORIGIN, apiKey: KEY });
 }
 
+/** Ways of asking the model at MODEL, by SDK and method; each returns the text of the answer. */
+function askers(fetch?: typeof globalThis.fetch): Record<string, (wrap: Wrap, question: string) => Promise<string>> {
+  const apiKey = "none";
+  const openai = (wrap: Wrap) => wrap(new OpenAI({ baseURL: `${MODEL}/v1`, apiKey, maxRetries: 0 }));
+  const anthropic = (wrap: Wrap) => wrap(new Anthropic({ baseURL: MODEL, apiKey, maxRetries: 0 }));
+  const said = (content: string) => [{ role: "user" as const, content }];
+  const model = "m";
+  return {
+    async "chat.create"(wrap, question) {
+      const answer = await openai(wrap).chat.completions.create({ model, messages: said(question) });
+      return answer.choices[0]?.message.content ?? "";
+    },
+    async "chat.create-stream"(wrap, question) {
+      let text = "";
+      const events = await openai(wrap).chat.completions.create({ model, messages: said(question), stream: true });
+      for await (const event of events) text += event.choices[0]?.delta.content ?? "";
+      return text;
+    },
+    async "chat.stream"(wrap, question) {
+      const stream = openai(wrap).chat.completions.stream({ model, messages: said(question) });
+      return (await stream.finalContent()) ?? "";
+    },
+    async "chat.parse"(wrap, question) {
+      const answer = await openai(wrap).chat.completions.parse({ model, messages: said(question) });
+      return answer.choices[0]?.message.content ?? "";
+    },
+    async "responses.create"(wrap, question) {
+      return (await openai(wrap).responses.create({ model, input: question })).output_text;
+    },
+    async "responses.stream"(wrap, question) {
+      return (await openai(wrap).responses.stream({ model, input: said(question) }).finalResponse()).output_text;
+    },
+    async "messages.create"(wrap, question) {
+      const answer = await anthropic(wrap).messages.create({ model, max_tokens: 9, messages: said(question) });
+      return answer.content.map((block) => (block.type === "text" ? block.text : "")).join("");
+    },
+    async "messages.stream"(wrap, question) {
+      return await anthropic(wrap).messages.stream({ model, max_tokens: 9, messages: said(question) }).finalText();
+    },
+    async "beta.create-raw"(wrap, question) {
+      const request = { model, max_tokens: 9, messages: said(question) };
+      const { data } = await anthropic(wrap).beta.messages.create(request).withResponse();
+      return data.content.map((block) => (block.type === "text" ? block.text : "")).join("");
+    },
+    async "ai.generate"(_, prompt) {
+      const provider = createOpenAI({ baseURL: `${MODEL}/v1`, apiKey, fetch });
+      return (await generateText({ model: provider.chat(model), prompt })).text;
+    },
+    async "ai.stream"(_, prompt) {
+      const provider = createOpenAI({ baseURL: `${MODEL}/v1`, apiKey, fetch });
+      return await streamText({ model: provider.chat(model), prompt }).text;
+    },
+  };
+}
+type Wrap = <C extends { withOptions(options: { fetch: typeof fetch }): unknown }>(client: C) => C;
+
 const steps: Record<string, () => Promise<unknown>> = {
+  /** What each way of asking a model answers and stores. */
+  async memory() {
+    using skein = clientOf("grpc");
+    const report: Record<string, unknown> = {};
+    for (const way of Object.keys(askers())) {
+      const options = { subjectId: `person-${way}`, sessionId: `chat-${way}` };
+      await skein.remember(`The piano of ${way} stands in the yard`, options);
+      const ask = askers(memoryFetch(skein, options))[way]!;
+      const answer = await ask((client) => withMemory(client, skein, options), "Where does the piano stand?");
+      const stored: string[] = [];
+      for await (const message of skein.listMessages({ sessionId: options.sessionId })) stored.push(message.content);
+      report[way] = [answer, ...stored];
+    }
+    // An answer that cannot be stored is returned.
+    const errors: string[] = [];
+    const options = { subjectId: "gone", sessionId: "chat-gone", onError: (error: SkeinError) => errors.push(error.reason ?? "") };
+    await skein.remember([], { ...options, messages: [{ role: "user", content: "Hello" }] });
+    await skein.sessions.deleteSession({ sessionId: "chat-gone" });
+    const answer = await askers()["chat.create"]!((client) => withMemory(client, skein, options), "Where is it?");
+    // A recall that fails asks no model.
+    const costly = { subjectId: "p", sessionId: "s", tokenBudget: 1_000_000 };
+    const refused = askers()["chat.create"]!((client) => withMemory(client, skein, costly), "Unasked");
+    const cause = await refused.then(
+      () => "",
+      (error: unknown) => String(error instanceof OpenAI.APIConnectionError ? error.cause : error),
+    );
+    return { ways: report, gone: [answer, ...errors], cause };
+  },
+
   /** Which methods may be repeated, by path. */
   async repeatable() {
     const methods = FILES.flatMap((file) => file.services).flatMap((service) => service.methods);

@@ -16,3 +16,4 @@ export {
 export { type ErrorDetails, NotConfigured, type Reason, SkeinError, type Violation } from "./errors.js";
 export { isRepeatable, type RetryPolicy } from "./retry.js";
 export type { Identity } from "./transport.js";
+export { memoryFetch, type MemoryOptions, withMemory } from "./with_memory.js";
