@@ -127,6 +127,9 @@ REST = """
     INSERT INTO session.extraction_messages (tenant_id, message_id, session_id, kind, change_time)
     VALUES ($1, $2, 'x', 'new', now());
     INSERT INTO session.extracted_messages (tenant_id, message_id, extractor, revision) VALUES ($1, $2, 'x', 1);
+    INSERT INTO session.extraction_failures
+        (tenant_id, message_id, session_id, reason, attempt_count, attempt_time)
+    VALUES ($1, $2, 'x', 'time', 1, now());
     INSERT INTO session.extraction_backfills
         (tenant_id, first_id, before_id, remaining_count, leased_ids, due_time, create_time)
     VALUES ($1, $2, $2, 1, '{}', now() + interval '1 day', now());

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fix_cluster import SYSTEM_KEY
@@ -13,7 +14,9 @@ from skein.session.v1 import session_pb2, session_pb2_grpc
 from skein.tenancy.v1 import subjects_pb2
 from skein_cluster import registry
 from skein_kit.settings import ProcessSettings
-from skein_worker.rounds.extraction import ExtractionJob
+from skein_worker.extraction.language_model import FactModels
+from skein_worker.rounds.extraction import ExtractionJob, FactWriter
+from skein_worker.rounds.model_extraction import ModelExtractionJob
 from skein_worker.rounds.tenant_visits import TenantVisitor
 from skein_worker.settings import WorkerSettings
 from skein_worker.system_identity import SystemIdentity
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from fix_cluster import Cluster, Tenant
+
+    from skein_kit.outbound.fetch import SafeHttpClient
+    from skein_worker.extraction.language_model import FactModel
 
 
 def extraction_job(cluster: Cluster) -> ExtractionJob:
@@ -39,20 +45,46 @@ def job_of(
     values: Mapping[str, str], addresses: Mapping[str, str], wrap: Callable[[Any], Any] = lambda stub: stub
 ) -> ExtractionJob:
     """Return the same with its stubs wrapped."""
+    return jobs_of(values, addresses, wrap).rules
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """A worker's extraction by rules and by a language model."""
+
+    rules: ExtractionJob
+    model: ModelExtractionJob
+
+    async def read_all(self, tenant_id: str) -> None:
+        """Read all messages that are due."""
+        while await self.rules.extract_session(tenant_id):
+            pass
+        while await self.model.read_messages(tenant_id):
+            pass
+
+
+def jobs_of(
+    values: Mapping[str, str],
+    addresses: Mapping[str, str],
+    wrap: Callable[[Any], Any] = lambda stub: stub,
+    *,
+    model: FactModel | None = None,
+    outbound: SafeHttpClient | None = None,
+    settings: WorkerSettings | None = None,
+) -> Jobs:
+    """Return a worker's jobs with a language model, and with those that `outbound` lets tenants have."""
     host = registry.host_of(ProcessSettings.read(values), values)
     host.addresses.update(addresses)
     system = SystemIdentity(
         auth_pb2_grpc.AuthInternalServiceStub(host.channel("auth", caller="worker")), key=SYSTEM_KEY
     )
-    memory = host.channel("memory", caller="worker")
-    return ExtractionJob(
-        wrap(session_pb2_grpc.SessionInternalServiceStub(host.channel("session", caller="worker"))),
-        wrap(memory_pb2_grpc.MemoryServiceStub(memory)),
-        wrap(memory_pb2_grpc.MemoryInternalServiceStub(memory)),
-        system,
-        TenantVisitor(system, at_once=2),
-        WorkerSettings(),
-    )
+    channel = host.channel("memory", caller="worker")
+    memory = wrap(memory_pb2_grpc.MemoryInternalServiceStub(channel))
+    session = wrap(session_pb2_grpc.SessionInternalServiceStub(host.channel("session", caller="worker")))
+    writer = FactWriter(wrap(memory_pb2_grpc.MemoryServiceStub(channel)), memory, system)
+    models = FactModels(model, outbound=outbound, seconds=20.0)
+    rest = (system, TenantVisitor(system, at_once=2), settings or WorkerSettings(), writer, models)
+    return Jobs(ExtractionJob(session, memory, *rest), ModelExtractionJob(session, memory, *rest))
 
 
 async def extractor_token(

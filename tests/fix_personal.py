@@ -156,6 +156,7 @@ KEPT: dict[str, tuple[str, str]] = {
     "session.extraction_messages": ("As session.extractions; a purged message without its session.", "session_id kind"),
     "session.extraction_backfills": ("Ids of messages, until they are read.", "leased_ids"),
     "session.extracted_messages": ("Ids of messages, which go with them.", "extractor"),
+    "session.extraction_failures": ("As session.extracted_messages.", "session_id reason"),
     "session.context_ledgers": (
         "Those for the person go; others name what is purged by ids and keyed digests, for a day at most.",
         "principal agent_id ledger_id session_id subject_id content",
@@ -195,7 +196,8 @@ KEPT: dict[str, tuple[str, str]] = {
         (
             "importance_formula memory_types search_language time_zone recall_fusion recall_weights guard_secrets "
             "guard_personal_data guard_ignored_kinds approval recall_receipts embedding_model extraction "
-            "extraction_roles"
+            "extraction_roles extraction_instructions extraction_types extraction_url extraction_model "
+            "extraction_key_id"
         ),
     ),
     "tenancy.policies_history": (
@@ -203,7 +205,8 @@ KEPT: dict[str, tuple[str, str]] = {
         (
             "importance_formula memory_types search_language time_zone recall_fusion recall_weights guard_secrets "
             "guard_personal_data guard_ignored_kinds approval recall_receipts embedding_model extraction "
-            "extraction_roles"
+            "extraction_roles extraction_instructions extraction_types extraction_url extraction_model "
+            "extraction_key_id"
         ),
     ),
     "tenancy.requests": ("As memory.requests.", "principal method request_id fingerprint response"),

@@ -295,6 +295,7 @@ def _fill_content() -> None:
             ]
         },
     )
+    facts("RevealModelKey", own="SECRET_NOT_FOUND")
     facts("PurgeFacts", "message_id", build=lambda t, _w: {"message_ids": [t["message_id"]]})
     _sessions("StartExtraction", own="EXTRACTION_OFF")
     _sessions("CancelExtraction")

@@ -24,3 +24,9 @@ _sessions(
 )
 _internal("EndIdleSessions")
 _internal("InheritParticipants")
+_sessions("ListFailedExtractions")
+_internal("LeaseModelExtraction")
+_internal("CompleteModelExtraction")
+_internal(
+    "StartModelCall", "message_id", build=lambda t, _w: {**t, "endpoint": "https://model.example", "model": "small"}
+)

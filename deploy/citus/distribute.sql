@@ -106,6 +106,7 @@ FROM unnest(ARRAY[
     'session.context_ledgers',
     'session.extracted_messages',
     'session.extraction_backfills',
+    'session.extraction_failures',
     'session.extraction_messages',
     'session.extractions',
     'session.message_external_ids',

@@ -96,6 +96,11 @@ REPEATABLE = {
     "ApplyRetention",
     "ArchiveHiddenSessions",
     "LeaseExtraction",
+    "LeaseModelExtraction",
+    "StartModelCall",
+    "CompleteModelExtraction",
+    # No response with a secret is saved.
+    "RevealModelKey",
     "CompleteExtraction",
     "RetractFacts",
     "PurgeFacts",

@@ -32,7 +32,7 @@ ADMIN = fix_settings.FIELDS["SKEIN_ADMIN_PORT"]
 PART_OF = {"app.kubernetes.io/part-of": "skein"}
 POSTGRES = {"cnpg.io/cluster": "postgres"}
 # Services that call hosts outside, by the classes that do so: mail, and URLs that others chose.
-GOING_OUT = {"Mailer": {465, 587}, "SafeHttpClient": {443}, "ChatModel": {443}}
+GOING_OUT = {"Mailer": {465, 587}, "SafeHttpClient": {443}, "ChatModel": {443}, "FactModels": {443}}
 # Nothing else of the file differs from deploy/postgres/postgresql.conf; the operator sets the first itself.
 OF_THE_OPERATOR = {"listen_addresses"}
 OF_THE_MACHINE = {"max_connections", "shared_buffers", "effective_cache_size", "maintenance_work_mem"}

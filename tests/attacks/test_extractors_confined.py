@@ -22,6 +22,9 @@ ADDED = {
     "/skein.memory.v1.MemoryInternalService/RetractFacts",
     "/skein.memory.v1.MemoryInternalService/KeepRefusedFacts",
     "/skein.session.v1.SessionInternalService/LeaseExtraction",
+    "/skein.session.v1.SessionInternalService/LeaseModelExtraction",
+    "/skein.session.v1.SessionInternalService/StartModelCall",
+    "/skein.session.v1.SessionInternalService/CompleteModelExtraction",
     "/skein.session.v1.SessionInternalService/CompleteExtraction",
 }
 
@@ -31,7 +34,7 @@ def test_an_extractor_has_one_permission_beside_reading_and_no_key_can_have_it()
     assert EXTRACT not in TENANT_PERMISSIONS
 
 
-def test_that_permission_opens_five_methods() -> None:
+def test_that_permission_opens_eight_methods() -> None:
     opened = {path for path, rule in ACCESS_RULES.items() if rule.permission == EXTRACT or rule.for_extractors}
 
     assert opened == ADDED

@@ -603,7 +603,7 @@ async def test_functions_that_run_as_the_owner_fix_their_search_path_and_are_gra
         "recall.list_backlog_tenants",
         "recall.list_choosing_tenants",
         "recall.list_model_tenants",
-        *(f"session.list_{work}_tenants" for work in ("expiry", "extraction", "lifecycle")),
+        *(f"session.list_{work}_tenants" for work in ("expiry", "extraction", "lifecycle", "unread")),
         "tenancy.list_expiry_tenants",
         "tenancy.list_usage_tenants",
         "session.ensure_month",

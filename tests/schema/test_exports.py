@@ -54,6 +54,7 @@ LEFT_OUT = {
     "session.extractions": OF_THIS_CLUSTER,
     "session.extraction_messages": OF_THIS_CLUSTER,
     "session.extracted_messages": OF_THIS_CLUSTER,
+    "session.extraction_failures": OF_THIS_CLUSTER,
     "session.extraction_backfills": OF_THIS_CLUSTER,
     "session.context_ledgers": "names what prompts of this day have; a prompt begins anew",
     "memory.access_log": OF_THIS_CLUSTER,

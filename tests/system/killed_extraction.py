@@ -7,11 +7,24 @@ import json
 import os
 import signal
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fix_extraction import job_of
+from fix_extraction import jobs_of
+
+from skein_kit.language_model.chat_client import ChatClient, Endpoint
+from skein_worker.extraction.language_model import FactModel
+
+if TYPE_CHECKING:
+    from skein_worker.extraction.language_model import Proposal
 
 _moments = 0
+
+
+def _pass_moment(moment: int) -> None:
+    global _moments  # noqa: PLW0603 - Of this process.
+    _moments += 1
+    if _moments == moment:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 class KilledStub:
@@ -23,25 +36,37 @@ class KilledStub:
 
     def __getattr__(self, name: str) -> Any:
         async def call(request: Any) -> Any:
-            self._pass_moment()
+            _pass_moment(self._moment)
             response = await getattr(self._stub, name)(request)
-            self._pass_moment()
+            _pass_moment(self._moment)
             return response
 
         return call
 
-    def _pass_moment(self) -> None:
-        global _moments  # noqa: PLW0603 - Of this process.
-        _moments += 1
-        if _moments == self._moment:
-            os.kill(os.getpid(), signal.SIGKILL)
+
+class KilledModel(FactModel):
+    """A language model; each call begins with a moment and ends with another."""
+
+    def __init__(self, url: str, moment: int) -> None:
+        super().__init__(ChatClient(Endpoint(url=url, model="small", key="", seconds=20), service="worker"))
+        self._moment = moment
+
+    async def propose(self, text: str, **values: Any) -> tuple[list[Proposal], int]:
+        _pass_moment(self._moment)
+        answer = await super().propose(text, **values)
+        _pass_moment(self._moment)
+        return answer
 
 
-async def main(values: dict[str, str], addresses: dict[str, str], tenant_id: str, moment: int) -> None:
-    """Read all messages that are due, until the moment."""
-    job = job_of(values, addresses, lambda stub: KilledStub(stub, moment))
-    while await job.extract_session(tenant_id):
-        pass
+async def main(values: dict[str, str], addresses: dict[str, str], tenant_id: str, moment: int, model: str = "") -> None:
+    """Read all messages that are due, by the language model at a URL too, until the moment."""
+    jobs = jobs_of(
+        values,
+        addresses,
+        lambda stub: KilledStub(stub, moment),
+        model=KilledModel(model, moment) if model else None,
+    )
+    await jobs.read_all(tenant_id)
 
 
 if __name__ == "__main__":

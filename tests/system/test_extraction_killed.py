@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from fix_extraction import current, extract, facts, learning_tenant, say, settings_of
+from fix_extraction import current, extract, facts, jobs_of, learning_tenant, say, settings_of
+from fix_language_model import CELLO, running_language_model
+from fix_language_model import facts as proposals
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.session.v1 import session_pb2
 
 if TYPE_CHECKING:
-    from fix_cluster import Cluster
+    from fix_cluster import Cluster, Tenant
 
 # Twelve processes, one after another.
 pytestmark = pytest.mark.timeout(600)
@@ -26,6 +28,36 @@ pytestmark = pytest.mark.timeout(600)
 TESTS = Path(__file__).parents[1]
 # Lease, retraction and write of the corrected message, two writes, completion: two moments each.
 MOMENTS = range(1, 13)
+
+
+# As before, and for each message the permission to send it, the model's answer, and the write of what was refused.
+MOMENTS_WITH_A_MODEL = range(1, 39)
+
+
+async def kill(cluster: Cluster, tenant: Tenant, moment: int, model: str = "") -> int | None:
+    """Run a worker that kills itself at a moment; return its exit code."""
+    job = {
+        "values": settings_of(cluster),
+        "addresses": cluster.addresses,
+        "tenant_id": str(tenant.tenant_id),
+        "moment": moment,
+        "model": model,
+    }
+    killed = await asyncio.create_subprocess_exec(
+        sys.executable,
+        str(TESTS / "system/killed_extraction.py"),
+        stdin=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(TESTS)},
+    )
+    await killed.communicate(json.dumps(job).encode())
+    async with cluster.superuser() as connection:
+        # As if the time of the leases was over.
+        for statement in (
+            "UPDATE session.extractions SET lease_end_time = now() WHERE tenant_id = $1",
+            "UPDATE session.extraction_messages SET retry_time = now() WHERE tenant_id = $1 AND kind = 'model'",
+        ):
+            await connection.execute(statement, tenant.tenant_id)
+    return killed.returncode
 
 
 async def test_a_worker_that_is_killed_at_any_moment_loses_nothing_and_doubles_nothing(cluster: Cluster) -> None:
@@ -42,27 +74,7 @@ async def test_a_worker_that_is_killed_at_any_moment_loses_nothing_and_doubles_n
     )
     await say(tenant, "I'm allergic to peanuts.", "Remember that the bins go out on Monday.")
 
-    codes = []
-    for moment in MOMENTS:
-        job = {
-            "values": settings_of(cluster),
-            "addresses": cluster.addresses,
-            "tenant_id": str(tenant.tenant_id),
-            "moment": moment,
-        }
-        killed = await asyncio.create_subprocess_exec(
-            sys.executable,
-            str(TESTS / "system/killed_extraction.py"),
-            stdin=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": str(TESTS)},
-        )
-        await killed.communicate(json.dumps(job).encode())
-        codes.append(killed.returncode)
-        async with cluster.superuser() as connection:
-            # As if the minute of the lease was over.
-            await connection.execute(
-                "UPDATE session.extractions SET lease_end_time = now() WHERE tenant_id = $1", tenant.tenant_id
-            )
+    codes = [await kill(cluster, tenant, moment) for moment in MOMENTS]
     await extract(cluster, tenant)
 
     # The last one was killed after the completion.
@@ -74,3 +86,30 @@ async def test_a_worker_that_is_killed_at_any_moment_loses_nothing_and_doubles_n
         "Remember that the bins go out on Monday",
         "Remember that the key lies in the shed",
     ]
+
+
+async def test_a_worker_with_a_model_that_answers_otherwise_each_time_loses_and_doubles_nothing(
+    cluster: Cluster,
+) -> None:
+    said = [CELLO, "I live in Porto. I collect old maps.", "I row on the Spree."]
+    async with running_language_model() as model:
+        tenant = await learning_tenant(cluster, extraction="model", extraction_messages=3)
+        # The answer to a repetition differs from the first one.
+        invented = {"quote": "I own a yacht"}
+        model.says(CELLO, *[proposals({"quote": CELLO}, invented), proposals(invented, {"quote": CELLO})] * 40)
+        model.says(said[1], proposals({"quote": "I collect old maps."}))
+        model.says(said[2], *[proposals({"quote": said[2]}), proposals({"quote": said[2], "type": "note"})] * 40)
+        await say(tenant, *said)
+
+        codes = [await kill(cluster, tenant, moment, model.url) for moment in MOMENTS_WITH_A_MODEL]
+        await jobs_of(settings_of(cluster), cluster.addresses, model=model.fact_model()).read_all(str(tenant.tenant_id))
+
+    assert -signal.SIGKILL in codes
+    assert set(codes) <= {-signal.SIGKILL, 0}
+    assert sorted(await current(tenant)) == [
+        "I collect old maps",
+        "I live in Porto",
+        "I play the cello in a quartet",
+        "I row on the Spree",
+    ]
+    assert len(await facts(tenant)) == 4

@@ -16,9 +16,9 @@ from fix_models import EMBEDDED, WORDS, Deployment, cosine, run_deployment, unti
 from skein.recall.v1 import recall_pb2 as pb
 from skein.recall.v1 import recall_pb2_grpc as rpc
 from skein_cluster.embedded.server import Server
+from skein_kit.language_model import circuit_breaker
+from skein_kit.language_model.circuit_breaker import MAX_FAILURES
 from skein_recall.models.similarity_scale import PAIRS
-from skein_recall.providers import circuit_breaker
-from skein_recall.providers.circuit_breaker import MAX_FAILURES
 
 
 async def listed(stub: rpc.RecallServiceAsyncStub, model: str = WORDS) -> pb.EmbeddingModel:

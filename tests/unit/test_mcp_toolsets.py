@@ -106,7 +106,7 @@ WITHOUT: dict[str, str] = {
     r"/RevealSecret|RotateTenantKey|RotateWebhookSecret": "a model needs no secret",
     r"/((Una|A)rchive(Memories|Session)|ListArchive(s|dSessions))": "cold storage",
     r"/(PurgeBlock|PurgeSession|PurgeMessages|PurgeSubject|ExportSubject)": "parts of forget_person",
-    r"/(Start|Cancel)Extraction$": "background work, which a person starts",
+    r"/((Start|Cancel)Extraction|ListFailedExtractions)$": "background work, which a person starts",
     r"GatewayService/Remember": "remember and append_messages are its parts",
     r"/CreateLink$": "link_memories does the same, and can be repeated",
     r"/(GetLink|DeleteMemory)$": "list_links and forget do it",

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skein_recall.providers.circuit_breaker import (
+from skein_kit.language_model.circuit_breaker import (
     FIRST_PAUSE_SECONDS,
     MAX_FAILURES,
     MAX_PAUSE_SECONDS,

@@ -17,12 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skein_kit.ids import now
+from skein_kit.language_model import circuit_breaker
+from skein_kit.language_model.circuit_breaker import MAX_FAILURES
 from skein_kit.outbound.fetch import SafeHttpClient
 from skein_recall.errors import ModelResponseInvalid, ModelUnavailable
 from skein_recall.models.model import EmbeddingModel, EndpointConfig
-from skein_recall.providers import circuit_breaker
 from skein_recall.providers.api_keys import ApiKeys
-from skein_recall.providers.circuit_breaker import MAX_FAILURES
 from skein_recall.providers.openai import ATTEMPTS, InvalidResponse, OpenAIProvider, read_vectors
 from skein_recall.providers.provider import TextRejected
 

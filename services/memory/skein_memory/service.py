@@ -272,6 +272,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
                     jobs=jobs,
                 ),
                 webhooks=webhook_handlers,
+                vault=VaultHandlers(tenant_keys, idempotency, memories=memories),
                 lineage=lineage_handlers,
                 access_log=access_log_handlers,
                 facts=FactHandlers(memories, purges, approvals),

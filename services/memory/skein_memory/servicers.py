@@ -218,6 +218,7 @@ def memory_internal_service(
     access_log: AccessLogHandlers,
     facts: FactHandlers,
     pending_writes: PendingWriteHandlers,
+    vault: VaultHandlers,
 ) -> MemoryInternalServiceMethods:
     """MemoryInternalService: periodic work that the worker service requests, and calls that the gateway refused."""
     return MemoryInternalServiceMethods(
@@ -230,6 +231,7 @@ def memory_internal_service(
         ApplyRetention=maintenance.ApplyRetention,
         RetractFacts=facts.RetractFacts,
         KeepRefusedFacts=pending_writes.KeepRefusedFacts,
+        RevealModelKey=vault.RevealModelKey,
         PurgeFacts=facts.PurgeFacts,
         PurgeTenant=maintenance.PurgeTenant,
         RescoreTrust=lineage.RescoreTrust,

@@ -30,6 +30,7 @@ from skein_session.erasure.store import ErasureStore
 from skein_session.export.rpc import ExportHandlers
 from skein_session.export.store import ExportStore
 from skein_session.extractions.backfill import BackfillStore
+from skein_session.extractions.model_queue import ModelQueue
 from skein_session.extractions.rpc import ExtractionHandlers
 from skein_session.extractions.store import ExtractionStore
 from skein_session.idempotency import SessionIdempotencyStore
@@ -81,7 +82,15 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         ledgers = LedgerStore(database, quotas)
         archives = ColdStorageStore(database, policies, months, ColdFiles(settings.archives(host.environment)))
         jobs = JobStore(database)
-        extraction_handlers = ExtractionHandlers(extractions, BackfillStore(database, policies, jobs), idempotency)
+        access_log = AccessLog(database, policies, counts_uses=False)
+        extraction_handlers = ExtractionHandlers(
+            extractions,
+            BackfillStore(database, policies, jobs),
+            idempotency,
+            models=ModelQueue(database, policies),
+            jobs=jobs,
+            access_log=access_log,
+        )
         streams = StreamHub(
             messages,
             heartbeat_seconds=settings.stream_heartbeat_seconds,
@@ -116,7 +125,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             f"/skein.session.v1.SessionService/{name}": handler
             for name, handler in {**message_handlers.waiting, **without_texts(servicer)}.items()
         }
-        async with AccessLog(database, policies, counts_uses=False).open() as access_log, streams.open():
+        async with access_log.open(), streams.open():
             registry.steps = DeclaredSteps(
                 access_log=access_log,
                 refusals=access_log.refusals,

@@ -67,6 +67,7 @@ def session_service(  # noqa: PLR0913 - one for each feature.
         DeleteSessionItem=items.DeleteSessionItem,
         StartExtraction=extractions.StartExtraction,
         CancelExtraction=extractions.CancelExtraction,
+        ListFailedExtractions=extractions.ListFailedExtractions,
         ArchiveSession=cold_storage.ArchiveSession,
         UnarchiveSession=cold_storage.UnarchiveSession,
         ListArchivedSessions=cold_storage.ListArchivedSessions,
@@ -91,6 +92,9 @@ def session_internal_service(
         InheritParticipants=maintenance.InheritParticipants,
         ArchiveHiddenSessions=maintenance.ArchiveHiddenSessions,
         LeaseExtraction=extractions.LeaseExtraction,
+        LeaseModelExtraction=extractions.LeaseModelExtraction,
+        StartModelCall=extractions.StartModelCall,
+        CompleteModelExtraction=extractions.CompleteModelExtraction,
         CompleteExtraction=extractions.CompleteExtraction,
         PurgeTenant=maintenance.PurgeTenant,
     )

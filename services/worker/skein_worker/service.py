@@ -16,7 +16,9 @@ from skein_kit.backup_folder import BackupSettings
 from skein_kit.canary import CanarySettings
 from skein_kit.database.connection_settings import service_url
 from skein_kit.host.process import Host, Service, ServicerRegistry
+from skein_kit.outbound.fetch import OutboundSettings
 from skein_worker.canary.isolation_check import CANARY_JOB, IsolationCheck
+from skein_worker.extraction.language_model import FactModels
 from skein_worker.job_queue.job_queue import JobQueue
 from skein_worker.job_queue.store import JobStore
 from skein_worker.measure import newest_backup
@@ -24,8 +26,9 @@ from skein_worker.measure.measurements import ServerMeasurements
 from skein_worker.measure.store import MeasurementStore
 from skein_worker.rounds import catalog
 from skein_worker.rounds.backlog import BACKLOG_SCAN_JOB, BacklogJobs
-from skein_worker.rounds.extraction import EXTRACTION_JOB, ExtractionJob
+from skein_worker.rounds.extraction import EXTRACTION_JOB, ExtractionJob, FactWriter
 from skein_worker.rounds.maintenance import MAINTENANCE, MAINTENANCE_JOBS, MaintenanceJob
+from skein_worker.rounds.model_extraction import MODEL_EXTRACTION_JOB, ModelExtractionJob
 from skein_worker.rounds.reindex import REINDEX_JOB, ReindexJob
 from skein_worker.rounds.tenant_deletion import DELETION_JOB, TenantDeletionJob, purge_stages
 from skein_worker.rounds.tenant_rounds import TenantRounds
@@ -67,14 +70,10 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         )
         maintenance = MaintenanceJob(session, memory, system, store, settings)
         stages = purge_stages(session=session, memory=memory, recall=index, auth=auth, tenancy=tenancy)
-        extraction = ExtractionJob(
-            session,
-            memory_pb2_grpc.MemoryServiceStub(host.channel("memory", caller="worker")),
-            memory,
-            system,
-            visitor,
-            settings,
-        )
+        models = FactModels.of(settings, OutboundSettings.read(host.environment))
+        writer = FactWriter(memory_pb2_grpc.MemoryServiceStub(host.channel("memory", caller="worker")), memory, system)
+        extraction = ExtractionJob(session, memory, system, visitor, settings, writer, models)
+        model_extraction = ModelExtractionJob(session, memory, system, visitor, settings, writer, models)
         canary_seconds = CanarySettings.read(host.environment).canary_seconds
         isolation_check = IsolationCheck(
             host.channel("gateway", caller="worker"),
@@ -89,6 +88,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             REINDEX_JOB.name: ReindexJob(index, system, settings).run,
             DELETION_JOB.name: TenantDeletionJob(tenancy, auth, stages, system, seconds=settings.deletion_seconds).run,
             EXTRACTION_JOB.name: extraction.run,
+            MODEL_EXTRACTION_JOB.name: model_extraction.run,
             CANARY_JOB.name: isolation_check.run,
         }
         periodic_jobs = [
@@ -97,6 +97,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             *MAINTENANCE_JOBS,
             REINDEX_JOB,
             EXTRACTION_JOB,
+            MODEL_EXTRACTION_JOB,
             DELETION_JOB,
             *([CANARY_JOB] if canary_seconds > 0 else []),
         ]

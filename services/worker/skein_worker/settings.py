@@ -46,6 +46,21 @@ class WorkerSettings(Settings):
     trust_seconds: float = 1.0
     # Seconds between two rounds that find facts in messages.
     extraction_seconds: float = 1.0
+    # Base URL of an OpenAI-compatible API that finds facts, e.g. http://127.0.0.1:11434/v1. It receives messages of
+    # tenants whose policy has the extraction "model". Empty: rules read them.
+    extraction_url: str = ""
+    # Model that SKEIN_WORKER_EXTRACTION_URL uses.
+    extraction_model: str = ""
+    # API key of SKEIN_WORKER_EXTRACTION_URL, if it needs one.
+    extraction_key: str = dataclasses.field(default="", repr=False)
+    # Timeout of one message at SKEIN_WORKER_EXTRACTION_URL, in seconds.
+    extraction_timeout_seconds: float = 60.0
+    # Whether a tenant may name an endpoint of its own (extraction_url of its policy). It must be https and public, or
+    # in SKEIN_OUTBOUND_ALLOW.
+    extraction_allow_tenants: bool = False
+    # Tokens of SKEIN_WORKER_EXTRACTION_URL for one tenant and day (UTC). Messages beyond them wait for the next day. A
+    # tenant may set a lower limit for its job model_extraction.
+    extraction_tokens_per_day: int = 1_000_000
     # Seconds between two rounds that finish or purge snapshots.
     snapshot_seconds: float = 10.0
     # Seconds between two rounds of tenants with an unfinished reindex.
@@ -64,7 +79,8 @@ class WorkerSettings(Settings):
     def __post_init__(self) -> None:
         """Raise SettingInvalid for a value that would make a job spin or stall."""
         for field in dataclasses.fields(self):
-            if getattr(self, field.name) <= 0:
+            value = getattr(self, field.name)
+            if not isinstance(value, (str, bool)) and value <= 0:
                 message = f"{self.prefix}{field.name.upper()} should be more than 0."
                 raise SettingInvalid(message)
 

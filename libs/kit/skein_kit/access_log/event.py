@@ -18,7 +18,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from skein_kit.ids import parse_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
     from uuid import UUID
 
@@ -107,6 +107,10 @@ class AccessEvent:
     def with_memory_ids(self, memory_ids: tuple[str, ...]) -> AccessEvent:
         """Return the event with these memories instead."""
         return replace(self, memory_ids=memory_ids)
+
+    def with_details(self, details: Mapping[str, object]) -> AccessEvent:
+        """Return the event with more of its request, as it is."""
+        return replace(self, request_data=_JSON.encode(json.loads(self.request_data or "{}") | details))
 
     def rows(self, access_event_ids: Sequence[UUID]) -> list[dict[str, object]]:
         """Return the rows to insert; `access_event_ids` has one id for each row."""

@@ -30,7 +30,7 @@ from skein_kit.rpc.plain_names import make_names_plain
 from skein_kit.telemetry import logs
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
     from uuid import UUID
 
     from google.protobuf.message import Message
@@ -116,9 +116,17 @@ class AccessLog:
         return recorded
 
     async def call_and_record(
-        self, method: Callable[[Any, Any], Awaitable[Message]], request: Message, context: Call
+        self,
+        method: Callable[[Any, Any], Awaitable[Message]],
+        request: Message,
+        context: Call,
+        *,
+        details: Mapping[str, object] | None = None,
     ) -> Message:
-        """Call a method and record the access. Raises the errors of the method, and AccessLogUnavailable."""
+        """Call a method and record the access, with `details` beside what an event keeps of a request.
+
+        Raises the errors of the method, and AccessLogUnavailable.
+        """
         tenant_id = context.caller.tenant_id if context.caller is not None else None
         context.is_recorded = True
         if tenant_id is None or is_probe(tenant_id, context):
@@ -128,7 +136,7 @@ class AccessLog:
         query_key = await self._query_key(tenant_id, policy, request)
 
         def event_of(response: Message | None, failure: tuple[str, str] | None) -> AccessEvent:
-            return access_event(
+            event = access_event(
                 context,
                 tenant_id,
                 request,
@@ -138,6 +146,7 @@ class AccessLog:
                 with_query=policy.audit_query_text,
                 query_key=query_key,
             )
+            return event.with_details(details) if details else event
 
         access_event_ids = await self._begin(event_of(None, None)) if policy.audit_strict else None
         try:

@@ -22,6 +22,7 @@ class JobKind(StrEnum):
     SESSION_ARCHIVE = "session_archive"
     SUMMARIES = "summaries"
     EXTRACTION = "extraction"
+    MODEL_EXTRACTION = "model_extraction"
 
 
 class JobState(StrEnum):

@@ -108,6 +108,11 @@ class JobStore:
         grant = Grant(kind=kind, count=progress.done_count, job=job, is_reserved=job.is_limited, day_time=job.day_time)
         await _update(tx, tenant_id, job.settle(grant, progress, now()))
 
+    async def report(self, tenant_id: UUID, kind: JobKind, progress: Progress) -> None:
+        """Record what was done with items that earlier calls granted."""
+        async with self._database.transaction(tenant_id, _OPTIONS) as tx:
+            await self.report_in(tx, tenant_id, kind, progress)
+
     async def settle(self, tenant_id: UUID, grant: Grant, progress: Progress) -> None:
         """Record what a batch did. Nothing is written for a job that had, did and has nothing."""
         ITEMS.labels(grant.kind).inc(progress.done_count)

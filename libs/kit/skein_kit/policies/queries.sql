@@ -7,7 +7,8 @@ SELECT decay_days, max_inferred_edges, min_link_suggestion_score, retention_days
     recall_min_best_relevance, recall_token_vectors,
     expiry_grace_hours, guard_secrets, guard_personal_data, guard_ignored_kinds, approval,
     approval_expiry_days, recall_receipts, time_zone, embedding_model, extraction, extraction_roles,
-    extraction_messages, extraction_quiet_seconds
+    extraction_messages, extraction_quiet_seconds, extraction_instructions, extraction_types,
+    extraction_url, extraction_model, extraction_key_id
 FROM tenancy.policies
 WHERE tenant_id = :tenant_id;
 

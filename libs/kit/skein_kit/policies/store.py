@@ -87,13 +87,20 @@ class Policy:
     time_zone: str = "UTC"
     # The embedding model that the tenant chose; empty: the one that is active in the cluster.
     embedding_model: str = ""
-    # What finds facts in messages: "off" or "rules".
+    # What finds facts in messages: "off", "rules" or "model".
     extraction: str = "off"
     # Roles of the messages that count; none: those of people ("user").
     extraction_roles: tuple[str, ...] = ()
     # Messages after which a session is read at once, and seconds without a message after which it is read.
     extraction_messages: int = 20
     extraction_quiet_seconds: int = 30
+    # What the language model should remember, in the tenant's own words, and the types of facts; none: all.
+    extraction_instructions: str = ""
+    extraction_types: tuple[str, ...] = ()
+    # The tenant's own endpoint, its model, and the id of the vault's memory with its key; empty: the operator's.
+    extraction_url: str = ""
+    extraction_model: str = ""
+    extraction_key_id: str = ""
 
     @property
     def zone(self) -> tzinfo:
@@ -105,7 +112,7 @@ DEFAULT = Policy()
 _QUERY = Queries.load("skein_kit")["read_policy"]
 _shared_caches: WeakKeyDictionary[Database, PolicyCache] = WeakKeyDictionary()
 _NAMES = tuple(field.name for field in fields(Policy))
-_LISTS = ("memory_types", "guard_ignored_kinds", "extraction_roles")
+_LISTS = ("memory_types", "guard_ignored_kinds", "extraction_roles", "extraction_types")
 
 
 def shared_policy_cache(database: Database) -> PolicyCache:

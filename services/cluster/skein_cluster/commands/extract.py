@@ -9,21 +9,33 @@ import click
 from skein.session.v1 import session_pb2 as pb
 from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import options, output
+from skein_cluster.cli.pagination import list_first
 from skein_kit.rpc.well_known_types import to_timestamp
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from skein_client.client import Client
 
 
 @click.command()
 @click.option("--since", type=options.Time(), help="Only messages at or after this time.")
 @click.option("--max", "max_messages", type=click.IntRange(1), default=10_000, show_default=True, help="Most messages.")
 @click.option("--cancel", is_flag=True, help="End a backfill instead; what it stored stays.")
+@click.option("--failed", is_flag=True, help="List the messages that the language model could not read instead.")
+@options.limit_option
 @options.cluster_options
 @options.json_option
 @options.asynchronous
 async def extract_command(
-    since: datetime | None, max_messages: int, environment: dict[str, str], *, cancel: bool, as_json: bool
+    since: datetime | None,
+    max_messages: int,
+    limit: int,
+    environment: dict[str, str],
+    *,
+    cancel: bool,
+    failed: bool,
+    as_json: bool,
 ) -> None:
     """Have the worker find facts in earlier messages, newest first. A message is read once.
 
@@ -31,6 +43,9 @@ async def extract_command(
     `skein jobs pause extraction` pauses it.
     """
     async with as_tenant(environment) as api:
+        if failed:
+            await _list_failures(api, limit, as_json=as_json)
+            return
         if cancel:
             await api.sessions.CancelExtraction(pb.CancelExtractionRequest())
         else:
@@ -39,3 +54,25 @@ async def extract_command(
     if output.print_if_json({"cancelled" if cancel else "started": True}, as_json=as_json):
         return
     output.echo("Cancelled." if cancel else "Started. `skein jobs list` shows the progress.")
+
+
+async def _list_failures(api: Client, limit: int, *, as_json: bool) -> None:
+    request = pb.ListFailedExtractionsRequest(page_size=limit)
+    failures = await list_first(limit, api.sessions.ListFailedExtractions, request, "failures")
+    if output.print_if_json({"failures": failures}, as_json=as_json):
+        return
+    lines = [
+        (
+            failure.message_id,
+            failure.session_id,
+            failure.reason,
+            str(failure.attempt_count),
+            output.format_time(failure.last_attempt_time),
+        )
+        for failure in failures
+    ]
+    output.print_table(
+        output.table("message", "session", "reason", "attempts", "last", ids=("message", "session")),
+        lines,
+        empty="Every message was read.",
+    )

@@ -32,6 +32,8 @@ from skein_pc2.transport.curve import CurveCertificates
 from skein_recall.providers.api_keys import ApiKeys
 from skein_session.settings import SessionSettings
 from skein_session.summaries.chat_model import ChatModel
+from skein_worker.extraction.language_model import FactModels
+from skein_worker.settings import WorkerSettings
 from skein_worker.settings import check_system_key as check_worker
 
 if TYPE_CHECKING:
@@ -194,7 +196,10 @@ _OF_SERVICE: Mapping[str, tuple[Callable[[Mapping[str, str]], object], ...]] = {
     "session": (lambda environment: ChatModel.of(SessionSettings.read(environment)),),
     "memory": (_check_master_keys, _check_outbound, _check_guard),
     "recall": (ApiKeys.read, _check_outbound),
-    "worker": (lambda environment: check_worker(ProcessSettings.read(environment)),),
+    "worker": (
+        lambda environment: check_worker(ProcessSettings.read(environment)),
+        lambda environment: FactModels.of(WorkerSettings.read(environment), OutboundSettings.read(environment)),
+    ),
     "gateway": (
         _check_tls,
         lambda environment: TrustedProxies.of(GatewaySettings.read(environment).trusted_proxies),

@@ -30,6 +30,7 @@ _MEANINGS = {
     pb.JOB_KIND_SESSION_ARCHIVE: "Hidden sessions to cold storage",
     pb.JOB_KIND_SUMMARIES: "Summaries by the chat model",
     pb.JOB_KIND_EXTRACTION: "Facts in earlier messages",
+    pb.JOB_KIND_MODEL_EXTRACTION: "Facts by the language model",
 }
 _MAX_DIGITS = 15
 

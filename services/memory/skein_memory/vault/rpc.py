@@ -30,6 +30,13 @@ class VaultHandlers:
         )
         return pb.RevealSecretResponse(memory_id=memory_id, secret_value=secret)
 
+    async def RevealModelKey(self, _request: pb.RevealModelKeyRequest, context: Context) -> pb.RevealModelKeyResponse:
+        caller = caller_of(context)
+        tenant_id = caller.require_tenant()
+        memory_id = await self._store.read_model_key_id(tenant_id)
+        _, secret = await self._memories.reveal_secret(tenant_id, memory_id, by=caller.principal, at=now())
+        return pb.RevealModelKeyResponse(secret_value=secret)
+
     async def RotateTenantKey(self, request: pb.RotateTenantKeyRequest, context: Context) -> pb.RotateTenantKeyResponse:
         caller = caller_of(context)
         async with self._idempotency.begin(caller, request) as write:

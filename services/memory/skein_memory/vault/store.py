@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 from skein_kit.errors import RpcError
+from skein_kit.policies.store import PolicyCache
 from skein_kit.settings import SettingInvalid
 from skein_kit.telemetry import logs
 from skein_memory.errors import SecretNotFound
@@ -144,6 +145,15 @@ class TenantKeyStore:
     def __init__(self, database: Database, vault: Vault) -> None:
         self._database = database
         self._vault = vault
+
+    async def read_model_key_id(self, tenant_id: UUID) -> str:
+        """Return the memory with the key of the tenant's language model. Raises SecretNotFound."""
+        async with self._database.transaction(tenant_id) as tx:
+            # Not from the shared cache: the worker asks once in some minutes, also right after a change.
+            key_id = (await PolicyCache().get(tx, tenant_id)).extraction_key_id
+        if not key_id:
+            raise SecretNotFound
+        return key_id
 
     async def rotate(self, tx: Transaction, tenant_id: UUID, *, at: datetime, by: str) -> tuple[str, int, bool]:
         """Create a new key unless older secrets still wait for the newest one; encrypt a batch of them with it.

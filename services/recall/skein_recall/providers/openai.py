@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from prometheus_client import Counter, Gauge, Histogram
 
+from skein_kit.language_model.circuit_breaker import CircuitBreaker, CircuitState
 from skein_kit.outbound.fetch import OutboundError
 from skein_kit.telemetry import logs
 from skein_recall.embedded_model import chunks as chunking
 from skein_recall.errors import ModelResponseInvalid, ModelUnavailable
-from skein_recall.providers.circuit_breaker import CircuitBreaker, CircuitState
 from skein_recall.providers.provider import QueryEmbedding, TextRejected
 
 if TYPE_CHECKING:

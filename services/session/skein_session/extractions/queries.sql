@@ -14,7 +14,7 @@ VALUES (:tenant_id, :message_id, :session_id, :kind, :change_time)
 ON CONFLICT ON CONSTRAINT extraction_messages_pkey DO UPDATE
 SET session_id = excluded.session_id,
     kind = CASE WHEN excluded.kind = 'changed' AND extraction_messages.kind = 'new' THEN 'new' ELSE excluded.kind END,
-    change_time = excluded.change_time;
+    change_time = excluded.change_time, attempt_count = 0, retry_time = NULL;
 
 -- find_extracted --
 -- Return which of some messages memories were made of, or are proposed to be, or are queued.
@@ -63,12 +63,76 @@ WHERE tenant_id = :tenant_id AND session_id = (
 RETURNING session_id;
 
 -- read_queued --
--- Read the queued messages of a session, oldest first.
+-- Read the queued messages of a session that rules have to read, oldest first.
 SELECT message_id, kind, change_time
 FROM session.extraction_messages
-WHERE tenant_id = :tenant_id AND session_id = :session_id
+WHERE tenant_id = :tenant_id AND session_id = :session_id AND kind <> 'model'
 ORDER BY message_id
 LIMIT :count;
+
+-- queue_for_model --
+-- Queue a message for the language model, unless it changed meanwhile.
+INSERT INTO session.extraction_messages AS queued (tenant_id, message_id, session_id, kind, change_time, retry_time)
+VALUES (:tenant_id, :message_id, :session_id, 'model', :change_time, :at)
+ON CONFLICT ON CONSTRAINT extraction_messages_pkey DO UPDATE
+SET kind = excluded.kind, retry_time = excluded.retry_time, attempt_count = 0
+WHERE queued.change_time = excluded.change_time;
+
+-- lease_model_messages --
+-- Lease messages that the model may read, those that wait for longest; skip those of another transaction.
+UPDATE session.extraction_messages
+SET retry_time = :lease_end_time
+WHERE tenant_id = :tenant_id AND message_id = ANY (ARRAY(
+    SELECT message_id FROM session.extraction_messages
+    WHERE tenant_id = :tenant_id AND kind = 'model' AND retry_time <= :at
+    ORDER BY retry_time, message_id
+    LIMIT :count
+    FOR UPDATE SKIP LOCKED))
+RETURNING message_id, kind, change_time;
+
+-- count_model_messages --
+-- Count the messages that the model has still to read, up to a limit.
+SELECT count(*)
+FROM (SELECT FROM session.extraction_messages
+    WHERE tenant_id = :tenant_id AND kind = 'model' LIMIT :count) AS queued;
+
+-- delay_message --
+-- Keep a message in the queue for a later attempt, unless it changed meanwhile; return its attempts.
+UPDATE session.extraction_messages
+SET attempt_count = attempt_count + :attempt_count::int,
+    retry_time = :at::timestamptz + greatest(
+        :delay_seconds::float8,
+        CASE WHEN :attempt_count::int = 0 THEN 5 ELSE least(3600, 5 * 2 ^ least(attempt_count, 20)) END
+    ) * interval '1 second'
+WHERE tenant_id = :tenant_id AND message_id = :message_id AND change_time = :change_time AND kind = 'model'
+RETURNING attempt_count;
+
+-- put_failure --
+-- Record a message that no attempt could read.
+INSERT INTO session.extraction_failures (tenant_id, message_id, session_id, reason, attempt_count, attempt_time)
+VALUES (:tenant_id, :message_id, :session_id, :reason, :attempt_count, :at)
+ON CONFLICT ON CONSTRAINT extraction_failures_pkey DO UPDATE
+SET reason = excluded.reason, attempt_count = excluded.attempt_count, attempt_time = excluded.attempt_time;
+
+-- delete_failures --
+-- Delete the failures of messages that are read, or purged.
+DELETE FROM session.extraction_failures
+WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]);
+
+-- list_failures --
+-- Read the failures of messages before one that are not deleted, newest message first.
+SELECT f.message_id, f.session_id, f.reason, f.attempt_count, f.attempt_time
+FROM session.extraction_failures AS f
+JOIN session.messages AS m ON m.tenant_id = f.tenant_id AND m.message_id = f.message_id AND m.is_active
+WHERE f.tenant_id = :tenant_id AND f.message_id < :before_id
+ORDER BY f.message_id DESC
+LIMIT :count;
+
+-- read_extraction_preferences --
+-- Read which of some people say how extractors read them: as JSON texts, by path.
+SELECT subject_id, value
+FROM tenancy.subject_properties
+WHERE tenant_id = :tenant_id AND path = 'preferences.extraction' AND subject_id = ANY (:subject_ids::text[]);
 
 -- find_queued_sessions --
 -- Return the sessions of queued messages.
@@ -96,7 +160,7 @@ WHERE extraction_messages.tenant_id = :tenant_id AND extraction_messages.message
 UPDATE session.extractions
 SET lease_end_time = NULL,
     waiting_count = (SELECT count(*) FROM session.extraction_messages AS m
-        WHERE m.tenant_id = :tenant_id AND m.session_id = :session_id)
+        WHERE m.tenant_id = :tenant_id AND m.session_id = :session_id AND m.kind <> 'model')
 WHERE tenant_id = :tenant_id AND session_id = :session_id;
 
 -- delete_done_session --
@@ -104,12 +168,17 @@ WHERE tenant_id = :tenant_id AND session_id = :session_id;
 DELETE FROM session.extractions
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND NOT EXISTS (
     SELECT FROM session.extraction_messages AS m
-    WHERE m.tenant_id = :tenant_id AND m.session_id = :session_id);
+    WHERE m.tenant_id = :tenant_id AND m.session_id = :session_id AND m.kind <> 'model');
 
 -- list_extraction_tenants --
 -- Read tenants, after one, with sessions whose extraction is due.
 SELECT due.tenant_id
 FROM session.list_extraction_tenants(:at, :after, :size) AS due (tenant_id);
+
+-- list_unread_tenants --
+-- Read tenants, after one, with messages that a model may read.
+SELECT due.tenant_id
+FROM session.list_unread_tenants(:at, :after, :size) AS due (tenant_id);
 
 -- record_extracted --
 -- Record that an extractor has read messages at their revisions.
@@ -192,6 +261,12 @@ WHERE tenant_id = :tenant_id AND message_id = ANY (ARRAY(
 DELETE FROM session.extraction_backfills
 WHERE tenant_id = ANY (ARRAY(
     SELECT tenant_id FROM session.extraction_backfills WHERE tenant_id = :tenant_id LIMIT :count));
+
+-- purge_tenant_extraction_failures --
+-- Purge failures of a deleted tenant, up to a limit.
+DELETE FROM session.extraction_failures
+WHERE tenant_id = :tenant_id AND message_id = ANY (ARRAY(
+    SELECT message_id FROM session.extraction_failures WHERE tenant_id = :tenant_id LIMIT :count));
 
 -- purge_tenant_extraction_messages --
 -- Purge queued messages of a deleted tenant, up to a limit.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 from uuid import UUID
 
 from skein.session.v1 import session_pb2 as pb
@@ -11,10 +11,24 @@ from skein_kit import message_rows
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.ids import now
+from skein_kit.jobs.model import BLOCKED_SECONDS, JobKind, Progress
+from skein_kit.jobs.retry_delay import retry_delay
+from skein_kit.rpc.pagination import fit_rows, read_token, resolve_page_size
 from skein_kit.rpc.well_known_types import to_timestamp
+from skein_session.extractions.model_queue import Endpoints, Failure
+from skein_session.page_tokens import id_from_page_token
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from asyncpg import Record
+
+    from skein_kit.access_log.writer import AccessLog
+    from skein_kit.calls.call import Call
+    from skein_kit.jobs.store import JobStore
     from skein_session.extractions.backfill import BackfillStore
+    from skein_session.extractions.model_queue import ModelQueue
     from skein_session.extractions.store import DueMessage, ExtractionStore
     from skein_session.idempotency import SessionIdempotencyStore
 
@@ -24,10 +38,22 @@ _DEFAULT_MAX_MESSAGES = 10_000
 class ExtractionHandlers:
     """Leases messages, takes them off the queue, and starts and ends backfills."""
 
-    def __init__(self, store: ExtractionStore, backfills: BackfillStore, idempotency: SessionIdempotencyStore) -> None:
+    def __init__(
+        self,
+        store: ExtractionStore,
+        backfills: BackfillStore,
+        idempotency: SessionIdempotencyStore,
+        *,
+        models: ModelQueue,
+        jobs: JobStore,
+        access_log: AccessLog,
+    ) -> None:
         self._store = store
         self._backfills = backfills
         self._idempotency = idempotency
+        self._models = models
+        self._jobs = jobs
+        self._access_log = access_log
 
     async def StartExtraction(self, request: pb.StartExtractionRequest, context: Context) -> pb.StartExtractionResponse:
         caller = caller_of(context)
@@ -51,23 +77,112 @@ class ExtractionHandlers:
         await self._backfills.show_ended(tenant_id)
         return pb.CancelExtractionResponse()
 
-    async def LeaseExtraction(
-        self, _request: pb.LeaseExtractionRequest, context: Context
-    ) -> pb.LeaseExtractionResponse:
+    async def ListFailedExtractions(
+        self, request: pb.ListFailedExtractionsRequest, context: Context
+    ) -> pb.ListFailedExtractionsResponse:
+        tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
+        before = id_from_page_token(read_token(request.page_token, tenant_id, request))
+        rows = await self._models.list_failures(tenant_id, before=before, count=size + 1)
+        failures, token = fit_rows(
+            rows, _failure_message, lambda row: [str(row["message_id"])], request, tenant_id, size=size
+        )
+        return pb.ListFailedExtractionsResponse(failures=failures, next_page_token=token)
+
+    async def LeaseExtraction(self, request: pb.LeaseExtractionRequest, context: Context) -> pb.LeaseExtractionResponse:
         caller, at = caller_of(context), now()
         tenant_id = caller.require_tenant()
+        policy = await self._store.policy(tenant_id)
+        uses_model = _endpoints(request.endpoints).serve(policy)
         due = await self._store.lease(tenant_id, at=at)
         if not due:
-            due = await self._backfills.lease(tenant_id, caller.principal, at=at)
-        return pb.LeaseExtractionResponse(messages=map(_due_message, due))
+            extractor = request.model_extractor if uses_model else caller.principal
+            due = await self._backfills.lease(tenant_id, extractor, at=at)
+        return pb.LeaseExtractionResponse(
+            messages=map(_due_message, due), uses_model=uses_model, memory_types=policy.extraction_types
+        )
 
     async def CompleteExtraction(
         self, request: pb.CompleteExtractionRequest, context: Context
     ) -> pb.CompleteExtractionResponse:
-        times = {UUID(one.message_id): one.change_time.ToDatetime(tzinfo=UTC) for one in request.messages}
+        for_model = {UUID(one.message_id): one.session_id for one in request.messages if one.needs_model}
         caller = caller_of(context)
-        await self._store.complete(caller.require_tenant(), caller.principal, times, at=now())
+        await self._store.complete(
+            caller.require_tenant(), caller.principal, _change_times(request.messages), for_model, at=now()
+        )
         return pb.CompleteExtractionResponse()
+
+    async def LeaseModelExtraction(
+        self, request: pb.LeaseModelExtractionRequest, context: Context
+    ) -> pb.LeaseModelExtractionResponse:
+        tenant_id = caller_of(context).require_tenant()
+        endpoints = _endpoints(request.endpoints)
+        due = await self._models.lease(tenant_id, endpoints, message_seconds=request.message_seconds, at=now())
+        if not due:
+            return pb.LeaseModelExtractionResponse()
+        policy = await self._store.policy(tenant_id)
+        model = pb.ModelInstructions(instructions=policy.extraction_instructions)
+        if policy.extraction_url:
+            model.url, model.model = policy.extraction_url, policy.extraction_model
+            model.has_key = bool(policy.extraction_key_id)
+        return pb.LeaseModelExtractionResponse(
+            messages=map(_due_message, due),
+            model=model,
+            memory_types=policy.extraction_types,
+            waiting_count=await self._models.count(tenant_id),
+        )
+
+    async def StartModelCall(self, request: pb.StartModelCallRequest, context: Context) -> pb.StartModelCallResponse:
+        tenant_id, at = caller_of(context).require_tenant(), now()
+        if request.sent_count:
+            progress = Progress(done_count=request.sent_count, cost=request.tokens, has_more=True)
+            await self._jobs.report(tenant_id, JobKind.MODEL_EXTRACTION, progress)
+        grant = await self._jobs.acquire(tenant_id, JobKind.MODEL_EXTRACTION, 1)
+        day_cost = 0 if grant.job is None else grant.job.cost_of_day(at)
+        if not grant.count or 0 < request.max_tokens_per_day <= day_cost:
+            if grant.count:
+                await self._jobs.settle(tenant_id, grant, Progress(done_count=0, cost=0, has_more=True))
+            return pb.StartModelCallResponse(retry_delay=retry_delay(grant.retry_seconds or BLOCKED_SECONDS))
+
+        async def permit(_request: object, _context: object) -> pb.StartModelCallResponse:
+            return pb.StartModelCallResponse()
+
+        details = {
+            "message_id": request.message_id,
+            "endpoint": request.endpoint,
+            "model": request.model,
+            "characters": request.character_count,
+        }
+        await self._access_log.call_and_record(permit, request, cast("Call", context), details=details)
+        return pb.StartModelCallResponse()
+
+    async def CompleteModelExtraction(
+        self, request: pb.CompleteModelExtractionRequest, context: Context
+    ) -> pb.CompleteModelExtractionResponse:
+        caller = caller_of(context)
+        tenant_id = caller.require_tenant()
+        waiting_count = await self._models.complete(
+            tenant_id,
+            caller.principal,
+            _change_times(request.messages),
+            [_failure(one) for one in request.failures],
+            at=now(),
+        )
+        progress = Progress(
+            done_count=request.sent_count,
+            cost=request.tokens,
+            remaining_count=waiting_count,
+            has_more=waiting_count > 0,
+        )
+        await self._jobs.report(tenant_id, JobKind.MODEL_EXTRACTION, progress)
+        return pb.CompleteModelExtractionResponse()
+
+
+def _endpoints(message: pb.Endpoints) -> Endpoints:
+    return Endpoints(has_own=message.has_own, allows_tenants=message.allows_tenants)
+
+
+def _change_times(messages: Iterable[pb.DueMessage]) -> dict[UUID, datetime]:
+    return {UUID(one.message_id): one.change_time.ToDatetime(tzinfo=UTC) for one in messages}
 
 
 def _due_message(due: DueMessage) -> pb.DueMessage:
@@ -78,4 +193,25 @@ def _due_message(due: DueMessage) -> pb.DueMessage:
         is_new=due.kind == "new",
         is_purged=due.kind == "purged",
         time_zone=due.zone,
+        is_exempt=due.is_exempt,
+    )
+
+
+def _failure(message: pb.ExtractionFailure) -> Failure:
+    return Failure(
+        message_id=UUID(message.message_id),
+        reason=message.reason,
+        delay_seconds=message.retry_delay.ToTimedelta().total_seconds(),
+        is_final=message.is_final,
+        attempt_count=message.attempt_count,
+    )
+
+
+def _failure_message(row: Record) -> pb.ExtractionFailure:
+    return pb.ExtractionFailure(
+        message_id=str(row["message_id"]),
+        session_id=row["session_id"],
+        reason=row["reason"],
+        attempt_count=row["attempt_count"],
+        last_attempt_time=to_timestamp(row["attempt_time"]),
     )

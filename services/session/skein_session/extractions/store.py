@@ -32,6 +32,10 @@ LEASE = timedelta(seconds=60)
 MAX_LEASED = 32
 
 
+# A person's preference "extraction", as JSON texts.
+_NO_EXTRACTION, _NO_MODEL = '"off"', '"rules"'
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DueMessage:
     """A queued message; its row is None where it is deleted, or does not count by the policy."""
@@ -41,6 +45,8 @@ class DueMessage:
     change_time: datetime
     row: Record | None
     zone: str
+    # The person wants no model to read it.
+    is_exempt: bool = False
 
 
 class ExtractionStore:
@@ -88,36 +94,68 @@ class ExtractionStore:
                 key = {"tenant_id": tenant_id, "session_id": session_id}
                 queued = await tx.rows(_QUERIES["read_queued"], **key, count=MAX_LEASED)
                 if not queued:
-                    # Its messages were purged, and are queued apart.
+                    # Its messages were purged, and are queued apart; or only a model has still to read them.
                     await tx.execute(_QUERIES["delete_done_session"], **key)
             return await read_due(tx, tenant_id, queued, policy)
 
     async def complete(
-        self, tenant_id: UUID, extractor: str, change_times: Mapping[UUID, datetime], *, at: datetime
+        self,
+        tenant_id: UUID,
+        extractor: str,
+        change_times: Mapping[UUID, datetime],
+        for_model: Mapping[UUID, str],
+        *,
+        at: datetime,
     ) -> None:
         """Delete leased messages from the queue, by their change_times, end their leases, and record them as read.
 
-        A backfill whose messages they are goes on.
+        Those `for_model`, by id with their sessions, stay in the queue for a language model instead. A backfill whose
+        messages they are goes on.
         """
+        done = {id_: time for id_, time in change_times.items() if id_ not in for_model}
         async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(_QUERIES["find_queued_sessions"], tenant_id=tenant_id, message_ids=list(change_times))
             keys = [{"tenant_id": tenant_id, "session_id": row["session_id"]} for row in rows]
             for key in keys:
                 await tx.row(_QUERIES["lock_extraction"], **key)
-            await tx.execute(
-                _QUERIES["delete_queued"],
-                tenant_id=tenant_id,
-                message_ids=list(change_times),
-                change_times=list(change_times.values()),
-            )
+            values = [
+                {"message_id": id_, "session_id": session_id, "change_time": change_times[id_], "at": at}
+                for id_, session_id in for_model.items()
+            ]
+            await tx.insert(_QUERIES["queue_for_model"], tenant_id, values)
+            await delete_queued(tx, tenant_id, done)
             for key in keys:
                 if not await tx.execute(_QUERIES["delete_done_session"], **key):
                     await tx.execute(_QUERIES["end_lease"], **key)
+            await record_read(tx, tenant_id, extractor, list(done))
             messages = {"tenant_id": tenant_id, "message_ids": list(change_times)}
-            rows = await tx.rows(_QUERIES["read_revisions"], **messages)
-            values = [{**row, "extractor": extractor} for row in rows]
-            await tx.insert(_QUERIES["record_extracted"], tenant_id, values)
             await tx.execute(_QUERIES["complete_backfill_lease"], **messages, at=at)
+
+    async def policy(self, tenant_id: UUID) -> Policy:
+        """Return the policy of a tenant."""
+        policy = self._policies.get_cached(tenant_id)
+        if policy is None:
+            async with self._database.transaction(tenant_id) as tx:
+                policy = await self._policies.get(tx, tenant_id)
+        return policy
+
+
+async def delete_queued(tx: Transaction, tenant_id: UUID, change_times: Mapping[UUID, datetime]) -> None:
+    """Delete messages from the queue, unless they changed meanwhile."""
+    await tx.execute(
+        _QUERIES["delete_queued"],
+        tenant_id=tenant_id,
+        message_ids=list(change_times),
+        change_times=list(change_times.values()),
+    )
+
+
+async def record_read(tx: Transaction, tenant_id: UUID, extractor: str, message_ids: Sequence[UUID]) -> None:
+    """Record that an extractor has read messages, unless they changed meanwhile. They are no failures any more."""
+    messages = {"tenant_id": tenant_id, "message_ids": list(message_ids)}
+    rows = await tx.rows(_QUERIES["read_revisions"], **messages)
+    await tx.insert(_QUERIES["record_extracted"], tenant_id, [{**row, "extractor": extractor} for row in rows])
+    await tx.execute(_QUERIES["delete_failures"], **messages)
 
 
 async def read_due(tx: Transaction, tenant_id: UUID, queued: Sequence[MessageRow], policy: Policy) -> list[DueMessage]:
@@ -125,7 +163,10 @@ async def read_due(tx: Transaction, tenant_id: UUID, queued: Sequence[MessageRow
     ids = [one["message_id"] for one in queued if one["kind"] != "purged"]
     rows = await tx.rows(_QUERIES["read_messages"], tenant_id=tenant_id, message_ids=ids)
     by_id = {row["message_id"]: row for row in rows if policy.extraction != "off" and _counts(policy, row)}
-    zones = await _zones(tx, tenant_id, {row["subject_id"] for row in by_id.values()}, policy)
+    subject_ids = {row["subject_id"] for row in by_id.values()}
+    zones = await _zones(tx, tenant_id, subject_ids, policy)
+    wishes = await _preferences(tx, tenant_id, [id_ for id_ in subject_ids if id_ is not None])
+    by_id = {id_: row for id_, row in by_id.items() if wishes.get(row["subject_id"]) != _NO_EXTRACTION}
     return [
         DueMessage(
             message_id=one["message_id"],
@@ -133,6 +174,7 @@ async def read_due(tx: Transaction, tenant_id: UUID, queued: Sequence[MessageRow
             change_time=one["change_time"],
             row=(row := by_id.get(one["message_id"])),
             zone=policy.time_zone if row is None else zones[row["subject_id"]],
+            is_exempt=row is not None and wishes.get(row["subject_id"]) == _NO_MODEL,
         )
         for one in queued
     ]
@@ -154,7 +196,8 @@ async def note_purged(tx: Transaction, tenant_id: UUID, message_ids: Sequence[UU
     """Queue messages that are purged, if memories were made of them or they are queued."""
     rows = await tx.rows(_QUERIES["find_extracted"], tenant_id=tenant_id, message_ids=list(message_ids))
     await _queue_at_once(tx, tenant_id, _PURGED, rows, "purged")
-    await tx.execute(_QUERIES["purge_extracted"], tenant_id=tenant_id, message_ids=list(message_ids))
+    for name in ("purge_extracted", "delete_failures"):
+        await tx.execute(_QUERIES[name], tenant_id=tenant_id, message_ids=list(message_ids))
 
 
 async def _queue_at_once(tx: Transaction, tenant_id: UUID, session_id: str, rows: Iterable[Record], kind: str) -> None:
@@ -197,6 +240,14 @@ async def _zones(
         zone = None if subject_id is None else await read_zone_of_subject(tx, tenant_id, subject_id)
         zones[subject_id] = policy.time_zone if zone is None else str(zone)
     return zones
+
+
+async def _preferences(tx: Transaction, tenant_id: UUID, subject_ids: Sequence[str]) -> dict[str | None, str]:
+    """Return what people's preference "extraction" says, as JSON texts by their ids."""
+    if not subject_ids:
+        return {}
+    rows = await tx.rows(_QUERIES["read_extraction_preferences"], tenant_id=tenant_id, subject_ids=subject_ids)
+    return {row["subject_id"]: row["value"] for row in rows}
 
 
 def _counts(policy: Policy, row: MessageRow) -> bool:

@@ -48,6 +48,7 @@ _TENANT_TABLES: Mapping[str, Query] = {
     "session.archived_messages": _QUERIES["purge_tenant_archived_messages"],
     "session.archived_sessions": _QUERIES["purge_tenant_archived_sessions"],
     "session.unreferenced_files": _QUERIES["purge_tenant_pending_files"],
+    "session.extraction_failures": _QUERIES["purge_tenant_extraction_failures"],
     "session.extraction_messages": _QUERIES["purge_tenant_extraction_messages"],
     "session.extracted_messages": _QUERIES["purge_tenant_extracted_messages"],
     "session.extraction_backfills": _QUERIES["purge_tenant_extraction_backfills"],
@@ -110,6 +111,10 @@ class MaintenanceHandlers:
         if request.work == pb.DUE_WORK_EXTRACTION:
             return await list_due_tenants(
                 self._database, _QUERIES["list_extraction_tenants"], request, pb.ListDueTenantsResponse, at=at
+            )
+        if request.work == pb.DUE_WORK_MODEL_EXTRACTION:
+            return await list_due_tenants(
+                self._database, _QUERIES["list_unread_tenants"], request, pb.ListDueTenantsResponse, at=at
             )
         return await list_due_tenants(
             self._database,

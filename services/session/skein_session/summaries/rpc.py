@@ -13,11 +13,12 @@ from skein_kit.errors import TransactionConflict
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.jobs.model import JobKind, JobState, Progress
+from skein_kit.language_model.chat_client import ChatModelError
 from skein_kit.telemetry import logs
 from skein_kit.text.summary import DEFAULT_CHARACTERS, summarize
 from skein_kit.text.token_estimate import estimate_tokens
 from skein_session.sessions import convert
-from skein_session.summaries.chat_model import MAX_TRANSCRIPT_CHARACTERS, ChatModel, ChatModelError
+from skein_session.summaries.chat_model import MAX_TRANSCRIPT_CHARACTERS, ChatModel
 from skein_session.summaries.store import TranscriptChanged
 
 if TYPE_CHECKING:

@@ -54,6 +54,6 @@ def import_grant(value: Grant) -> pb.AdvanceImportResponse:
 
 
 def _cost(value: JobKind) -> pb.JobCost:
-    if value is JobKind.SUMMARIES:
+    if value in {JobKind.SUMMARIES, JobKind.MODEL_EXTRACTION}:
         return pb.JOB_COST_TOKENS
     return pb.JOB_COST_EMBEDDINGS if value in _EMBEDDINGS else pb.JOB_COST_ITEMS

@@ -32,10 +32,11 @@ _ZERO_IS_DEFAULT = frozenset(
 _EMPTY_IS_DEFAULT = frozenset(
     {
         "search_language", "recall_fusion", "guard_secrets", "guard_personal_data", "approval", "recall_receipts",
-        "time_zone", "embedding_model", "extraction",
+        "time_zone", "embedding_model", "extraction", "extraction_instructions", "extraction_url",
+        "extraction_model", "extraction_key_id",
     }
 )  # fmt: skip
-_LISTS = frozenset({"memory_types", "guard_ignored_kinds", "extraction_roles"})
+_LISTS = frozenset({"memory_types", "guard_ignored_kinds", "extraction_roles", "extraction_types"})
 _FORMULA_PREFIX = "IMPORTANCE_FORMULA_"
 _FIELDS = frozenset(pb.Policy.DESCRIPTOR.fields_by_name)
 _MAX_PATH_CHARACTERS = 60

@@ -7,7 +7,8 @@ SELECT decay_days, max_inferred_edges, min_link_suggestion_score, retention_days
     recall_min_best_relevance, recall_token_vectors,
     expiry_grace_hours, guard_secrets, guard_personal_data, guard_ignored_kinds, approval,
     approval_expiry_days, recall_receipts, time_zone, embedding_model, extraction, extraction_roles,
-    extraction_messages, extraction_quiet_seconds, revision, update_time
+    extraction_messages, extraction_quiet_seconds, extraction_instructions, extraction_types,
+    extraction_url, extraction_model, extraction_key_id, revision, update_time
 FROM tenancy.policies
 WHERE tenant_id = :tenant_id;
 
@@ -33,7 +34,8 @@ SELECT decay_days, max_inferred_edges, min_link_suggestion_score, retention_days
     recall_min_best_relevance, recall_token_vectors,
     expiry_grace_hours, guard_secrets, guard_personal_data, guard_ignored_kinds, approval,
     approval_expiry_days, recall_receipts, time_zone, embedding_model, extraction, extraction_roles,
-    extraction_messages, extraction_quiet_seconds, revision, update_time
+    extraction_messages, extraction_quiet_seconds, extraction_instructions, extraction_types,
+    extraction_url, extraction_model, extraction_key_id, revision, update_time
 FROM tenancy.policies
 WHERE tenant_id = :tenant_id
 FOR NO KEY UPDATE;
@@ -58,6 +60,8 @@ SET decay_days = :decay_days, max_inferred_edges = :max_inferred_edges,
     approval_expiry_days = :approval_expiry_days, recall_receipts = :recall_receipts, time_zone = :time_zone,
     embedding_model = :embedding_model, extraction = :extraction, extraction_roles = :extraction_roles,
     extraction_messages = :extraction_messages, extraction_quiet_seconds = :extraction_quiet_seconds,
+    extraction_instructions = :extraction_instructions, extraction_types = :extraction_types,
+    extraction_url = :extraction_url, extraction_model = :extraction_model, extraction_key_id = :extraction_key_id,
     revision = revision + 1,
     update_time = :update_time
 WHERE tenant_id = :tenant_id
@@ -68,4 +72,5 @@ RETURNING decay_days, max_inferred_edges, min_link_suggestion_score, retention_d
     recall_min_best_relevance, recall_token_vectors,
     expiry_grace_hours, guard_secrets, guard_personal_data, guard_ignored_kinds, approval,
     approval_expiry_days, recall_receipts, time_zone, embedding_model, extraction, extraction_roles,
-    extraction_messages, extraction_quiet_seconds, revision, update_time;
+    extraction_messages, extraction_quiet_seconds, extraction_instructions, extraction_types,
+    extraction_url, extraction_model, extraction_key_id, revision, update_time;

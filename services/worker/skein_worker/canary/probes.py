@@ -191,6 +191,7 @@ _OF_SESSION = (
     _by_id_probe(f"{SESSIONS}GetSessionItem", states_pb2.GetSessionItemRequest, session_id="session", key="item"),
     _by_id_probe(f"{SESSIONS}ListSessionItems", states_pb2.ListSessionItemsRequest, session_id="session"),
     _by_id_probe(f"{SESSIONS}ExportSubject", session_pb2.ExportSubjectRequest, subject_id="subject"),
+    _fixed_probe(f"{SESSIONS}ListFailedExtractions", session_pb2.ListFailedExtractionsRequest, has_no_marks=True),
     _fixed_probe(f"{SESSIONS}ListArchivedSessions", session_archives_pb2.ListArchivedSessionsRequest),
 )
 _OF_MEMORY = (

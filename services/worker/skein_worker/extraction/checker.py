@@ -13,7 +13,7 @@ from skein_worker.extraction.days_ahead import find_days, find_event_times
 from skein_worker.extraction.model import Reason
 from skein_worker.extraction.number_words import find_number_words
 from skein_worker.extraction.patterns import all_rules
-from skein_worker.extraction.sentences import MASK, own_words, split_sentences
+from skein_worker.extraction.sentences import MASK, MAX_SENTENCE_CHARACTERS, own_words, split_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _NEGATIVE: Final = frozenset({"dislikes"})
 # Predicates whose values are clauses of their own, with verbs and negations of any kind.
 _FREE: Final = frozenset({"decision", "note"})
+# The predicate of a fact that says what its words say, negations included.
+STATEMENT: Final = "statement"
 
 
 class Checker:
@@ -43,7 +45,12 @@ class Checker:
             return Reason.SPAN_NOT_IN_MESSAGE
         if not fact.quote.strip() or self._message.text[span.start : span.end] != fact.quote:
             return Reason.SPAN_NOT_IN_MESSAGE
-        return self._check_place(fact) or self._check_words(fact) or self._check_negation(fact)
+        return (
+            self._check_place(fact)
+            or self._check_words(fact)
+            or self._check_negation(fact)
+            or self._check_rephrasing(fact)
+        )
 
     def _check_place(self, fact: Fact) -> Reason | None:
         """Check what the words around the span make of it."""
@@ -55,6 +62,8 @@ class Checker:
             for sentence in split_sentences(self._own_words)
             if sentence.start < fact.span.end and fact.span.start < sentence.end
         ]
+        if len(sentences) != 1 or len(fact.quote) > MAX_SENTENCE_CHARACTERS:
+            return Reason.NOT_ONE_STATEMENT
         for sentence in sentences:
             for rules in _languages(sentence.text):
                 reason = _sentence_reason(sentence, fact, rules.markers)
@@ -88,6 +97,8 @@ class Checker:
             return Reason.DATE_NOT_SAID
         if fact.predicate == "birthday" and fact.value not in resolved:
             return Reason.DATE_NOT_SAID
+        if fact.content != quote and any(text not in resolved for text in _ISO_TIME.findall(fact.content)):
+            return Reason.DATE_NOT_SAID
         numbers = {int(digits) for digits in _DIGITS.findall(quote)} | find_number_words(quote)
         numbers |= {int(digits) for text in resolved for digits in _DIGITS.findall(text)}
         value = "" if fact.value in resolved else fact.value
@@ -113,23 +124,22 @@ class Checker:
             return Reason.OTHER_LANGUAGE
         if _differ(fact.content, fact.quote):
             return Reason.OTHER_LANGUAGE
-        known = set(_WORD.findall(quote)) | set(_WORD.findall(_folded(self._message.speaker)))
+        words = [*_WORD.findall(quote), *_WORD.findall(_folded(self._message.speaker))]
+        known = {*words, *(word.removesuffix("'s") for word in words)}
         for number, word in enumerate(_WORD.findall(fact.content)):
-            folded = word.casefold()
+            folded = word.casefold().removesuffix("'s")
             if _UNITS.fullmatch(folded) and folded not in known:
                 return Reason.NUMBER_NOT_SAID
             is_name = word[0].isupper() or any(letter.isupper() for letter in word)
             is_first = number == 0 and (folded in _FUNCTION_WORDS or _has_stem(folded, fact.quote))
             if is_name and folded not in known and not is_first:
                 return Reason.NAME_NOT_SAID
-        spoken = fact.quote + self._message.speaker
-        if any(sign not in spoken and sign not in _CHINESE_FUNCTION_SIGNS for sign in _CHINESE.findall(fact.content)):
-            return Reason.WORD_NOT_SAID
         return None
 
     def _check_value(self, fact: Fact, value: str, quote: str, numbers: set[int]) -> Reason | None:
         if value.isdecimal() and int(value) in numbers:
             return None
+        words = set(_WORD.findall(quote))
         normal = {
             word
             for rules in all_rules()
@@ -139,7 +149,9 @@ class Checker:
         }
         for word in _WORD.findall(value):
             folded = word.casefold()
-            if folded in normal or folded in quote or (folded.isdecimal() and int(folded) in numbers):
+            # Chinese has no spaces between words.
+            is_said = folded in words or (_CHINESE.search(word) is not None and folded in quote)
+            if folded in normal or is_said or (folded.isdecimal() and int(folded) in numbers):
                 continue
             return Reason.NAME_NOT_SAID if word[0].isupper() else Reason.WORD_NOT_SAID
         return None
@@ -152,11 +164,74 @@ class Checker:
             item.markers.negation.search(fact.content) for item in [*rules, *_languages(fact.content)]
         ):
             return Reason.NEGATION_DIFFERS
-        if fact.predicate in _FREE:
+        if fact.predicate in _FREE | {STATEMENT}:
             return None
         if fact.is_negated or fact.predicate in _NEGATIVE:
             return None if is_negative else Reason.NEGATION_DIFFERS
         return Reason.NEGATION_DIFFERS if is_negative and not _says_by_negation(fact, markers) else None
+
+    def _check_rephrasing(self, fact: Fact) -> Reason | None:
+        """Check that the content has the words of the quote in their order.
+
+        It may name the speaker for "I", with the verb behind it in the third person, and a day that Skein resolved.
+        """
+        if fact.content == fact.quote:
+            return None
+        mentions = find_days(fact.quote, self._message.today, self._order)
+        places = [(mention.start, mention.end) for mention in mentions]
+        said = [(word, any(start <= at < end for start, end in places)) for word, at in _speaker_words(fact.quote)]
+        words = [word for word, _ in _speaker_words(self._named_speaker(_ISO_TIME.sub(" ", fact.content)))]
+        if _is_same_statement(said, words):
+            return None
+        spoken = {word for word, _ in said} | {form for word, _ in said for form in third_person(word)}
+        return Reason.WORDS_DIFFER if set(words) <= spoken | {_SPEAKER} else Reason.WORD_NOT_SAID
+
+    def _named_speaker(self, content: str) -> str:
+        """Return a content with one sign for each name of the speaker."""
+        speaker = self._message.speaker
+        names = [re.escape(name) for name in (speaker, speaker.partition(" ")[0]) if name]
+        named = rf"(?<!\w)(?:{'|'.join([*names, _USER])})(?:['’]s)?(?!\w)|用户的?"
+        return re.sub(named, _SPEAKER, content.replace(_SPEAKER, " "), flags=re.IGNORECASE)
+
+
+def _is_same_statement(said: list[tuple[str, bool]], words: list[str]) -> bool:
+    """Return whether words say what a quote says; its words come with whether they may be missing."""
+    if words[:1] == [_SPEAKER] and said and said[0][0] != _SPEAKER:
+        # "Vivo en Porto": the verb alone names the first person.
+        if len(words) == 1 or words[1] not in third_person(said[0][0]):
+            return False
+        said = [(_SPEAKER, False), *said]
+    position = 0
+    for word, is_optional in said:
+        if position < len(words) and (
+            words[position] == word
+            or (position and words[position - 1] == _SPEAKER and words[position] in third_person(word))
+        ):
+            position += 1
+        elif not is_optional:
+            return False
+    return position == len(words)
+
+
+def third_person(verb: str) -> frozenset[str]:
+    """Return the forms that a verb of the first person may have in the third."""
+    forms = {verb + "s", verb + "es"}
+    if verb.endswith("y"):
+        forms.add(verb[:-1] + "ies")
+    if verb.endswith("e"):
+        forms |= {verb[:-1] + "t", verb[:-1] + "et"}
+    if verb.endswith("o"):
+        forms |= {verb[:-1] + "e", verb[:-1] + "a"}
+    return frozenset(forms | _THIRD_PERSONS.get(verb, frozenset()))
+
+
+def _speaker_words(text: str) -> Iterator[tuple[str, int]]:
+    """Yield the words of a text and their places; _SPEAKER for each word that names the speaker."""
+    for match in _TOKEN.finditer(text.replace("’", "'")):
+        word = match[0].casefold()
+        first, *rest = _FIRST_PERSON.get(word, (word,))
+        yield first, match.start()
+        yield from ((other, match.start()) for other in rest)
 
 
 def _sentence_reason(sentence: Sentence, fact: Fact, markers: Markers) -> Reason | None:
@@ -240,7 +315,30 @@ _ADDRESS: Final = re.compile(r"https?://\S+|www\.\S+|[\w.+-]+@[\w-]+(?:\.[\w-]+)
 _LATIN: Final = re.compile(r"[A-Za-zÀ-ɏ]")
 _CHINESE: Final = re.compile(r"[\u3400-\u9fff]")
 _OTHER_SCRIPT: Final = re.compile(r"[\u0370-\u1fff\u3040-\u30ff\uac00-\ud7af]")
-_CHINESE_FUNCTION_SIGNS: Final = frozenset("的是在了有和说他她它用户名叫住于，。、：；！我你们这那个")
+# A day, or a day with a time of day, as Skein resolves them.
+_ISO_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d)?")
+# Stands for the speaker among the words of a text.
+_SPEAKER: Final = "\ue000"
+_USER: Final = r"the user|user|der nutzer|die nutzerin|el usuario|la usuaria"
+_TOKEN: Final = re.compile(
+    r"\ue000|我们|[\u3400-\u9fff]|(?:(?![\u3400-\u9fff\ue000])[^\W_])+(?:['-](?:(?![\u3400-\u9fff])[^\W_])+)*"
+)
+_FIRST_PERSON_WORDS: Final = (
+    "i me my mine myself ich mein meine meinen meinem meiner meines mir mich yo mi mis mí me conmigo 我"
+)
+_FIRST_PERSON: Final = {
+    **dict.fromkeys(_FIRST_PERSON_WORDS.split(), (_SPEAKER,)),
+    "i'm": (_SPEAKER, "am"),
+    "i've": (_SPEAKER, "have"),
+}
+_THIRD_PERSONS: Final = {
+    verb: frozenset(forms.split())
+    for verb, forms in (
+        ("am", "is"), ("have", "has"), ("do", "does"), ("don't", "doesn't"), ("haven't", "hasn't"), ("bin", "ist"),
+        ("habe", "hat"), ("mag", "mag"), ("werde", "wird"), ("soy", "es"), ("estoy", "está"), ("tengo", "tiene"),
+        ("voy", "va"), ("he", "ha"), ("prefiero", "prefiere"), ("quiero", "quiere"), ("puedo", "puede"),
+    )
+}  # fmt: skip
 _UNITS: Final = re.compile(
     r"kg|kilos?|kilograms?|grams?|gramm|pounds?|lbs?|tonnes?|metres?|meters?|km|kilomet(?:er|re)s?|miles?|feet|foot|inch(?:es)?"
     r"|cm|mm|lit(?:er|re)s?|euros?|dollars?|pesos?|yuan|pfund|meter|stunden?|hours?|minutes?|minuten?|horas?|minutos?"

@@ -101,6 +101,25 @@ def find_event_times(text: str, today: date, order: DateOrder = None) -> set[str
     return days | {f"{day}T{clock}" for day in days for clock in clocks}
 
 
+def find_event_time(text: str, today: date, order: DateOrder = None) -> str | None:
+    """Return the day, or the day with its time of day, that a text names; None where it names none, or several."""
+    mentions = list(find_days(text, today, order))
+    days = {mention.day for mention in mentions}
+    clocks = {mention.time for mention in find_clock_times(text)}
+    # A year beside a day could be the day's.
+    if len(days) != 1 or len(clocks) > 1 or any(mention.is_year for mention in mentions):
+        return None
+    (day,) = days
+    return f"{day}T{clocks.pop():%H:%M}" if clocks else str(day)
+
+
+def find_begin(text: str, today: date, order: DateOrder = None) -> date | None:
+    """Return the day since which something is true, as a text says it ("since 2019"); None where it does not."""
+    since = SINCE.search(text)
+    mentions = find_date_mentions(since[0], today, order) if since else ()
+    return next((mention.dates.first for mention in mentions), None)
+
+
 def _weekday_ahead(weekday: int, today: date, following: str | None) -> date | None:
     gap = (weekday - today.weekday()) % _DAYS_OF_WEEK
     if gap == 0:
@@ -151,6 +170,7 @@ def _blank(pattern: re.Pattern[str], text: str) -> str:
 
 # --- Words and forms ------------------------------------------------------------------------------------------------
 
+SINCE: Final = re.compile(r" *(?:\b(?:since|seit|desde)|从|自) ?[^,.;，。；]{2,30}", re.IGNORECASE)
 _AFTERNOON: Final = frozenset(
     {"pm", "下午", "晚上", "傍晚", "中午", "de la tarde", "de la noche", "abends", "nachmittags"}
 )

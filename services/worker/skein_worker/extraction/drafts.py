@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
     from skein_worker.extraction.model import Fact, Message, Refusal
 
-# Patterns are right in 19 of 20 cases or more; a person's own write is surer.
+# Patterns are right in 19 of 20 cases or more; a person's own write is surer. What a model proposes is said, but may
+# not be worth keeping.
 CONFIDENCE: Final = 0.8
+MODEL_CONFIDENCE: Final = 0.7
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,6 +38,8 @@ class Origin:
     is_of_person: bool
     # Nothing newer is stored, so a new value supersedes the older one; else a key that another fact has is left to it.
     is_new: bool
+    # The author of the facts.
+    extractor: str = EXTRACTOR
 
 
 def request_of(message: Message, origin: Origin, facts: Sequence[Fact]) -> pb.BatchCreateMemoriesRequest:
@@ -63,7 +67,7 @@ def refusals_of(message: Message, origin: Origin, refusals: Sequence[Refusal]) -
 
 def request_id_of(origin: Origin) -> str:
     """Return the digest of what is extracted: the message, its revision and change, and the extractor's version."""
-    text = f"{EXTRACTOR} {origin.message_id} {origin.revision} {origin.change_time}"
+    text = f"{origin.extractor} {origin.message_id} {origin.revision} {origin.change_time}"
     return f"extract-{hashlib.sha256(text.encode()).hexdigest()}"
 
 
@@ -86,8 +90,8 @@ def _memory(message: Message, origin: Origin, fact: Fact) -> pb.Memory:
         type="fact" if key else fact.type,
         key=key or "",
         content=fact.content,
-        confidence=CONFIDENCE,
-        source=EXTRACTOR,
+        confidence=CONFIDENCE if origin.extractor == EXTRACTOR else MODEL_CONFIDENCE,
+        source=origin.extractor,
         scope=pb.SCOPE_USER if is_personal else pb.SCOPE_SESSION,
         subject_id=origin.subject_id,
         agent_id=origin.agent_id,
@@ -97,6 +101,7 @@ def _memory(message: Message, origin: Origin, fact: Fact) -> pb.Memory:
             pb.SourceReference(
                 kind=pb.SOURCE_KIND_MESSAGE,
                 id=origin.message_id,
+                # A refused quote that is not in the message has no place there.
                 start_character=fact.span.start,
                 end_character=fact.span.end,
             )

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
 
 # The author of facts that rules find. A change of patterns that finds other facts raises the number.
 EXTRACTOR = "extractor:rules@1"
+# The author of facts that a language model proposes. A change of the prompt raises the number.
+MODEL_EXTRACTOR = "extractor:model@1"
+# The memory types of facts.
+MEMORY_TYPES = ("fact", "preference", "decision", "note")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,6 +88,15 @@ class Reason(StrEnum):
     OTHER_SPEAKER = "other_speaker"
     NOT_PROSE = "not_prose"
     AGENT_ORDER = "agent_order"
+    # A quote of several sentences, or of more than people say in one.
+    NOT_ONE_STATEMENT = "not_one_statement"
+    # A quote that is a part of a clause.
+    CUT_OFF = "cut_off"
+    # A text that leaves out words of its quote, or changes their order.
+    WORDS_DIFFER = "words_differ"
+    # A quote about neither the speaker nor a person whom the speaker knows.
+    NO_PERSON = "no_person"
+    TYPE_NOT_ALLOWED = "type_not_allowed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from skein_kit.dates.dates import date_order, find_date_mentions
 from skein_worker.extraction.checker import Checker
-from skein_worker.extraction.days_ahead import DayMention, find_clock_times, find_days
+from skein_worker.extraction.days_ahead import SINCE, DayMention, find_days, find_event_time
 from skein_worker.extraction.model import Extraction, Fact, Refusal, Span
 from skein_worker.extraction.number_words import read_number
 from skein_worker.extraction.patterns import all_rules
@@ -140,8 +140,8 @@ class _SentenceReader:
     def _begin(self, match: re.Match[str]) -> DayMention | None:
         """Return since when the fact is true, where the clause or the words behind it say that."""
         text, end = self._sentence.text, match.end("clause")
-        behind = _SINCE.match(text, end)
-        since = behind or _SINCE.search(text, match.start("clause"), end)
+        behind = SINCE.match(text, end)
+        since = behind or SINCE.search(text, match.start("clause"), end)
         if since is None:
             return None
         order = date_order(self._message.zone)
@@ -231,18 +231,10 @@ class _SentenceReader:
         if not when:
             return None
         order = date_order(self._message.zone)
-        mentions = list(find_days(when, self._message.today, order))
-        days = {mention.day for mention in mentions}
-        clocks = {mention.time for mention in find_clock_times(when)}
-        # A year beside a day could be the day's.
-        if len(days) != 1 or len(clocks) > 1 or any(mention.is_year for mention in mentions):
-            return None
-        (day,) = days
-        return f"{day}T{clocks.pop():%H:%M}" if clocks else str(day)
+        return find_event_time(when, self._message.today, order)
 
 
 _NAME_BESIDE: Final = re.compile(r",? (?P<name>[A-ZÀ-Þ][\w'-]+),?(?= [a-zà-ÿ])")
-_SINCE: Final = re.compile(r" *(?:\b(?:since|seit|desde)|从|自) ?[^,.;，。；]{2,30}", re.IGNORECASE)
 _YEAR: Final = re.compile(r",? (?:(?:of|de|del|im Jahr) )?(?:19|20|21)\d\d(?= *(?:$|[.,;!?)]))")
 # Predicates that are true from a day on.
 _LASTING: Final = frozenset({"lives_in", "works_at", "occupation", "diet", "studies"})

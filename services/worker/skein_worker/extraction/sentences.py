@@ -36,7 +36,7 @@ def own_words(text: str, speaker: str) -> str:
     """Return the message with everything masked that is not the speaker's own prose."""
     if is_pasted(text):
         return MASK * len(text)
-    text = _plain(text)
+    text = plain_text(text)
     for pattern in _QUOTES:
         text = pattern.sub(_mask, text)
     return _LINE.sub(lambda match: _mask_line(match, speaker), text)
@@ -63,7 +63,7 @@ def _sentence(text: str, start: int, end: int) -> Iterator[Sentence]:
         yield Sentence(start + part.index(stripped), stripped)
 
 
-def _plain(text: str) -> str:
+def plain_text(text: str) -> str:
     """Return the text with plain apostrophes and spaces, of the same length."""
     return text.translate(_PLAIN)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
@@ -19,8 +20,9 @@ from skein.session.v1 import session_pb2
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import without_tracing
 from skein_worker.extraction.drafts import Origin, refusals_of, request_of
-from skein_worker.extraction.model import EXTRACTOR, Message
+from skein_worker.extraction.model import EXTRACTOR, MODEL_EXTRACTOR, Extraction, Message
 from skein_worker.extraction.rules import extract
+from skein_worker.extraction.sentences import is_pasted
 from skein_worker.job_queue.job_queue import Job
 from skein_worker.rounds.catalog import TURN_SECONDS
 from skein_worker.rounds.tenant_rounds import run_turn
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
     from skein.memory.v1 import memory_pb2_grpc
     from skein.session.v1 import session_pb2_grpc
+    from skein_worker.extraction.language_model import FactModels
     from skein_worker.rounds.tenant_visits import TenantVisitor
     from skein_worker.settings import WorkerSettings
     from skein_worker.system_identity import SystemIdentity
@@ -39,23 +42,55 @@ EXTRACTION_JOB = Job(name="extraction", dedupe_key="extraction")
 
 FACTS = Counter("skein_worker_extracted_facts_total", "Facts that extractors found in messages.")
 REFUSALS = Counter(
-    "skein_worker_refused_facts_total", "Facts that rules proposed and the message does not support.", ["reason"]
+    "skein_worker_refused_facts_total",
+    "Facts that rules or a model proposed and the message does not support.",
+    ["reason"],
 )
 UNSTORED = Counter(
     "skein_worker_unstored_facts_total", "Facts of messages whose write the memory service refused.", ["code"]
 )
-
-_CALL_SECONDS = 30.0
+CALL_SECONDS = 30.0
 # Leases of one visit, so that other tenants get their turn.
 _MAX_LEASES = 20
 # What another attempt would get too: the guard, the policy's types, a source that is gone meanwhile.
-_FINAL_REFUSALS = frozenset(
+FINAL_REFUSALS = frozenset(
     {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.NOT_FOUND}
 )
 # Where the tenant has too many refused facts already, no more are kept. Facts wait for room.
-_FINAL_OF_REFUSED = _FINAL_REFUSALS | {grpc.StatusCode.RESOURCE_EXHAUSTED}
+_FINAL_OF_REFUSED = FINAL_REFUSALS | {grpc.StatusCode.RESOURCE_EXHAUSTED}
 
 log = logs.get("worker")
+
+
+class FactWriter:
+    """Writes what extractors find, in their names."""
+
+    def __init__(
+        self,
+        memories: memory_pb2_grpc.MemoryServiceAsyncStub,
+        memory: memory_pb2_grpc.MemoryInternalServiceAsyncStub,
+        system: SystemIdentity,
+    ) -> None:
+        self._memories = memories
+        self._memory = memory
+        self._system = system
+
+    async def store(self, tenant_id: str, message: Message, origin: Origin, extraction: Extraction) -> None:
+        """Store the facts of a message, and keep what was refused. Raises AioRpcError."""
+        if not (extraction.facts or extraction.refusals):
+            return
+        async with self._system.as_extractor(origin.extractor, tenant_id=tenant_id, seconds=CALL_SECONDS):
+            if extraction.facts:
+                request = request_of(message, origin, extraction.facts)
+                with _counts_unstored(tenant_id, origin.message_id, len(request.memories), FINAL_REFUSALS):
+                    response = await self._memories.BatchCreateMemories(request)
+                    FACTS.inc(len(response.memories) - len(response.existing_indexes) - len(response.similar_indexes))
+            if extraction.refusals:
+                refusals = refusals_of(message, origin, extraction.refusals)
+                for refusal in refusals.facts:
+                    REFUSALS.labels(refusal.reason).inc()
+                with _counts_unstored(tenant_id, origin.message_id, len(refusals.facts), _FINAL_OF_REFUSED):
+                    await self._memory.KeepRefusedFacts(refusals)
 
 
 class ExtractionJob:
@@ -64,18 +99,20 @@ class ExtractionJob:
     def __init__(
         self,
         session: session_pb2_grpc.SessionInternalServiceAsyncStub,
-        memories: memory_pb2_grpc.MemoryServiceAsyncStub,
         memory: memory_pb2_grpc.MemoryInternalServiceAsyncStub,
         system: SystemIdentity,
         visitor: TenantVisitor,
         settings: WorkerSettings,
+        writer: FactWriter,
+        models: FactModels,
     ) -> None:
         self._session = session
-        self._memories = memories
         self._memory = memory
         self._system = system
         self._visitor = visitor
         self._settings = settings
+        self._writer = writer
+        self._models = models
 
     async def run(self, _payload: bytes, stop: asyncio.Event) -> float:
         """Run round after round for a turn; return the seconds until the next one."""
@@ -98,42 +135,54 @@ class ExtractionJob:
         return self._settings.extraction_seconds
 
     async def extract_session(self, tenant_id: str) -> bool:
-        """Extract the due messages of one session; return whether there was one. Raises AioRpcError."""
-        async with self._system.as_extractor(EXTRACTOR, tenant_id=tenant_id, seconds=_CALL_SECONDS):
-            leased = await self._session.LeaseExtraction(session_pb2.LeaseExtractionRequest())
+        """Extract the due messages of one session by rules; return whether there was one. Raises AioRpcError."""
+        request = session_pb2.LeaseExtractionRequest(
+            endpoints=endpoints_of(self._models), model_extractor=MODEL_EXTRACTOR
+        )
+        async with self._system.as_extractor(EXTRACTOR, tenant_id=tenant_id, seconds=CALL_SECONDS):
+            leased = await self._session.LeaseExtraction(request)
         if not leased.messages:
             return False
         purged_ids = [due.message_id for due in leased.messages if due.is_purged]
         if purged_ids:
-            async with self._system.as_system(tenant_id=tenant_id, seconds=_CALL_SECONDS):
+            async with self._system.as_system(tenant_id=tenant_id, seconds=CALL_SECONDS):
                 await self._memory.PurgeFacts(memory_pb2.PurgeFactsRequest(message_ids=purged_ids))
         for due in leased.messages:
             if not due.is_purged:
-                await self._extract_message(tenant_id, due)
+                await self._extract_message(tenant_id, due, leased.memory_types)
+        # A pasted text has no facts, so no model needs to read it.
         done = [
-            session_pb2.DueMessage(message_id=due.message_id, change_time=due.change_time) for due in leased.messages
+            session_pb2.DueMessage(
+                message_id=due.message_id,
+                change_time=due.change_time,
+                needs_model=leased.uses_model
+                and due.HasField("message")
+                and not due.is_exempt
+                and not is_pasted(due.message.content),
+                session_id=due.message.session_id,
+            )
+            for due in leased.messages
         ]
-        async with self._system.as_extractor(EXTRACTOR, tenant_id=tenant_id, seconds=_CALL_SECONDS):
+        extractor = MODEL_EXTRACTOR if leased.uses_model else EXTRACTOR
+        async with self._system.as_extractor(extractor, tenant_id=tenant_id, seconds=CALL_SECONDS):
             await self._session.CompleteExtraction(session_pb2.CompleteExtractionRequest(messages=done))
         return True
 
-    async def _extract_message(self, tenant_id: str, due: session_pb2.DueMessage) -> None:
-        is_first = due.is_new and due.message.revision == 1
-        facts, refusals = await asyncio.to_thread(_requests_of, due) if due.HasField("message") else (None, None)
-        async with self._system.as_extractor(EXTRACTOR, tenant_id=tenant_id, seconds=_CALL_SECONDS):
-            if not is_first:
+    async def _extract_message(self, tenant_id: str, due: session_pb2.DueMessage, memory_types: Container[str]) -> None:
+        if not (due.is_new and due.message.revision == 1):
+            async with self._system.as_extractor(EXTRACTOR, tenant_id=tenant_id, seconds=CALL_SECONDS):
                 await self._memory.RetractFacts(
                     memory_pb2.RetractFactsRequest(message_id=due.message_id, before_time=due.change_time)
                 )
-            if facts is not None:
-                with _counts_unstored(tenant_id, due.message_id, len(facts.memories), _FINAL_REFUSALS):
-                    response = await self._memories.BatchCreateMemories(facts)
-                    FACTS.inc(len(response.memories) - len(response.existing_indexes) - len(response.similar_indexes))
-            if refusals is not None:
-                for refusal in refusals.facts:
-                    REFUSALS.labels(refusal.reason).inc()
-                with _counts_unstored(tenant_id, due.message_id, len(refusals.facts), _FINAL_OF_REFUSED):
-                    await self._memory.KeepRefusedFacts(refusals)
+        if due.HasField("message"):
+            message = message_of(due)
+            extraction = of_types(await asyncio.to_thread(extract, message), memory_types)
+            await self._writer.store(tenant_id, message, origin_of(due), extraction)
+
+
+def endpoints_of(models: FactModels) -> session_pb2.Endpoints:
+    """Return which endpoints this worker may use."""
+    return session_pb2.Endpoints(has_own=models.operator is not None, allows_tenants=models.allows_tenants)
 
 
 @contextmanager
@@ -150,17 +199,23 @@ def _counts_unstored(
         log.warning("facts_not_stored", tenant_id=tenant_id, message_id=message_id, code=error.code().name)
 
 
-def _requests_of(
-    due: session_pb2.DueMessage,
-) -> tuple[memory_pb2.BatchCreateMemoriesRequest | None, memory_pb2.KeepRefusedFactsRequest | None]:
-    """Return the requests that store the facts of a message, and what was refused; None where there are none."""
+def of_types(extraction: Extraction, memory_types: Container[str]) -> Extraction:
+    """Return an extraction with the facts of some types alone; all of them where none is named."""
+    if not memory_types:
+        return extraction
+    return replace(extraction, facts=tuple(fact for fact in extraction.facts if fact.type in memory_types))
+
+
+def message_of(due: session_pb2.DueMessage) -> Message:
+    """Return a leased message as extractors read it."""
+    stored, zone = due.message, ZoneInfo(due.time_zone)
+    return Message(text=stored.content, speaker=stored.name, time=stored.create_time.ToDatetime(tzinfo=zone), zone=zone)
+
+
+def origin_of(due: session_pb2.DueMessage) -> Origin:
+    """Return where a leased message lies."""
     stored = due.message
-    zone = ZoneInfo(due.time_zone)
-    message = Message(
-        text=stored.content, speaker=stored.name, time=stored.create_time.ToDatetime(tzinfo=zone), zone=zone
-    )
-    extraction = extract(message)
-    origin = Origin(
+    return Origin(
         message_id=due.message_id,
         revision=stored.revision,
         session_id=stored.session_id,
@@ -169,8 +224,4 @@ def _requests_of(
         change_time=due.change_time.ToJsonString(),
         is_of_person=stored.role == session_pb2.MESSAGE_ROLE_USER,
         is_new=due.is_new,
-    )
-    return (
-        request_of(message, origin, extraction.facts) if extraction.facts else None,
-        refusals_of(message, origin, extraction.refusals) if extraction.refusals else None,
     )

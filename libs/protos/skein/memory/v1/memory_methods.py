@@ -77,6 +77,7 @@ class MemoryInternalServiceMethods:
     ApplyRetention: Callable[[memory_pb2.ApplyRetentionRequest, Any], Awaitable[memory_pb2.ApplyRetentionResponse]]
     RetractFacts: Callable[[memory_pb2.RetractFactsRequest, Any], Awaitable[memory_pb2.RetractFactsResponse]]
     KeepRefusedFacts: Callable[[memory_pb2.KeepRefusedFactsRequest, Any], Awaitable[memory_pb2.KeepRefusedFactsResponse]]
+    RevealModelKey: Callable[[memory_pb2.RevealModelKeyRequest, Any], Awaitable[memory_pb2.RevealModelKeyResponse]]
     PurgeFacts: Callable[[memory_pb2.PurgeFactsRequest, Any], Awaitable[memory_pb2.PurgeFactsResponse]]
     PurgeTenant: Callable[[memory_pb2.PurgeTenantRequest, Any], Awaitable[memory_pb2.PurgeTenantResponse]]
     DecayMemories: Callable[[memory_pb2.DecayMemoriesRequest, Any], Awaitable[memory_pb2.DecayMemoriesResponse]]

@@ -379,6 +379,16 @@ class RefusedFact(_message.Message):
     reason: str
     def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., reason: _Optional[str] = ...) -> None: ...
 
+class RevealModelKeyRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class RevealModelKeyResponse(_message.Message):
+    __slots__ = ("secret_value",)
+    SECRET_VALUE_FIELD_NUMBER: _ClassVar[int]
+    secret_value: str
+    def __init__(self, secret_value: _Optional[str] = ...) -> None: ...
+
 class KeepRefusedFactsRequest(_message.Message):
     __slots__ = ("facts", "request_id")
     FACTS_FIELD_NUMBER: _ClassVar[int]

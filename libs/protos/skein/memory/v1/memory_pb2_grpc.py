@@ -2340,6 +2340,11 @@ class MemoryInternalServiceStub:
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.KeepRefusedFactsRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.KeepRefusedFactsResponse.FromString,
                 _registered_method=True)
+        self.RevealModelKey = channel.unary_unary(
+                '/skein.memory.v1.MemoryInternalService/RevealModelKey',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.RevealModelKeyRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.RevealModelKeyResponse.FromString,
+                _registered_method=True)
         self.PurgeFacts = channel.unary_unary(
                 '/skein.memory.v1.MemoryInternalService/PurgeFacts',
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.PurgeFactsRequest.SerializeToString,
@@ -2471,6 +2476,21 @@ class MemoryInternalServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RevealModelKey(self, request, context):
+        """RevealModelKey returns the key of the tenant's own language model: the secret
+        of the one memory that extraction_key_id of its policy names. Each call is an
+        event secret_revealed. System only.
+
+        Errors:
+        - NOT_FOUND, MEMORY_NOT_FOUND.
+        - NOT_FOUND, SECRET_NOT_FOUND: the memory has no secret, or the policy names
+        none.
+        - FAILED_PRECONDITION, SECRET_UNDECRYPTABLE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def PurgeFacts(self, request, context):
         """PurgeFacts purges the facts that extractors found in messages that are
         purged. Messages that are stored change nothing. Idempotent. System only.
@@ -2574,6 +2594,11 @@ def add_MemoryInternalServiceServicer_to_server(servicer, server):
                     servicer.KeepRefusedFacts,
                     request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.KeepRefusedFactsRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.KeepRefusedFactsResponse.SerializeToString,
+            ),
+            'RevealModelKey': grpc.unary_unary_rpc_method_handler(
+                    servicer.RevealModelKey,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.RevealModelKeyRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.RevealModelKeyResponse.SerializeToString,
             ),
             'PurgeFacts': grpc.unary_unary_rpc_method_handler(
                     servicer.PurgeFacts,
@@ -2851,6 +2876,33 @@ class MemoryInternalService:
             '/skein.memory.v1.MemoryInternalService/KeepRefusedFacts',
             skein_dot_memory_dot_v1_dot_memory__pb2.KeepRefusedFactsRequest.SerializeToString,
             skein_dot_memory_dot_v1_dot_memory__pb2.KeepRefusedFactsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RevealModelKey(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.MemoryInternalService/RevealModelKey',
+            skein_dot_memory_dot_v1_dot_memory__pb2.RevealModelKeyRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.RevealModelKeyResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1837,6 +1837,17 @@ class MemoryInternalServiceStub:
     - RESOURCE_EXHAUSTED, PENDING_MEMORIES_FULL: 10,000 of the tenant are kept.
     - otherwise as BatchCreateMemories of a caller whose memories wait.
     """
+    RevealModelKey: _grpc.UnaryUnaryMultiCallable[_memory_pb2.RevealModelKeyRequest, _memory_pb2.RevealModelKeyResponse]
+    """RevealModelKey returns the key of the tenant's own language model: the secret
+    of the one memory that extraction_key_id of its policy names. Each call is an
+    event secret_revealed. System only.
+
+    Errors:
+    - NOT_FOUND, MEMORY_NOT_FOUND.
+    - NOT_FOUND, SECRET_NOT_FOUND: the memory has no secret, or the policy names
+      none.
+    - FAILED_PRECONDITION, SECRET_UNDECRYPTABLE.
+    """
     PurgeFacts: _grpc.UnaryUnaryMultiCallable[_memory_pb2.PurgeFactsRequest, _memory_pb2.PurgeFactsResponse]
     """PurgeFacts purges the facts that extractors found in messages that are
     purged. Messages that are stored change nothing. Idempotent. System only.
@@ -1934,6 +1945,17 @@ class MemoryInternalServiceAsyncStub(MemoryInternalServiceStub):
     Errors:
     - RESOURCE_EXHAUSTED, PENDING_MEMORIES_FULL: 10,000 of the tenant are kept.
     - otherwise as BatchCreateMemories of a caller whose memories wait.
+    """
+    RevealModelKey: _aio.UnaryUnaryMultiCallable[_memory_pb2.RevealModelKeyRequest, _memory_pb2.RevealModelKeyResponse]  # type: ignore[assignment]
+    """RevealModelKey returns the key of the tenant's own language model: the secret
+    of the one memory that extraction_key_id of its policy names. Each call is an
+    event secret_revealed. System only.
+
+    Errors:
+    - NOT_FOUND, MEMORY_NOT_FOUND.
+    - NOT_FOUND, SECRET_NOT_FOUND: the memory has no secret, or the policy names
+      none.
+    - FAILED_PRECONDITION, SECRET_UNDECRYPTABLE.
     """
     PurgeFacts: _aio.UnaryUnaryMultiCallable[_memory_pb2.PurgeFactsRequest, _memory_pb2.PurgeFactsResponse]  # type: ignore[assignment]
     """PurgeFacts purges the facts that extractors found in messages that are
@@ -2083,6 +2105,23 @@ class MemoryInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors:
         - RESOURCE_EXHAUSTED, PENDING_MEMORIES_FULL: 10,000 of the tenant are kept.
         - otherwise as BatchCreateMemories of a caller whose memories wait.
+        """
+
+    @_abc_1.abstractmethod
+    def RevealModelKey(
+        self,
+        request: _memory_pb2.RevealModelKeyRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.RevealModelKeyResponse, _abc.Awaitable[_memory_pb2.RevealModelKeyResponse]]:
+        """RevealModelKey returns the key of the tenant's own language model: the secret
+        of the one memory that extraction_key_id of its policy names. Each call is an
+        event secret_revealed. System only.
+
+        Errors:
+        - NOT_FOUND, MEMORY_NOT_FOUND.
+        - NOT_FOUND, SECRET_NOT_FOUND: the memory has no secret, or the policy names
+          none.
+        - FAILED_PRECONDITION, SECRET_UNDECRYPTABLE.
         """
 
     @_abc_1.abstractmethod

@@ -1,6 +1,7 @@
 import datetime
 
 from buf.validate import validate_pb2 as _validate_pb2
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
@@ -54,6 +55,7 @@ class DueWork(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DUE_WORK_EXPIRY: _ClassVar[DueWork]
     DUE_WORK_LIFECYCLE: _ClassVar[DueWork]
     DUE_WORK_EXTRACTION: _ClassVar[DueWork]
+    DUE_WORK_MODEL_EXTRACTION: _ClassVar[DueWork]
 SESSION_STATE_UNSPECIFIED: SessionState
 SESSION_STATE_ACTIVE: SessionState
 SESSION_STATE_PAUSED: SessionState
@@ -77,6 +79,7 @@ DUE_WORK_UNSPECIFIED: DueWork
 DUE_WORK_EXPIRY: DueWork
 DUE_WORK_LIFECYCLE: DueWork
 DUE_WORK_EXTRACTION: DueWork
+DUE_WORK_MODEL_EXTRACTION: DueWork
 
 class Session(_message.Message):
     __slots__ = ("session_id", "title", "state", "session_type", "subject_id", "agent_id", "metadata", "metadata_json", "summary", "end_reason", "message_count", "last_sequence", "revision", "create_time", "update_time", "end_time", "created_by", "hide_time", "archive_time")
@@ -660,6 +663,22 @@ class StartExtractionResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class ListFailedExtractionsRequest(_message.Message):
+    __slots__ = ("page_size", "page_token")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListFailedExtractionsResponse(_message.Message):
+    __slots__ = ("failures", "next_page_token")
+    FAILURES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    failures: _containers.RepeatedCompositeFieldContainer[ExtractionFailure]
+    next_page_token: str
+    def __init__(self, failures: _Optional[_Iterable[_Union[ExtractionFailure, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
 class CancelExtractionRequest(_message.Message):
     __slots__ = ("request_id",)
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
@@ -671,36 +690,152 @@ class CancelExtractionResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class LeaseExtractionRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("endpoints", "model_extractor")
+    ENDPOINTS_FIELD_NUMBER: _ClassVar[int]
+    MODEL_EXTRACTOR_FIELD_NUMBER: _ClassVar[int]
+    endpoints: Endpoints
+    model_extractor: str
+    def __init__(self, endpoints: _Optional[_Union[Endpoints, _Mapping]] = ..., model_extractor: _Optional[str] = ...) -> None: ...
+
+class Endpoints(_message.Message):
+    __slots__ = ("has_own", "allows_tenants")
+    HAS_OWN_FIELD_NUMBER: _ClassVar[int]
+    ALLOWS_TENANTS_FIELD_NUMBER: _ClassVar[int]
+    has_own: bool
+    allows_tenants: bool
+    def __init__(self, has_own: _Optional[bool] = ..., allows_tenants: _Optional[bool] = ...) -> None: ...
 
 class LeaseExtractionResponse(_message.Message):
-    __slots__ = ("messages",)
+    __slots__ = ("messages", "uses_model", "memory_types")
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    USES_MODEL_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_TYPES_FIELD_NUMBER: _ClassVar[int]
     messages: _containers.RepeatedCompositeFieldContainer[DueMessage]
-    def __init__(self, messages: _Optional[_Iterable[_Union[DueMessage, _Mapping]]] = ...) -> None: ...
+    uses_model: bool
+    memory_types: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, messages: _Optional[_Iterable[_Union[DueMessage, _Mapping]]] = ..., uses_model: _Optional[bool] = ..., memory_types: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class LeaseModelExtractionRequest(_message.Message):
+    __slots__ = ("endpoints", "message_seconds")
+    ENDPOINTS_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    endpoints: Endpoints
+    message_seconds: int
+    def __init__(self, endpoints: _Optional[_Union[Endpoints, _Mapping]] = ..., message_seconds: _Optional[int] = ...) -> None: ...
+
+class LeaseModelExtractionResponse(_message.Message):
+    __slots__ = ("messages", "model", "memory_types", "waiting_count")
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_TYPES_FIELD_NUMBER: _ClassVar[int]
+    WAITING_COUNT_FIELD_NUMBER: _ClassVar[int]
+    messages: _containers.RepeatedCompositeFieldContainer[DueMessage]
+    model: ModelInstructions
+    memory_types: _containers.RepeatedScalarFieldContainer[str]
+    waiting_count: int
+    def __init__(self, messages: _Optional[_Iterable[_Union[DueMessage, _Mapping]]] = ..., model: _Optional[_Union[ModelInstructions, _Mapping]] = ..., memory_types: _Optional[_Iterable[str]] = ..., waiting_count: _Optional[int] = ...) -> None: ...
+
+class ModelInstructions(_message.Message):
+    __slots__ = ("instructions", "url", "model", "has_key")
+    INSTRUCTIONS_FIELD_NUMBER: _ClassVar[int]
+    URL_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    HAS_KEY_FIELD_NUMBER: _ClassVar[int]
+    instructions: str
+    url: str
+    model: str
+    has_key: bool
+    def __init__(self, instructions: _Optional[str] = ..., url: _Optional[str] = ..., model: _Optional[str] = ..., has_key: _Optional[bool] = ...) -> None: ...
 
 class DueMessage(_message.Message):
-    __slots__ = ("message_id", "change_time", "message", "is_new", "is_purged", "time_zone")
+    __slots__ = ("message_id", "change_time", "message", "is_new", "is_purged", "time_zone", "is_exempt", "needs_model", "session_id")
     MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
     CHANGE_TIME_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     IS_NEW_FIELD_NUMBER: _ClassVar[int]
     IS_PURGED_FIELD_NUMBER: _ClassVar[int]
     TIME_ZONE_FIELD_NUMBER: _ClassVar[int]
+    IS_EXEMPT_FIELD_NUMBER: _ClassVar[int]
+    NEEDS_MODEL_FIELD_NUMBER: _ClassVar[int]
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     message_id: str
     change_time: _timestamp_pb2.Timestamp
     message: Message
     is_new: bool
     is_purged: bool
     time_zone: str
-    def __init__(self, message_id: _Optional[str] = ..., change_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., message: _Optional[_Union[Message, _Mapping]] = ..., is_new: _Optional[bool] = ..., is_purged: _Optional[bool] = ..., time_zone: _Optional[str] = ...) -> None: ...
+    is_exempt: bool
+    needs_model: bool
+    session_id: str
+    def __init__(self, message_id: _Optional[str] = ..., change_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., message: _Optional[_Union[Message, _Mapping]] = ..., is_new: _Optional[bool] = ..., is_purged: _Optional[bool] = ..., time_zone: _Optional[str] = ..., is_exempt: _Optional[bool] = ..., needs_model: _Optional[bool] = ..., session_id: _Optional[str] = ...) -> None: ...
+
+class StartModelCallRequest(_message.Message):
+    __slots__ = ("message_id", "session_id", "subject_id", "endpoint", "model", "character_count", "max_tokens_per_day", "sent_count", "tokens")
+    MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_ID_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    CHARACTER_COUNT_FIELD_NUMBER: _ClassVar[int]
+    MAX_TOKENS_PER_DAY_FIELD_NUMBER: _ClassVar[int]
+    SENT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    message_id: str
+    session_id: str
+    subject_id: str
+    endpoint: str
+    model: str
+    character_count: int
+    max_tokens_per_day: int
+    sent_count: int
+    tokens: int
+    def __init__(self, message_id: _Optional[str] = ..., session_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., endpoint: _Optional[str] = ..., model: _Optional[str] = ..., character_count: _Optional[int] = ..., max_tokens_per_day: _Optional[int] = ..., sent_count: _Optional[int] = ..., tokens: _Optional[int] = ...) -> None: ...
+
+class StartModelCallResponse(_message.Message):
+    __slots__ = ("retry_delay",)
+    RETRY_DELAY_FIELD_NUMBER: _ClassVar[int]
+    retry_delay: _duration_pb2.Duration
+    def __init__(self, retry_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class CompleteExtractionRequest(_message.Message):
     __slots__ = ("messages",)
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     messages: _containers.RepeatedCompositeFieldContainer[DueMessage]
     def __init__(self, messages: _Optional[_Iterable[_Union[DueMessage, _Mapping]]] = ...) -> None: ...
+
+class CompleteModelExtractionRequest(_message.Message):
+    __slots__ = ("messages", "failures", "sent_count", "tokens")
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    FAILURES_FIELD_NUMBER: _ClassVar[int]
+    SENT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    messages: _containers.RepeatedCompositeFieldContainer[DueMessage]
+    failures: _containers.RepeatedCompositeFieldContainer[ExtractionFailure]
+    sent_count: int
+    tokens: int
+    def __init__(self, messages: _Optional[_Iterable[_Union[DueMessage, _Mapping]]] = ..., failures: _Optional[_Iterable[_Union[ExtractionFailure, _Mapping]]] = ..., sent_count: _Optional[int] = ..., tokens: _Optional[int] = ...) -> None: ...
+
+class CompleteModelExtractionResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ExtractionFailure(_message.Message):
+    __slots__ = ("message_id", "session_id", "reason", "attempt_count", "last_attempt_time", "retry_delay", "is_final")
+    MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    LAST_ATTEMPT_TIME_FIELD_NUMBER: _ClassVar[int]
+    RETRY_DELAY_FIELD_NUMBER: _ClassVar[int]
+    IS_FINAL_FIELD_NUMBER: _ClassVar[int]
+    message_id: str
+    session_id: str
+    reason: str
+    attempt_count: int
+    last_attempt_time: _timestamp_pb2.Timestamp
+    retry_delay: _duration_pb2.Duration
+    is_final: bool
+    def __init__(self, message_id: _Optional[str] = ..., session_id: _Optional[str] = ..., reason: _Optional[str] = ..., attempt_count: _Optional[int] = ..., last_attempt_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., retry_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., is_final: _Optional[bool] = ...) -> None: ...
 
 class CompleteExtractionResponse(_message.Message):
     __slots__ = ()

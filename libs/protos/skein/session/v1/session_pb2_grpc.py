@@ -200,6 +200,11 @@ class SessionServiceStub:
                 request_serializer=skein_dot_session_dot_v1_dot_session__pb2.StartExtractionRequest.SerializeToString,
                 response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.StartExtractionResponse.FromString,
                 _registered_method=True)
+        self.ListFailedExtractions = channel.unary_unary(
+                '/skein.session.v1.SessionService/ListFailedExtractions',
+                request_serializer=skein_dot_session_dot_v1_dot_session__pb2.ListFailedExtractionsRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.ListFailedExtractionsResponse.FromString,
+                _registered_method=True)
         self.CancelExtraction = channel.unary_unary(
                 '/skein.session.v1.SessionService/CancelExtraction',
                 request_serializer=skein_dot_session_dot_v1_dot_session__pb2.CancelExtractionRequest.SerializeToString,
@@ -748,6 +753,16 @@ class SessionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListFailedExtractions(self, request, context):
+        """ListFailedExtractions returns messages that the language model could not
+        read in all attempts, newest message first, with the reason. Their facts are
+        missing; StartExtraction reads them again. An entry goes when its message is
+        read, purged, or changed. Safe to retry.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def CancelExtraction(self, request, context):
         """CancelExtraction ends a backfill; what it stored stays. Up to 32 messages that
         an extractor has are still read. Without a backfill it changes nothing.
@@ -966,6 +981,11 @@ def add_SessionServiceServicer_to_server(servicer, server):
                     servicer.StartExtraction,
                     request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.StartExtractionRequest.FromString,
                     response_serializer=skein_dot_session_dot_v1_dot_session__pb2.StartExtractionResponse.SerializeToString,
+            ),
+            'ListFailedExtractions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListFailedExtractions,
+                    request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.ListFailedExtractionsRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_session__pb2.ListFailedExtractionsResponse.SerializeToString,
             ),
             'CancelExtraction': grpc.unary_unary_rpc_method_handler(
                     servicer.CancelExtraction,
@@ -1866,6 +1886,33 @@ class SessionService:
             _registered_method=True)
 
     @staticmethod
+    def ListFailedExtractions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.session.v1.SessionService/ListFailedExtractions',
+            skein_dot_session_dot_v1_dot_session__pb2.ListFailedExtractionsRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_session__pb2.ListFailedExtractionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def CancelExtraction(request,
             target,
             options=(),
@@ -2035,6 +2082,21 @@ class SessionInternalServiceStub:
                 request_serializer=skein_dot_session_dot_v1_dot_session__pb2.CompleteExtractionRequest.SerializeToString,
                 response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.CompleteExtractionResponse.FromString,
                 _registered_method=True)
+        self.LeaseModelExtraction = channel.unary_unary(
+                '/skein.session.v1.SessionInternalService/LeaseModelExtraction',
+                request_serializer=skein_dot_session_dot_v1_dot_session__pb2.LeaseModelExtractionRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.LeaseModelExtractionResponse.FromString,
+                _registered_method=True)
+        self.StartModelCall = channel.unary_unary(
+                '/skein.session.v1.SessionInternalService/StartModelCall',
+                request_serializer=skein_dot_session_dot_v1_dot_session__pb2.StartModelCallRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.StartModelCallResponse.FromString,
+                _registered_method=True)
+        self.CompleteModelExtraction = channel.unary_unary(
+                '/skein.session.v1.SessionInternalService/CompleteModelExtraction',
+                request_serializer=skein_dot_session_dot_v1_dot_session__pb2.CompleteModelExtractionRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.CompleteModelExtractionResponse.FromString,
+                _registered_method=True)
         self.PurgeTenant = channel.unary_unary(
                 '/skein.session.v1.SessionInternalService/PurgeTenant',
                 request_serializer=skein_dot_session_dot_v1_dot_session__pb2.PurgeTenantRequest.SerializeToString,
@@ -2138,6 +2200,36 @@ class SessionInternalServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def LeaseModelExtraction(self, request, context):
+        """LeaseModelExtraction returns messages that rules have read, and a language
+        model has still to read. No other call returns them for as long as the model
+        needs for all of them. Safe to retry. For extractors alone.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def StartModelCall(self, request, context):
+        """StartModelCall asks whether a message may be sent to a language model now:
+        by the tenant's budget of tokens, and by the pause and the limits of the job
+        JOB_KIND_MODEL_EXTRACTION. If so, the access log gets an event of the method
+        that names the message, the person, the endpoint and the model. For
+        extractors alone.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CompleteModelExtraction(self, request, context):
+        """CompleteModelExtraction ends the work on messages that a model has read, and
+        counts its tokens. A message that failed waits for a later attempt; after its
+        last one it leaves the queue, and ListFailedExtractions returns it. For
+        extractors alone.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def PurgeTenant(self, request, context):
         """PurgeTenant purges a batch of this service's rows of the caller's tenant,
         which is being deleted. Idempotent: call it until `more` is false. System
@@ -2202,6 +2294,21 @@ def add_SessionInternalServiceServicer_to_server(servicer, server):
                     servicer.CompleteExtraction,
                     request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.CompleteExtractionRequest.FromString,
                     response_serializer=skein_dot_session_dot_v1_dot_session__pb2.CompleteExtractionResponse.SerializeToString,
+            ),
+            'LeaseModelExtraction': grpc.unary_unary_rpc_method_handler(
+                    servicer.LeaseModelExtraction,
+                    request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.LeaseModelExtractionRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_session__pb2.LeaseModelExtractionResponse.SerializeToString,
+            ),
+            'StartModelCall': grpc.unary_unary_rpc_method_handler(
+                    servicer.StartModelCall,
+                    request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.StartModelCallRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_session__pb2.StartModelCallResponse.SerializeToString,
+            ),
+            'CompleteModelExtraction': grpc.unary_unary_rpc_method_handler(
+                    servicer.CompleteModelExtraction,
+                    request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.CompleteModelExtractionRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_session__pb2.CompleteModelExtractionResponse.SerializeToString,
             ),
             'PurgeTenant': grpc.unary_unary_rpc_method_handler(
                     servicer.PurgeTenant,
@@ -2481,6 +2588,87 @@ class SessionInternalService:
             '/skein.session.v1.SessionInternalService/CompleteExtraction',
             skein_dot_session_dot_v1_dot_session__pb2.CompleteExtractionRequest.SerializeToString,
             skein_dot_session_dot_v1_dot_session__pb2.CompleteExtractionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LeaseModelExtraction(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.session.v1.SessionInternalService/LeaseModelExtraction',
+            skein_dot_session_dot_v1_dot_session__pb2.LeaseModelExtractionRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_session__pb2.LeaseModelExtractionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StartModelCall(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.session.v1.SessionInternalService/StartModelCall',
+            skein_dot_session_dot_v1_dot_session__pb2.StartModelCallRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_session__pb2.StartModelCallResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CompleteModelExtraction(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.session.v1.SessionInternalService/CompleteModelExtraction',
+            skein_dot_session_dot_v1_dot_session__pb2.CompleteModelExtractionRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_session__pb2.CompleteModelExtractionResponse.FromString,
             options,
             channel_credentials,
             insecure,

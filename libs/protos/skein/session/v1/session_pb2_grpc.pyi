@@ -431,6 +431,12 @@ class SessionServiceStub:
     Errors:
     - FAILED_PRECONDITION, EXTRACTION_OFF: the policy says so.
     """
+    ListFailedExtractions: _grpc.UnaryUnaryMultiCallable[_session_pb2.ListFailedExtractionsRequest, _session_pb2.ListFailedExtractionsResponse]
+    """ListFailedExtractions returns messages that the language model could not
+    read in all attempts, newest message first, with the reason. Their facts are
+    missing; StartExtraction reads them again. An entry goes when its message is
+    read, purged, or changed. Safe to retry.
+    """
     CancelExtraction: _grpc.UnaryUnaryMultiCallable[_session_pb2.CancelExtractionRequest, _session_pb2.CancelExtractionResponse]
     """CancelExtraction ends a backfill; what it stored stays. Up to 32 messages that
     an extractor has are still read. Without a backfill it changes nothing.
@@ -871,6 +877,12 @@ class SessionServiceAsyncStub(SessionServiceStub):
 
     Errors:
     - FAILED_PRECONDITION, EXTRACTION_OFF: the policy says so.
+    """
+    ListFailedExtractions: _aio.UnaryUnaryMultiCallable[_session_pb2.ListFailedExtractionsRequest, _session_pb2.ListFailedExtractionsResponse]  # type: ignore[assignment]
+    """ListFailedExtractions returns messages that the language model could not
+    read in all attempts, newest message first, with the reason. Their facts are
+    missing; StartExtraction reads them again. An entry goes when its message is
+    read, purged, or changed. Safe to retry.
     """
     CancelExtraction: _aio.UnaryUnaryMultiCallable[_session_pb2.CancelExtractionRequest, _session_pb2.CancelExtractionResponse]  # type: ignore[assignment]
     """CancelExtraction ends a backfill; what it stored stays. Up to 32 messages that
@@ -1504,6 +1516,18 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def ListFailedExtractions(
+        self,
+        request: _session_pb2.ListFailedExtractionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_session_pb2.ListFailedExtractionsResponse, _abc.Awaitable[_session_pb2.ListFailedExtractionsResponse]]:
+        """ListFailedExtractions returns messages that the language model could not
+        read in all attempts, newest message first, with the reason. Their facts are
+        missing; StartExtraction reads them again. An entry goes when its message is
+        read, purged, or changed. Safe to retry.
+        """
+
+    @_abc_1.abstractmethod
     def CancelExtraction(
         self,
         request: _session_pb2.CancelExtractionRequest,
@@ -1628,6 +1652,24 @@ class SessionInternalServiceStub:
     """CompleteExtraction ends the work on messages of a lease. A message that was
     changed meanwhile stays due. Idempotent. For extractors alone.
     """
+    LeaseModelExtraction: _grpc.UnaryUnaryMultiCallable[_session_pb2.LeaseModelExtractionRequest, _session_pb2.LeaseModelExtractionResponse]
+    """LeaseModelExtraction returns messages that rules have read, and a language
+    model has still to read. No other call returns them for as long as the model
+    needs for all of them. Safe to retry. For extractors alone.
+    """
+    StartModelCall: _grpc.UnaryUnaryMultiCallable[_session_pb2.StartModelCallRequest, _session_pb2.StartModelCallResponse]
+    """StartModelCall asks whether a message may be sent to a language model now:
+    by the tenant's budget of tokens, and by the pause and the limits of the job
+    JOB_KIND_MODEL_EXTRACTION. If so, the access log gets an event of the method
+    that names the message, the person, the endpoint and the model. For
+    extractors alone.
+    """
+    CompleteModelExtraction: _grpc.UnaryUnaryMultiCallable[_session_pb2.CompleteModelExtractionRequest, _session_pb2.CompleteModelExtractionResponse]
+    """CompleteModelExtraction ends the work on messages that a model has read, and
+    counts its tokens. A message that failed waits for a later attempt; after its
+    last one it leaves the queue, and ListFailedExtractions returns it. For
+    extractors alone.
+    """
     PurgeTenant: _grpc.UnaryUnaryMultiCallable[_session_pb2.PurgeTenantRequest, _session_pb2.PurgeTenantResponse]
     """PurgeTenant purges a batch of this service's rows of the caller's tenant,
     which is being deleted. Idempotent: call it until `more` is false. System
@@ -1693,6 +1735,24 @@ class SessionInternalServiceAsyncStub(SessionInternalServiceStub):
     CompleteExtraction: _aio.UnaryUnaryMultiCallable[_session_pb2.CompleteExtractionRequest, _session_pb2.CompleteExtractionResponse]  # type: ignore[assignment]
     """CompleteExtraction ends the work on messages of a lease. A message that was
     changed meanwhile stays due. Idempotent. For extractors alone.
+    """
+    LeaseModelExtraction: _aio.UnaryUnaryMultiCallable[_session_pb2.LeaseModelExtractionRequest, _session_pb2.LeaseModelExtractionResponse]  # type: ignore[assignment]
+    """LeaseModelExtraction returns messages that rules have read, and a language
+    model has still to read. No other call returns them for as long as the model
+    needs for all of them. Safe to retry. For extractors alone.
+    """
+    StartModelCall: _aio.UnaryUnaryMultiCallable[_session_pb2.StartModelCallRequest, _session_pb2.StartModelCallResponse]  # type: ignore[assignment]
+    """StartModelCall asks whether a message may be sent to a language model now:
+    by the tenant's budget of tokens, and by the pause and the limits of the job
+    JOB_KIND_MODEL_EXTRACTION. If so, the access log gets an event of the method
+    that names the message, the person, the endpoint and the model. For
+    extractors alone.
+    """
+    CompleteModelExtraction: _aio.UnaryUnaryMultiCallable[_session_pb2.CompleteModelExtractionRequest, _session_pb2.CompleteModelExtractionResponse]  # type: ignore[assignment]
+    """CompleteModelExtraction ends the work on messages that a model has read, and
+    counts its tokens. A message that failed waits for a later attempt; after its
+    last one it leaves the queue, and ListFailedExtractions returns it. For
+    extractors alone.
     """
     PurgeTenant: _aio.UnaryUnaryMultiCallable[_session_pb2.PurgeTenantRequest, _session_pb2.PurgeTenantResponse]  # type: ignore[assignment]
     """PurgeTenant purges a batch of this service's rows of the caller's tenant,
@@ -1816,6 +1876,42 @@ class SessionInternalServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_session_pb2.CompleteExtractionResponse, _abc.Awaitable[_session_pb2.CompleteExtractionResponse]]:
         """CompleteExtraction ends the work on messages of a lease. A message that was
         changed meanwhile stays due. Idempotent. For extractors alone.
+        """
+
+    @_abc_1.abstractmethod
+    def LeaseModelExtraction(
+        self,
+        request: _session_pb2.LeaseModelExtractionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_session_pb2.LeaseModelExtractionResponse, _abc.Awaitable[_session_pb2.LeaseModelExtractionResponse]]:
+        """LeaseModelExtraction returns messages that rules have read, and a language
+        model has still to read. No other call returns them for as long as the model
+        needs for all of them. Safe to retry. For extractors alone.
+        """
+
+    @_abc_1.abstractmethod
+    def StartModelCall(
+        self,
+        request: _session_pb2.StartModelCallRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_session_pb2.StartModelCallResponse, _abc.Awaitable[_session_pb2.StartModelCallResponse]]:
+        """StartModelCall asks whether a message may be sent to a language model now:
+        by the tenant's budget of tokens, and by the pause and the limits of the job
+        JOB_KIND_MODEL_EXTRACTION. If so, the access log gets an event of the method
+        that names the message, the person, the endpoint and the model. For
+        extractors alone.
+        """
+
+    @_abc_1.abstractmethod
+    def CompleteModelExtraction(
+        self,
+        request: _session_pb2.CompleteModelExtractionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_session_pb2.CompleteModelExtractionResponse, _abc.Awaitable[_session_pb2.CompleteModelExtractionResponse]]:
+        """CompleteModelExtraction ends the work on messages that a model has read, and
+        counts its tokens. A message that failed waits for a later attempt; after its
+        last one it leaves the queue, and ListFailedExtractions returns it. For
+        extractors alone.
         """
 
     @_abc_1.abstractmethod

@@ -26,6 +26,7 @@ class JobKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     JOB_KIND_SESSION_ARCHIVE: _ClassVar[JobKind]
     JOB_KIND_SUMMARIES: _ClassVar[JobKind]
     JOB_KIND_EXTRACTION: _ClassVar[JobKind]
+    JOB_KIND_MODEL_EXTRACTION: _ClassVar[JobKind]
 
 class JobState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -53,6 +54,7 @@ JOB_KIND_ARCHIVE: JobKind
 JOB_KIND_SESSION_ARCHIVE: JobKind
 JOB_KIND_SUMMARIES: JobKind
 JOB_KIND_EXTRACTION: JobKind
+JOB_KIND_MODEL_EXTRACTION: JobKind
 JOB_STATE_UNSPECIFIED: JobState
 JOB_STATE_IDLE: JobState
 JOB_STATE_RUNNING: JobState

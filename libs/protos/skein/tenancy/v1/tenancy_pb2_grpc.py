@@ -879,6 +879,8 @@ class TenancyServiceServicer:
 
         Errors:
         - INVALID_ARGUMENT, POLICY_FIELD_UNKNOWN: a policy has no such field.
+        - PERMISSION_DENIED, PERMISSION_MISSING: extraction_url and extraction_key_id
+        need secrets.read, because they say where a secret is sent.
         - FAILED_PRECONDITION, EMBEDDING_MODEL_NOT_OFFERED: no such model is
         registered, or the operator does not offer it.
         - ABORTED, REVISION_STALE.

@@ -41,6 +41,11 @@ _POLICY = (
     "extraction_roles",
     "extraction_messages",
     "extraction_quiet_seconds",
+    "extraction_instructions",
+    "extraction_types",
+    "extraction_url",
+    "extraction_model",
+    "extraction_key_id",
 )
 
 TOOLS = (

@@ -55,6 +55,11 @@ class CircuitBreaker:
         """The present state."""
         return self._state
 
+    @property
+    def remaining_seconds(self) -> float:
+        """The seconds until the next request is sent."""
+        return max(0.0, self._until - self._clock())
+
     def allow_request(self) -> bool:
         """Return whether to send a request. The caller of an allowed one must report its end to one of the others."""
         if self._state is CircuitState.CLOSED:
