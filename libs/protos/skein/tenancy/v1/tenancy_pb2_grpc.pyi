@@ -293,7 +293,8 @@ class TenancyServiceStub:
     """PurgeSubject purges a subject, deleted or not, also from the responses
     stored for repeated requests. Memories about the subject remain; the
     gateway's Forget purges them too. The id becomes free. Repeating a
-    request_id returns the first answer.
+    request_id returns the first answer. In a tenant with spaces the caller
+    needs spaces.write too.
 
     Errors:
     - NOT_FOUND, SUBJECT_NOT_FOUND.
@@ -400,7 +401,9 @@ class TenancyServiceStub:
     """
     GetUsage: _grpc.UnaryUnaryMultiCallable[_limits_pb2.GetUsageRequest, _limits_pb2.GetUsageResponse]
     """GetUsage returns the usage of the tenant's quota, or of an organization's.
-    The call is cheap: it reads counters and counts no rows. Safe to retry.
+    The call is cheap: it reads counters and counts no rows. Safe to retry. In
+    a tenant with spaces the counters are of all of them, and the caller needs
+    spaces.write too.
 
     Errors:
     - NOT_FOUND, ORGANIZATION_NOT_FOUND.
@@ -831,7 +834,8 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     """PurgeSubject purges a subject, deleted or not, also from the responses
     stored for repeated requests. Memories about the subject remain; the
     gateway's Forget purges them too. The id becomes free. Repeating a
-    request_id returns the first answer.
+    request_id returns the first answer. In a tenant with spaces the caller
+    needs spaces.write too.
 
     Errors:
     - NOT_FOUND, SUBJECT_NOT_FOUND.
@@ -938,7 +942,9 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     """
     GetUsage: _aio.UnaryUnaryMultiCallable[_limits_pb2.GetUsageRequest, _limits_pb2.GetUsageResponse]  # type: ignore[assignment]
     """GetUsage returns the usage of the tenant's quota, or of an organization's.
-    The call is cheap: it reads counters and counts no rows. Safe to retry.
+    The call is cheap: it reads counters and counts no rows. Safe to retry. In
+    a tenant with spaces the counters are of all of them, and the caller needs
+    spaces.write too.
 
     Errors:
     - NOT_FOUND, ORGANIZATION_NOT_FOUND.
@@ -1552,7 +1558,8 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         """PurgeSubject purges a subject, deleted or not, also from the responses
         stored for repeated requests. Memories about the subject remain; the
         gateway's Forget purges them too. The id becomes free. Repeating a
-        request_id returns the first answer.
+        request_id returns the first answer. In a tenant with spaces the caller
+        needs spaces.write too.
 
         Errors:
         - NOT_FOUND, SUBJECT_NOT_FOUND.
@@ -1743,7 +1750,9 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_limits_pb2.GetUsageResponse, _abc.Awaitable[_limits_pb2.GetUsageResponse]]:
         """GetUsage returns the usage of the tenant's quota, or of an organization's.
-        The call is cheap: it reads counters and counts no rows. Safe to retry.
+        The call is cheap: it reads counters and counts no rows. Safe to retry. In
+        a tenant with spaces the counters are of all of them, and the caller needs
+        spaces.write too.
 
         Errors:
         - NOT_FOUND, ORGANIZATION_NOT_FOUND.
