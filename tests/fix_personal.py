@@ -129,7 +129,7 @@ KEPT: dict[str, tuple[str, str]] = {
         "Rules of the tenant; what is delivered is an event.",
         (
             "display_name event_types condition webhook_url destination master_key nonce ciphertext last_error "
-            "grant_ids created_by updated_by"
+            "grant_ids makers created_by updated_by"
         ),
     ),
     "recall.corpora": ("The term at which a recount stands is emptied.", "kind recounted_to"),

@@ -11,13 +11,17 @@ END"""  # noqa: E501 - as Postgres writes it.
 # What has a space, besides what says who sees it. The rest of an item's rows is read with the item alone.
 SPACE_TABLES = {
     "memory.archived_memories",
+    "memory.archives",
     "memory.changes",
     "memory.external_ids",
     "memory.fact_keys",
     "memory.memories",
     "memory.pending_memories",
+    "memory.snapshot_items",
+    "memory.snapshots",
     "memory.tasks",
     "memory.versions",
+    "memory.webhooks",
     "recall.documents",
     "recall.documents_history",
 }
@@ -28,12 +32,9 @@ CASE
     ELSE ('00000000-0000-0000-0000-000000000000'::uuid = ANY ((current_setting('skein.spaces'::text, true))::uuid[]))
 END"""
 DEFAULT_SPACE_TABLES = {
-    "memory.archives",
     "memory.block_agents",
     "memory.block_agents_history",
     "memory.blocks",
-    "memory.snapshot_items",
-    "memory.snapshots",
     "session.agent_states",
     "session.archived_messages",
     "session.archived_sessions",
@@ -51,9 +52,21 @@ DEFAULT_SPACE_TABLES = {
 SPACE_POLICIES = {(name, SPACE, None, "ALL", "{public}") for name in SPACE_TABLES} | {
     (name, DEFAULT_SPACE, None, "ALL", "{public}") for name in DEFAULT_SPACE_TABLES
 }
-# A space is deleted when nothing lies in it.
-SPACE_CROSSINGS = {
-    ("skein_tenancy", f"memory.{table}", column, "SELECT")
-    for table in ("memories", "pending_memories", "archived_memories")
-    for column in ("tenant_id", "space_id")
-}
+# A space is deleted when nothing lies in it. Webhooks are active while those who made them see their space. A receipt
+# is shown to who sees its items.
+SPACE_CROSSINGS = (
+    {("skein_recall", "memory.archived_memories", "space_id", "SELECT")}
+    | {
+        ("skein_tenancy", f"memory.{table}", column, "SELECT")
+        for table in ("memories", "pending_memories", "archived_memories", "snapshots")
+        for column in ("tenant_id", "space_id")
+    }
+    | {
+        ("skein_memory", f"tenancy.{table}", column, "SELECT")
+        for table, columns in (
+            ("space_grants", ("tenant_id", "space_id", "principal", "expire_time")),
+            ("space_bindings", ("tenant_id", "principal")),
+        )
+        for column in columns
+    }
+)

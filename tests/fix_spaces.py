@@ -5,24 +5,92 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import grpc
 from fix_cluster import Cluster, Stubs, Tenant
 from fix_world import identity
 
 from skein.auth.v1 import auth_pb2
 from skein.tenancy.v1 import spaces_pb2 as pb
-from skein_kit.identity.permissions import AGENT_PERMISSIONS
+from skein_kit.identity.permissions import AGENT_PERMISSIONS, TENANT_PERMISSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 SPACE_KEY = "skein-space-id"
+ALL = sorted(TENANT_PERMISSIONS)
 ROLES = {
     "reader": pb.SPACE_ROLE_READER,
     "writer": pb.SPACE_ROLE_WRITER,
     "manager": pb.SPACE_ROLE_MANAGER,
 }
+
+
+@dataclass(frozen=True)
+class House:
+    """A tenant with two spaces, and keys with every permission.
+
+    One is the doctor's, one the cook's, and one is bound to the cook's space.
+    """
+
+    cluster: Cluster
+    tenant: Tenant
+    clinic_id: str
+    kitchen_id: str
+    doctor_principal: str
+    doctor_secret: str
+    cook_secret: str
+    bound_secret: str
+
+    @property
+    def doctor(self) -> Stubs:
+        """Sees the default space and the clinic, and writes in the clinic."""
+        return self.cluster.with_key(self.doctor_secret, **{SPACE_KEY: self.clinic_id})
+
+    @property
+    def cook(self) -> Stubs:
+        """Sees the default space and the kitchen."""
+        return self.cluster.with_key(self.cook_secret)
+
+    @property
+    def bound(self) -> Stubs:
+        """Sees the kitchen alone."""
+        return self.cluster.with_key(self.bound_secret)
+
+    async def revoke_doctor(self) -> None:
+        """Take the clinic from the doctor, and wait until the gateway has noticed."""
+        await self.tenant.tenancy.RevokeSpaceGrant(
+            pb.RevokeSpaceGrantRequest(space_id=self.clinic_id, principal=self.doctor_principal)
+        )
+        async with asyncio.timeout(30):
+            while True:
+                try:
+                    await self.doctor.list_memories()
+                except grpc.aio.AioRpcError as error:
+                    if error.code() is not grpc.StatusCode.NOT_FOUND:
+                        raise
+                    return
+                await asyncio.sleep(0.1)
+
+    @classmethod
+    async def new(cls, tenant: Tenant, cluster: Cluster) -> House:
+        """Make the spaces and the keys."""
+        clinic_id, kitchen_id = await new_space(tenant, "clinic"), await new_space(tenant, "kitchen")
+        doctor_principal, doctor = await new_key(cluster, tenant, [clinic_id], permissions=ALL)
+        _, cook = await new_key(cluster, tenant, [kitchen_id], permissions=ALL)
+        _, bound = await new_key(cluster, tenant, [kitchen_id], bind=True, permissions=ALL)
+        return cls(
+            cluster=cluster,
+            tenant=tenant,
+            clinic_id=clinic_id,
+            kitchen_id=kitchen_id,
+            doctor_principal=doctor_principal,
+            doctor_secret=doctor,
+            cook_secret=cook,
+            bound_secret=bound,
+        )
 
 
 async def new_space(tenant: Stubs, name: str) -> str:

@@ -14,7 +14,7 @@ from fix_spaces import SPACE_KEY, grant, new_key, new_space
 
 from skein.auth.v1 import auth_pb2
 from skein.gateway.v1 import gateway_pb2
-from skein.memory.v1 import approvals_pb2, history_pb2, scores_pb2
+from skein.memory.v1 import approvals_pb2, scores_pb2
 from skein.memory.v1 import memory_pb2 as pb
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import spaces_pb2, tenancy_pb2
@@ -122,11 +122,6 @@ async def test_a_bound_key_sees_its_spaces_alone_and_nothing_once_they_are_revok
             await asyncio.sleep(0.1)
     with refused(grpc.StatusCode.NOT_FOUND, "SPACE_NOT_FOUND"):
         await clinic.cluster.with_key(secret, **{SPACE_KEY: clinic.space_id}).list_memories()
-
-
-async def test_calls_that_do_not_keep_to_spaces_are_refused(clinic: Clinic) -> None:
-    with refused(*UNSUPPORTED):
-        await clinic.kitchen.history.ListChanges(history_pb2.ListChangesRequest())
 
 
 async def test_only_managers_and_those_who_may_delegate_grant(clinic: Clinic) -> None:

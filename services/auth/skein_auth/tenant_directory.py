@@ -92,11 +92,10 @@ class TenantDirectory:
         """
         if caller.tenant_id is None or not (await self.get_membership(caller.tenant_id, caller.account_id)).has_spaces:
             return caller
-        principals = [caller.principal, *([f"agent:{caller.agent_id}"] if caller.agent_id else ())]
-        # A service account's own client is no application that acts for another.
-        client = f"client:{caller.client_id}" if caller.client_id and caller.account_id is not None else ""
         request = members_pb2.GetMembershipRequest(
-            tenant_id=str(caller.tenant_id), principals=principals, client_principal=client
+            tenant_id=str(caller.tenant_id),
+            principals=caller.space_principals,
+            client_principal=caller.space_client,
         )
         response = await self._tenancy.GetMembership(request, metadata=await self._metadata())
         spaces = tuple((UUID(space.space_id), _SPACE_ROLES[space.role]) for space in response.spaces)

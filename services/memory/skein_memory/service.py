@@ -134,8 +134,9 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         purges = PurgeStore(database, quotas=quotas, policies=policies)
         archive_reader = ArchiveReader(database, cold=cold)
         archives = ArchiveStore(database, quotas=quotas, months=months, reader=archive_reader, cold=cold)
+        # The access log has what callers of every space read.
         access_log_erasure = AccessLogErasure(
-            database, longest_call=timedelta(seconds=host.settings.max_deadline_seconds)
+            database.for_all_spaces(), longest_call=timedelta(seconds=host.settings.max_deadline_seconds)
         )
         erasure_completer = ErasureCompleter(access_log_erasure)
         snapshots = SnapshotStore(database, quotas=quotas, policies=policies, months=months, max_content=max_content)

@@ -158,7 +158,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         choices = ChosenModels(database, reindexes, models, registry, settings)
         reindexer = Reindexer(reindexes, documents, vectors, registry, embedder, jobs, choices)
         index_handlers = IndexHandlers(
-            documents,
+            IndexStore(database),
             vectors,
             models,
             registry,

@@ -37,7 +37,7 @@ class SpaceExists(AlreadyExists):
 
 
 class SpaceNotEmpty(FailedPrecondition):
-    """The space has grants, or memories, deleted ones included."""
+    """The space has grants, snapshots, or memories, deleted ones included."""
 
     reason = "SPACE_NOT_EMPTY"
 

@@ -21,10 +21,11 @@ from skein_kit.calls.database_revision import (
     min_revision_of,
 )
 from skein_kit.errors import STATUS_DETAILS_KEY
+from skein_kit.identity.space_reach import narrowed, whole_reach
 from skein_kit.ids import now
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
     from datetime import datetime
     from uuid import UUID
 
@@ -283,6 +284,21 @@ def named_space() -> str:
     """Return the space that the current call names; empty for none, and in background work."""
     call = current_call()
     return "" if call is None else call.named_space
+
+
+def reach_all_spaces(context: object) -> None:
+    """Have a call go through every space of its tenant from now on: for what shows no content of them.
+
+    Raises the errors of skein_kit.identity.space_reach.whole_reach.
+    """
+    if isinstance(context, Call) and context.caller is not None:
+        context.space_ids = whole_reach(context.caller, context.named_space)
+
+
+def narrow_spaces(context: object, space_ids: Iterable[UUID]) -> None:
+    """Have a call reach no more than some spaces from now on."""
+    if isinstance(context, Call):
+        context.space_ids = narrowed(context.space_ids, space_ids)
 
 
 def client_address() -> str:

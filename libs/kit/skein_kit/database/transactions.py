@@ -25,6 +25,7 @@ from skein_kit.database.connection_pool import ANSWER_SECONDS, ConnectionPool
 from skein_kit.database.connection_settings import CONNECT_SECONDS, connect, connect_arguments, database_role
 from skein_kit.database.postgres_errors import raise_rpc_error, violated_constraint
 from skein_kit.errors import DatabaseBusy, DatabaseUnavailable, HistoryNotKept, RpcError
+from skein_kit.identity.spaces import ALL_SPACES
 from skein_kit.telemetry.metrics import REPLICA_READ_COUNT
 
 if TYPE_CHECKING:
@@ -121,6 +122,20 @@ class Transaction:
         """From now on also see the rows of this account in every tenant."""
         await self._connection.execute(f"SET LOCAL skein.account_id = '{account_id}'")
 
+    async def see_spaces(self, space_ids: Sequence[UUID]) -> None:
+        """From now on see what lies in some spaces instead, which the caller reaches."""
+        await self._connection.execute(f"SET LOCAL skein.spaces = {_space_list(space_ids)}")
+
+    @asynccontextmanager
+    async def reading_all_spaces(self) -> AsyncIterator[None]:
+        """See what lies in every space while a block reads, for decisions that show the caller nothing of it."""
+        await self._connection.execute(
+            "SAVEPOINT all_spaces; SET LOCAL skein.spaces = ''; SET LOCAL skein.all_spaces = 'on'"
+        )
+        yield
+        # It takes back the settings alone: the block has only read.
+        await self._connection.execute("ROLLBACK TO SAVEPOINT all_spaces; RELEASE SAVEPOINT all_spaces")
+
     async def insert(self, query: Query, tenant_id: UUID, rows: Sequence[Mapping[str, object]]) -> int:
         """Insert rows of one tenant in as few statements as possible; return the number of inserted rows."""
         inserted_count = start = 0
@@ -167,8 +182,8 @@ class Database:
         self._replica: Replica | None = None
         # Calls report the revision that their answer shows, because a replica may answer the next one.
         self.reports_revision = connections.only_reads
-        # Its transactions see what lies in every space. See `for_all_spaces`.
-        self.sees_all_spaces = False
+        # What its transactions see; None: what the current call reaches. See `for_spaces`.
+        self.space_ids: tuple[UUID, ...] | None = None
         # This database is a replica, which may lag.
         self.is_replica = connections.only_reads
         self.service = service
@@ -237,8 +252,15 @@ class Database:
         For caches, queues and indexes that serve all callers, and show no caller what they read. Use it where a service
         is composed.
         """
+        return self.for_spaces(ALL_SPACES)
+
+    def for_spaces(self, space_ids: tuple[UUID, ...] | None) -> Self:
+        """Return the same database, whose transactions see some spaces, whatever the call; None: what the call reaches.
+
+        For background work on behalf of callers that reached these spaces.
+        """
         database = copy.copy(self)
-        database.sees_all_spaces = True
+        database.space_ids = space_ids
         return database
 
     def use_replica(self, replica: Database) -> None:
@@ -288,11 +310,12 @@ class Database:
         settings = ""
         if (agent_id := bound_agent_id()) and not options.has_all_agents:
             settings += f"; SET LOCAL skein.agent_id = {_quote(agent_id)}"
-        if self.sees_all_spaces:
+        space_ids = current_space_ids() if self.space_ids is None else self.space_ids
+        if space_ids == ALL_SPACES:
             settings += "; SET LOCAL skein.all_spaces = 'on'"
-        elif (space_ids := current_space_ids()) is not None:
+        elif space_ids is not None:
             # Without the setting a transaction sees the default space.
-            settings += f"; SET LOCAL skein.spaces = '{{{','.join(map(str, space_ids))}}}'"
+            settings += f"; SET LOCAL skein.spaces = {_space_list(space_ids)}"
         return settings
 
     def begin_with_settings(self, settings: str) -> AbstractAsyncContextManager[Transaction]:
@@ -323,6 +346,11 @@ class Database:
         if directory:
             settings += "; SET LOCAL skein.operator = 'on'"
         return _TransactionContext(self, settings)
+
+
+def _space_list(space_ids: Sequence[UUID]) -> str:
+    """Return spaces as a literal of SQL, which is not empty for none of them."""
+    return f"'{{{','.join(map(str, space_ids))}}}'"
 
 
 def _quote(text: str) -> str:

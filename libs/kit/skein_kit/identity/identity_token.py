@@ -73,6 +73,19 @@ class Caller:
     # The tenant is deleted: only calls that purge it are allowed.
     is_tenant_deleted: bool = False
 
+    @property
+    def space_principals(self) -> list[str]:
+        """Return the principals whose grants of spaces the caller has; the agent is that of its credential."""
+        return [self.principal, *([f"agent:{self.agent_id}"] if self.agent_id else ())]
+
+    @property
+    def space_client(self) -> str:
+        """Return the principal of the application that acts for the caller, which must see a space too; empty for none.
+
+        A service account's own client is no application that acts for another.
+        """
+        return f"client:{self.client_id}" if self.client_id and self.account_id is not None else ""
+
     def require_account(self) -> UUID:
         """Return the account. Raises LookupError unless the method's access rule requires one."""
         if self.account_id is None:

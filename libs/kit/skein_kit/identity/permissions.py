@@ -22,6 +22,7 @@ from skein_kit.errors import (
     TenantNotFound,
 )
 from skein_kit.identity import space_reach
+from skein_kit.identity.spaces import DEFAULT_SPACE
 from skein_kit.rpc.declarations import is_write, method_rule, paths
 
 if TYPE_CHECKING:
@@ -180,6 +181,8 @@ class AccessRule:
             return space_reach.walled_reach(caller, named, is_write=self.is_write)
         if self.spaces == pb.SPACE_RULE_DEFAULT:
             return space_reach.default_reach(caller, named)
+        if self.spaces == pb.SPACE_RULE_ALL:
+            return space_reach.whole_reach(caller, named)
         space_reach.check_named(caller, named)
         if caller.spaces is None:
             return None
@@ -206,6 +209,11 @@ def _values(message: Any, path: Sequence[str]) -> list[str]:
         return [value]
     is_repeated = message.DESCRIPTOR.fields_by_name[path[0]].is_repeated
     return [text for part in (value if is_repeated else [value]) for text in _values(part, path[1:])]
+
+
+def may_rate_sources(caller: Caller, space_ids: Sequence[UUID] | None) -> bool:
+    """Return whether a call that reaches some spaces may set ratings, which hold in all of them."""
+    return RATE_SOURCES in caller.permissions and (space_ids is None or DEFAULT_SPACE in space_ids)
 
 
 def _rule_of(path: str) -> AccessRule:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein_kit.errors import SpaceMissing, SpaceNotFound, SpaceReadOnly, SpacesUnsupported
-from skein_kit.identity.spaces import DEFAULT_SPACE, READER
+from skein_kit.errors import PermissionMissing, SpaceMissing, SpaceNotFound, SpaceReadOnly, SpacesUnsupported
+from skein_kit.identity.spaces import ALL_SPACES, DEFAULT_SPACE, READER
 from skein_kit.ids import parse_id
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from uuid import UUID
 
     from skein_kit.identity.identity_token import Caller
+
+# Who may say who sees a space may let itself see all of them.
+MANAGE_SPACES = "spaces.write"
 
 
 def walled_reach(caller: Caller, named: str, *, is_write: bool) -> tuple[UUID, ...] | None:
@@ -56,3 +60,28 @@ def default_reach(caller: Caller, named: str) -> tuple[UUID, ...] | None:
     if DEFAULT_SPACE not in dict(caller.spaces):
         raise SpacesUnsupported
     return (DEFAULT_SPACE,)
+
+
+def manages_spaces(caller: Caller) -> bool:
+    """Return whether a caller manages the spaces of its tenant, and could let itself see them all."""
+    is_bound = caller.spaces is not None and DEFAULT_SPACE not in dict(caller.spaces)
+    return MANAGE_SPACES in caller.permissions and not is_bound
+
+
+def whole_reach(caller: Caller, named: str) -> tuple[UUID, ...] | None:
+    """Return the reach of a call that goes through every space, and shows no content of them.
+
+    None in a tenant without spaces. Raises SpacesUnsupported for a call that names one space and for a caller that is
+    bound to some, and PermissionMissing for one that does not manage the tenant's spaces.
+    """
+    if default_reach(caller, named) is None:
+        return None
+    if MANAGE_SPACES not in caller.permissions:
+        raise PermissionMissing(permission=MANAGE_SPACES)
+    return ALL_SPACES
+
+
+def narrowed(reach: tuple[UUID, ...] | None, space_ids: Iterable[UUID]) -> tuple[UUID, ...] | None:
+    """Return those spaces of a reach that are among some; None in a tenant without spaces."""
+    known_ids = set(space_ids)
+    return None if reach is None else tuple(space_id for space_id in reach if space_id in known_ids)

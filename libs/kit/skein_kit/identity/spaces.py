@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 # Everything that is put in no other space lies here.
 DEFAULT_SPACE = UUID(int=0)
+# The reach of what goes through every space of a tenant. No space has this id: who compares it with one finds nothing.
+ALL_SPACES = (UUID(int=2**128 - 1),)
 # Spaces beside the default one that an identity token carries. A caller with more grants sees the oldest ones.
 MAX_SPACES = 32
 READER, WRITER, MANAGER = "reader", "writer", "manager"

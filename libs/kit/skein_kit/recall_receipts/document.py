@@ -68,12 +68,6 @@ class SignedContext:
         """What the text was packed from; None after an erasure. Verify before."""
         return None if self.salted_inputs is None else pb.ContextInputs.FromString(self.salted_inputs[SALT_BYTES:])
 
-    def is_text(self, text: str) -> bool:
-        """Return whether the context had a text; False after an erasure, which took the salt. Verify before."""
-        if self.salted_inputs is None:
-            return False
-        return context_text_digest(self.salted_inputs[:SALT_BYTES], text) == self.statement.text_digest
-
     def verify(self, keys: Mapping[str, Ed25519PublicKey], tenant_id: UUID, receipt_id: UUID) -> None:
         """Raise ReceiptInvalid if the statement is not the signed one, or the inputs are not those that it names."""
         key = keys.get(self.key_id)

@@ -11,7 +11,7 @@ from skein.auth.v1 import certificates_pb2 as pb
 from skein_auth.erasure_certificates.digests import SortedDigests
 from skein_auth.erasure_certificates.model import UNKNOWN, ErasureReport
 from skein_auth.errors import ErasureCertificateNotFound
-from skein_kit.calls.call import Context
+from skein_kit.calls.call import Context, named_space
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import TenantMissing
 from skein_kit.identity.permissions import ACCESS_RULES, OPERATOR
@@ -50,7 +50,7 @@ class ErasureCertificateHandlers:
     ) -> pb.IssueErasureCertificateResponse:
         caller, at = caller_of(context), now()
         for rule in _RULES[request.kind]:
-            rule.check(caller)
+            rule.check_reach(caller, named_space())
         tenant_id = caller.require_tenant()
         # Before the transaction: the first call of a cluster generates the key.
         key_id, key = await self._keyring.certificate_key()

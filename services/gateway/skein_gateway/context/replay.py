@@ -87,8 +87,8 @@ class ContextReplayHandler:
             response.gaps.add(reason=recall_pb2.REPLAY_GAP_REASON_PACKER_CHANGED, name=packer)
         query = receipt.query or request.query
         await self._pack(response, replay.response, receipt.context.inputs, query)
-        signed = document.read(receipt.document.encode()).context
-        response.identical = signed is not None and signed.is_text(response.text)
+        digest = document.context_text_digest(receipt.context.salt, response.text)
+        response.identical = digest == receipt.context.statement.text_digest
         return response
 
     async def _replay_search(

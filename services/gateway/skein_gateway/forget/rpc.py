@@ -19,6 +19,7 @@ from skein.tenancy.v1 import subjects_pb2
 from skein_gateway.forget.detached_calls import DetachedCalls
 from skein_gateway.forget.progress import CERTIFY_SECONDS, SETTLE, ErasureProgress, ErasureStep
 from skein_kit.calls.call import caller as caller_of
+from skein_kit.calls.call import named_space
 from skein_kit.errors import RpcError
 from skein_kit.identity.permissions import ACCESS_RULES
 from skein_kit.ids import new_id, now
@@ -77,7 +78,7 @@ class ForgetHandler:
     async def Forget(self, request: pb.ForgetRequest, context: Context) -> pb.ForgetResponse:
         # Check all permissions first, so that a missing one cannot leave a person half purged.
         for rule in _RULES:
-            rule.check(caller_of(context))
+            rule.check_reach(caller_of(context), named_space())
         progress = ErasureProgress(request.request_id, start_time=now())
         try:
             more = await self._purge(request, context, progress)

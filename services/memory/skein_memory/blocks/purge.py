@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skein_kit.idempotency.store import LIFETIME
+from skein_kit.identity.spaces import DEFAULT_SPACE
 from skein_memory.blocks.convert import block_prefix
 from skein_memory.events import writer
 from skein_memory.events.model import Event
@@ -102,4 +103,5 @@ def _purge_event(block_id: str, receipt_id: UUID) -> Event:
         entity_id=block_id,
         summary="block purged",
         payload={"receipt_id": str(receipt_id)},
+        space_id=DEFAULT_SPACE,
     )

@@ -99,13 +99,13 @@ FROM (SELECT :tenant_id::uuid AS tenant_id) AS place;
 
 -- get_archive --
 -- Read an archive.
-SELECT archive_id, label, memory_count, byte_count, checksum, from_time, to_time, create_time, created_by
+SELECT archive_id, label, memory_count, byte_count, checksum, from_time, to_time, create_time, created_by, space_id
 FROM memory.archives
 WHERE tenant_id = :tenant_id AND archive_id = :archive_id;
 
 -- lock_archive --
 -- Read and lock an archive.
-SELECT archive_id, label, memory_count, byte_count, checksum, from_time, to_time, create_time, created_by
+SELECT archive_id, label, memory_count, byte_count, checksum, from_time, to_time, create_time, created_by, space_id
 FROM memory.archives
 WHERE tenant_id = :tenant_id AND archive_id = :archive_id
 FOR UPDATE;
@@ -420,7 +420,7 @@ WHERE tenant_id = :tenant_id;
 
 -- oldest_archive --
 -- Take the oldest archive that was made, of memories that were made, before a time, and keep others from it.
-SELECT archive_id, memory_count, checksum
+SELECT archive_id, memory_count, checksum, space_id
 FROM memory.archives
 WHERE tenant_id = :tenant_id AND to_time < :before AND create_time < :before
 ORDER BY archive_id

@@ -38,6 +38,8 @@ ARCHIVED_TABLES: Mapping[str, Sequence[str]] = {
     "conflict_resolutions_history": ("a_memory_id", "b_memory_id"),
     "pending_rows": ("memory_id", "other_memory_id"),
 }
+# Those whose rows name their space.
+_SPACE_TABLES = frozenset({"memories", "versions", "external_ids", "fact_keys", "tasks"})
 # For each table the queries that archive and unarchive its rows.
 _STATEMENTS: Mapping[str, tuple[str, str]] = {
     "memories": ("archive_memories", "unarchive_memories"),
@@ -85,6 +87,14 @@ def referenced_memory_ids(rows: Mapping[str, Sequence[dict[str, Any]]]) -> set[U
         for row in table_rows
         for column in ARCHIVED_TABLES[table]
         if row[column] is not None
+    }
+
+
+def in_space(rows: Mapping[str, Sequence[dict[str, Any]]], space_id: UUID) -> dict[str, list[dict[str, Any]]]:
+    """Return rows that lie in the space of their archive; files of older versions do not name it."""
+    return {
+        table: [{**row, "space_id": str(space_id)} if table in _SPACE_TABLES else row for row in table_rows]
+        for table, table_rows in rows.items()
     }
 
 

@@ -172,7 +172,8 @@ class ArchiveStore:
             sizes = await tx.rows(QUERIES["archive_sizes"], tenant_id=tenant_id, memory_ids=candidates)
             memory_ids = _fit_file(candidates, {row["memory_id"]: row["bytes"] for row in sizes})
             rows = await archive_rows.read_rows(tx, tenant_id, memory_ids) if memory_ids else {}
-            newest_archive_id = await tx.value(QUERIES["newest_archive"], tenant_id=tenant_id) or _BEFORE_ALL
+            async with tx.reading_all_spaces():
+                newest_archive_id = await tx.value(QUERIES["newest_archive"], tenant_id=tenant_id) or _BEFORE_ALL
         return ArchiveBatch(
             memory_ids=memory_ids,
             rows=rows,
@@ -214,8 +215,10 @@ class ArchiveStore:
         if await archive_rows.read_rows(tx, tenant_id, batch.memory_ids) != batch.rows:
             return None
         await tx.execute(QUERIES["lock_archive_creation"], tenant_id=tenant_id)
-        # A purge that has scanned all archives up to one only scans newer ones afterwards.
-        if await tx.value(QUERIES["has_newer_archive"], tenant_id=tenant_id, archive_id=file.archive_id):
+        # A purge that has scanned all archives up to one, of any space, only scans newer ones afterwards.
+        async with tx.reading_all_spaces():
+            has_newer = await tx.value(QUERIES["has_newer_archive"], tenant_id=tenant_id, archive_id=file.archive_id)
+        if has_newer:
             return None
         await postings.subtract_counts(tx, tenant_id, batch.memory_ids)
         await tx.stop_history()
@@ -292,7 +295,9 @@ class ArchiveStore:
             raise TransactionConflict
         existing_ids = await archive_rows.existing_memory_ids(tx, tenant_id, ids)
         new_ids = [id_ for id_ in ids if id_ not in existing_ids]
-        links = await archive_rows.insert_rows(tx, tenant_id, rows, set(new_ids), archived_ids)
+        links = await archive_rows.insert_rows(
+            tx, tenant_id, archive_rows.in_space(rows, archive_row["space_id"]), set(new_ids), archived_ids
+        )
         memories = await memory_rows.read_memories(tx, tenant_id, new_ids)
         purged_ids = await tombstones.find_purged(tx, tenant_id, list(memories.values()))
         for table, query in CONTENT_TABLES.items() if purged_ids else ():
@@ -311,7 +316,7 @@ class ArchiveStore:
 
     async def delete_orphan_files(self, tenant_id: UUID, at: datetime) -> int:
         """Remove files that nothing names: a process that ended between two steps leaves them. Return how many."""
-        async with self._database.transaction(tenant_id) as tx:
+        async with self._database.for_all_spaces().transaction(tenant_id) as tx:
             rows = await tx.rows(QUERIES["name_archives"], tenant_id=tenant_id)
         archive_files = {(row["archive_id"], row["checksum"]) for row in rows}
         return await self._cold.delete_unreferenced(tenant_id, archive_files, older_than=at - _MAX_WRITE_TIME)
@@ -328,7 +333,8 @@ class ArchiveStore:
             await tombstones.insert_memories(tx, tenant_id, memory_ids, at=at)
             await record_purge(tx, tenant_id, [id_time(id_) for id_ in memory_ids], at=at)
             await tx.execute(QUERIES["delete_archive"], tenant_id=tenant_id, archive_id=archive_id)
-            await writer.insert_events(tx, tenant_id, purge_events(memory_ids, archive_id), at=at, by=by)
+            space_ids = dict.fromkeys(memory_ids, archive["space_id"])
+            await writer.insert_events(tx, tenant_id, purge_events(space_ids, archive_id), at=at, by=by)
         await self._cold.delete(tenant_id, archive_id, archive["checksum"])
         return int(count)
 

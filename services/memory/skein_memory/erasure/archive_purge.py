@@ -197,7 +197,7 @@ class ArchivePurgeStore:
                 lock_row = await tx.row(QUERIES["lock_archive"], tenant_id=tenant_id, archive_id=archive_id)
                 is_unchanged = lock_row is not None and lock_row["checksum"] == archive["checksum"]
                 if is_unchanged:
-                    await _record_purge(tx, tenant_id, purged_ids, rows, options)
+                    await _record_purge(tx, tenant_id, dict.fromkeys(purged_ids, archive["space_id"]), rows, options)
                     if new_file is None:
                         await tx.execute(QUERIES["delete_archive"], tenant_id=tenant_id, archive_id=archive_id)
                     else:
@@ -224,9 +224,10 @@ async def _newest(tx: Transaction, tenant_id: UUID) -> UUID:
 
 
 async def _record_purge(
-    tx: Transaction, tenant_id: UUID, purged_ids: Sequence[UUID], rows: Rows, options: PurgeOptions
+    tx: Transaction, tenant_id: UUID, space_ids: Mapping[UUID, UUID], rows: Rows, options: PurgeOptions
 ) -> None:
-    """Insert the tombstones and events of purged archived memories, and clear saved responses."""
+    """Insert the tombstones and events of purged archived memories, by their spaces, and clear saved responses."""
+    purged_ids = list(space_ids)
     names = {str(id_) for id_ in purged_ids}
     await record_purge(tx, tenant_id, [id_time(id_) for id_ in purged_ids], at=options.at)
     stored_rows = [row for table in ("memories", "versions") for row in rows[table] if row["memory_id"] in names]
@@ -251,9 +252,7 @@ async def _record_purge(
         names=sorted(names),
         spared=list(KEPT_RESPONSE_TYPES),
     )
-    await writer.insert_events(
-        tx, tenant_id, purge_events(purged_ids, new_id(options.at)), at=options.at, by=options.by
-    )
+    await writer.insert_events(tx, tenant_id, purge_events(space_ids, new_id(options.at)), at=options.at, by=options.by)
 
 
 def _matcher(condition: Expression | None, memory_ids: AbstractSet[UUID] | None) -> Callable[[Rows], set[UUID]]:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from skein.memory.v1 import blocks_pb2
 from skein.memory.v1 import memory_pb2 as pb
-from skein_kit.calls.call import Context
+from skein_kit.calls.call import Context, reach_all_spaces
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import AgentBound, PageTokenInvalid
 from skein_kit.idempotency.store import IdempotencyKey
@@ -86,6 +86,9 @@ class PurgeHandlers:
         if caller.agent_id and _subject(request.selection):
             # A person is purged from all agents' memories, or from none.
             raise AgentBound(agent_id=caller.agent_id)
+        if _subject(request.selection):
+            # And from every space, or from none.
+            reach_all_spaces(context)
         saved_response = await self._idempotency.saved_response(tenant_id, idempotency_key)
         if saved_response is not None:
             response = pb.PurgeMemoriesResponse.FromString(saved_response)

@@ -334,7 +334,8 @@ class PurgeStore:
                 names=[str(id_) for id_ in memory_ids],
                 spared=list(KEPT_RESPONSE_TYPES),
             )
-            await writer.insert_events(tx, tenant_id, purge_events(memory_ids, receipt_id, cause=cause), at=at, by=by)
+            space_ids = {row["memory_id"]: row["space_id"] for row in first_known}
+            await writer.insert_events(tx, tenant_id, purge_events(space_ids, receipt_id, cause=cause), at=at, by=by)
             await self._quotas.charge(
                 tx, tenant_id, {"memories": -active_count, "links": links_before - counts["memory.links"]}
             )

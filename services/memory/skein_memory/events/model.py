@@ -70,6 +70,8 @@ class Event:
     entity_id: str
     summary: str
     payload: Mapping[str, object] = field(default_factory=dict)
+    # None: the space of the transaction. One that sees all spaces names it.
+    space_id: UUID | None = None
 
 
 class Position(NamedTuple):

@@ -5,6 +5,14 @@ INSERT INTO memory.changes
 VALUES
     (:tenant_id, :change_id, :event_type, :entity_type, :entity_id, :summary, :payload, :principal, :create_time);
 
+-- insert_changes_in_spaces --
+-- Insert events of spaces that the transaction does not imply.
+INSERT INTO memory.changes
+    (tenant_id, change_id, event_type, entity_type, entity_id, summary, payload, principal, create_time, space_id)
+VALUES
+    (:tenant_id, :change_id, :event_type, :entity_type, :entity_id, :summary, :payload, :principal, :create_time,
+     :space_id);
+
 -- insert_versions --
 -- Insert earlier versions of memories.
 INSERT INTO memory.versions

@@ -39,6 +39,10 @@ class EventStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    def for_spaces(self, space_ids: tuple[UUID, ...] | None) -> EventStore:
+        """Return a store that reads the events of some spaces; None: of what the current call reaches."""
+        return EventStore(self._database.for_spaces(space_ids))
+
     async def horizon(self, tenant_id: UUID) -> Position:
         """Return the position before which no change can appear any more."""
         async with self._database.transaction(tenant_id) as tx:

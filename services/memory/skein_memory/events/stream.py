@@ -1,6 +1,7 @@
-"""Streams of the event log: one poll of the database serves all subscribers of a tenant.
+"""Streams of the event log: one poll of the database serves all subscribers of a tenant who see the same
+spaces.
 
-A subscriber reads by itself until it has caught up, then joins the tail of its tenant. Its queue is bounded: a
+A subscriber reads by itself until it has caught up, then joins the tail. Its queue is bounded: a
 subscriber that reads too slowly is disconnected, and resumes from its position.
 """
 
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import Histogram
 
+from skein_kit.calls.call import current_space_ids
 from skein_kit.errors import DatabaseUnavailable, RpcError
 from skein_kit.ids import now
 from skein_kit.telemetry import logs
@@ -114,12 +116,16 @@ class Subscriber:
         return max(self._after, self._feed.position)
 
 
-class TenantFeed:
-    """The end of one tenant's log, and its subscribers."""
+# A tenant, and the spaces whose events are read; None: it has no others than the default one.
+FeedKey = tuple["UUID", "tuple[UUID, ...] | None"]
 
-    def __init__(self, tenant_id: UUID, position: Position) -> None:
+
+class TenantFeed:
+    """The end of one tenant's log, as some spaces show it, and its subscribers."""
+
+    def __init__(self, key: FeedKey, position: Position) -> None:
         """Begin after a position."""
-        self.tenant_id = tenant_id
+        self.key = key
         self.position = position
         self.subscribers: set[Subscriber] = set()
 
@@ -136,7 +142,7 @@ class EventStream:
         self._longest_pause = longest_pause_seconds
         self._capacity = capacity
         self._batch_size = max(1, min(_BATCH_SIZE, capacity // 2))
-        self._feeds: dict[UUID, TenantFeed] = {}
+        self._feeds: dict[FeedKey, TenantFeed] = {}
         self._polls: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
@@ -202,9 +208,10 @@ class EventStream:
 
     def _subscribe(self, tenant_id: UUID, position: Position, event_filter: EventFilter) -> Subscriber | None:
         """Wait at the tail of a tenant, after a position; None when the tail is further ahead."""
-        feed = self._feeds.get(tenant_id)
+        key = (tenant_id, current_space_ids())
+        feed = self._feeds.get(key)
         if feed is None:
-            feed = self._feeds[tenant_id] = TenantFeed(tenant_id, position)
+            feed = self._feeds[key] = TenantFeed(key, position)
             # One poll serves all subscribers and outlives the first call, so it has a context of its own.
             task = asyncio.create_task(self._poll(feed), context=contextvars.Context())
             self._polls.add(task)
@@ -216,16 +223,18 @@ class EventStream:
         return subscriber
 
     async def _poll(self, feed: TenantFeed) -> None:
+        tenant_id, space_ids = feed.key
+        store = self._store.for_spaces(space_ids)
         pause, failures = MIN_POLL_SECONDS, 0
         while True:
             await asyncio.sleep(pause)
             if not feed.subscribers:
-                del self._feeds[feed.tenant_id]
+                del self._feeds[feed.key]
                 return
             pause = min(2 * pause, self._longest_pause)
             try:
                 async with asyncio.timeout(_POLL_TIMEOUT_SECONDS):
-                    batch = await self._store.read_after(feed.tenant_id, feed.position, self._batch_size)
+                    batch = await store.read_after(tenant_id, feed.position, self._batch_size)
             except Exception as error:  # noqa: BLE001 - the next poll tries again.
                 failures += 1
                 log.warning("change_poll_failed", error=type(error).__name__, failures=failures)

@@ -39,8 +39,11 @@ class Revision:
 
 
 async def insert_events(tx: Transaction, tenant_id: UUID, events: Sequence[Event], *, at: datetime, by: str) -> None:
-    """Add events to the tenant's log; readers get them in this order after the commit."""
-    rows = [
+    """Add events to the tenant's log; readers get them in this order after the commit.
+
+    All of them name their spaces, or none does.
+    """
+    rows: list[dict[str, object]] = [
         {
             "change_id": id_,
             "event_type": event.type,
@@ -53,7 +56,11 @@ async def insert_events(tx: Transaction, tenant_id: UUID, events: Sequence[Event
         }
         for id_, event in zip(new_ids(at, len(events)), events, strict=True)
     ]
-    await tx.insert(QUERIES["insert_changes"], tenant_id, rows)
+    if any(event.space_id for event in events):
+        rows = [{**row, "space_id": event.space_id} for row, event in zip(rows, events, strict=True)]
+        await tx.insert(QUERIES["insert_changes_in_spaces"], tenant_id, rows)
+    else:
+        await tx.insert(QUERIES["insert_changes"], tenant_id, rows)
 
 
 async def insert_revisions(tx: Transaction, tenant_id: UUID, revisions: Sequence[Revision]) -> None:

@@ -140,8 +140,8 @@ FROM (
 ORDER BY versions.memory_id DESC;
 
 -- find_first_known --
--- Return when memories were recorded first.
-SELECT memory_id, coalesce(
+-- Return when memories were recorded first, and their spaces.
+SELECT memory_id, space_id, coalesce(
     (SELECT greatest(versions.record_time, versions.update_time) FROM memory.versions
      WHERE versions.tenant_id = :tenant_id AND versions.memory_id = memories.memory_id
      ORDER BY versions.revision LIMIT 1), greatest(memories.record_time, memories.update_time)) AS known_time

@@ -454,8 +454,8 @@ def memory_event(kind: str, memory: Memory, fields: Sequence[str] = ()) -> Event
     )
 
 
-def purge_events(memory_ids: Sequence[UUID], receipt_id: UUID, *, cause: str = "") -> list[Event]:
-    """Return the events of purged memories; `cause` is set where no caller requested the purge."""
+def purge_events(space_ids: Mapping[UUID, UUID], receipt_id: UUID, *, cause: str = "") -> list[Event]:
+    """Return the events of purged memories, by their spaces; `cause` is set where no caller requested the purge."""
     payload = {"receipt_id": str(receipt_id)}
     if cause:
         payload["cause"] = cause
@@ -466,8 +466,9 @@ def purge_events(memory_ids: Sequence[UUID], receipt_id: UUID, *, cause: str = "
             entity_id=str(memory_id),
             summary=f"{cause} memory purged".strip(),
             payload=payload,
+            space_id=space_id,
         )
-        for memory_id in memory_ids
+        for memory_id, space_id in space_ids.items()
     ]
 
 

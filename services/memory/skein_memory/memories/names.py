@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from skein_kit.calls.call import current_space_ids
 from skein_kit.errors import ExternalIdTaken
 from skein_kit.ids import id_time, new_id, parse_id
 from skein_memory.errors import FactKeyTaken, MemoryNotFound
@@ -186,21 +187,32 @@ async def _read_ids(
     return {name: by_id[id_] for name, id_ in ids.items() if id_ in by_id}
 
 
-async def avoid_message_ids(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> list[Memory]:
+async def avoid_taken_ids(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> list[Memory]:
     """Return memories under ids that no message has, because search uses one space of ids for both.
 
-    A memory that gets a new id keeps its old one as its external id.
+    Nor has a memory of another space of the tenant these ids. A memory that gets a new id keeps its old one as its
+    external id.
     """
     ids = [memory.memory_id for memory in memories]
     rows = await tx.rows(QUERIES["find_other_documents"], tenant_id=tenant_id, item_ids=ids)
-    message_ids = {row["item_id"] for row in rows}
+    taken_ids = {row["item_id"] for row in rows}
+    if current_space_ids() is not None:
+        taken_ids |= await _find_hidden_ids(tx, tenant_id, ids)
     return [
         replace(
             memory,
             memory_id=new_id(id_time(memory.memory_id)),
             draft=replace(memory.draft, external_id=memory.draft.external_id or str(memory.memory_id)),
         )
-        if memory.memory_id in message_ids
+        if memory.memory_id in taken_ids
         else memory
         for memory in memories
     ]
+
+
+async def _find_hidden_ids(tx: Transaction, tenant_id: UUID, ids: Sequence[UUID]) -> set[UUID]:
+    """Return those of some ids that belong to memories which the transaction does not see."""
+    keys = {"tenant_id": tenant_id, "memory_ids": list(ids)}
+    visible_ids = {row["memory_id"] for row in await tx.rows(QUERIES["find_existing"], **keys)}
+    async with tx.reading_all_spaces():
+        return {row["memory_id"] for row in await tx.rows(QUERIES["find_existing"], **keys)} - visible_ids

@@ -8,6 +8,7 @@ from heapq import nlargest
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from skein_kit.calls.call import current_space_ids
 from skein_kit.ids import id_time, min_id_at
 from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.model import MAX_AHEAD
@@ -188,8 +189,8 @@ class OverviewStore:
 
 
 async def _read_totals(reader: TenantReader) -> Mapping[str, int]:
-    """Count memories and links: by stored counters, or one by one as of a time, of which no counter is kept."""
-    if reader.as_of_time is not None:
+    """Count memories and links: by stored counters, or one by one as of a time or in spaces, which have no counter."""
+    if reader.as_of_time is not None or current_space_ids() is not None:
         row = await reader.row("count_memories_and_links", at=reader.at)
         return {} if row is None else dict(row)
     totals = {row["kind"]: row["amount"] for row in await reader.rows("read_totals")}

@@ -36,6 +36,8 @@ class Snapshot:
     policy: str
     create_time: datetime
     created_by: str
+    # None until it is stored.
+    space_id: UUID | None = None
 
     @classmethod
     def create(cls, label: str, summary: str, policy: Policy, *, horizon: int, at: datetime, by: str) -> Self:

@@ -6,6 +6,13 @@ WHERE tenant_id = :tenant_id AND memory_id > :after_id
 ORDER BY memory_id
 LIMIT :count;
 
+-- find_spaces --
+-- Return the spaces of memories that lie in another than the default one.
+SELECT memory_id, space_id
+FROM memory.memories
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+    AND space_id <> '00000000-0000-0000-0000-000000000000';
+
 -- versions_as_of --
 -- Read the versions of a time, of memories that changed after it. Older releases recorded a decay at the update_time
 -- before it, so of overlapping versions the first one counts.
@@ -95,14 +102,14 @@ VALUES
 -- get_snapshot --
 -- Read a snapshot.
 SELECT snapshot_id, label, summary, state, as_of_time, horizon, last_kind, last_item_id, counts, policy, create_time,
-       created_by
+       created_by, space_id
 FROM memory.snapshots
 WHERE tenant_id = :tenant_id AND snapshot_id = :snapshot_id;
 
 -- lock_snapshot --
 -- Read and lock a snapshot.
 SELECT snapshot_id, label, summary, state, as_of_time, horizon, last_kind, last_item_id, counts, policy, create_time,
-       created_by
+       created_by, space_id
 FROM memory.snapshots
 WHERE tenant_id = :tenant_id AND snapshot_id = :snapshot_id
 FOR NO KEY UPDATE;
@@ -110,15 +117,15 @@ FOR NO KEY UPDATE;
 -- list_snapshots --
 -- Read the newest snapshots of two states that are older than one, in order.
 SELECT snapshot_id, label, summary, state, as_of_time, horizon, last_kind, last_item_id, counts, policy, create_time,
-       created_by
+       created_by, space_id
 FROM memory.snapshots
 WHERE tenant_id = :tenant_id AND snapshot_id < :before_id AND state = ANY (:states::text[])
 ORDER BY snapshot_id DESC
 LIMIT :count;
 
 -- unfinished_snapshots --
--- Return the oldest snapshots that are being created or deleted.
-SELECT snapshot_id
+-- Return the oldest snapshots that are being created or deleted, and their spaces.
+SELECT snapshot_id, space_id
 FROM memory.snapshots
 WHERE tenant_id = :tenant_id AND state = ANY (ARRAY['creating', 'deleting'])
 ORDER BY snapshot_id

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.memory.v1 import snapshots_pb2 as pb
-from skein_kit.calls.call import Context
+from skein_kit.calls.call import Context, current_space_ids, narrow_spaces
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid
 from skein_kit.idempotency.store import IdempotencyKey
-from skein_kit.identity.permissions import RATE_SOURCES
+from skein_kit.identity.permissions import may_rate_sources
+from skein_kit.identity.spaces import DEFAULT_SPACE
 from skein_kit.ids import now, parse_id
 from skein_kit.rpc.pagination import read_id, resolve_page_size
 from skein_kit.rpc.well_known_types import to_message
@@ -67,6 +68,10 @@ class SnapshotHandlers:
         other_id = parse_id(request.other_snapshot_id) if request.other_snapshot_id else None
         if request.other_snapshot_id and other_id is None:
             raise FieldInvalid(violations=[("other_snapshot_id", "must be a UUID")])
+        if other_id is None:
+            # What lies in other spaces is not missing in the snapshot.
+            snapshot = await self._store.get_snapshot(tenant_id, UUID(request.snapshot_id))
+            narrow_spaces(context, [snapshot.space_id or DEFAULT_SPACE])
         cursor: TransferCursor | None = transfer_convert.read_cursor(request, tenant_id) or TransferCursor(
             phase="of", kind=KINDS[0], after=""
         )
@@ -106,7 +111,7 @@ class SnapshotHandlers:
             count=resolve_page_size(request.page_size),
             at=at,
             by=caller.principal,
-            may_rate=RATE_SOURCES in caller.permissions,
+            may_rate=may_rate_sources(caller, current_space_ids()),
         )
         async with self._idempotency.begin_with_key(tenant_id, idempotency_key) as write:
             importer, next_cursor = await self._store.restore(write.tx, tenant_id, batch, at=at, by=caller.principal)

@@ -95,7 +95,7 @@ class SnapshotStore:
         policy = await self._policies.get(tx, tenant_id)
         row = await tx.row(QUERIES["read_horizon"])
         snapshot = Snapshot.create(label, summary, policy, horizon=0 if row is None else row["next"], at=at, by=by)
-        columns = {k: v for k, v in asdict(snapshot).items() if k not in {"last_kind", "last_item_id"}}
+        columns = {k: v for k, v in asdict(snapshot).items() if k not in {"last_kind", "last_item_id", "space_id"}}
         await tx.execute(QUERIES["insert_snapshot"], tenant_id=tenant_id, **columns)
         await self._quotas.charge(tx, tenant_id, {"snapshots": 1})
         return snapshot
@@ -104,7 +104,7 @@ class SnapshotStore:
         """Copy as many items into a new snapshot as one call may; return the snapshot."""
         await exporter.wait_for_transactions(self._database, tenant_id, snapshot.horizon)
         for _ in range(_MAX_BATCHES):
-            snapshot = await self._continue(tenant_id, snapshot.snapshot_id) or snapshot
+            snapshot = await self._continue(self._database, tenant_id, snapshot.snapshot_id) or snapshot
             if snapshot.state != CREATING:
                 break
         return snapshot
@@ -136,22 +136,30 @@ class SnapshotStore:
         await self._quotas.charge(tx, tenant_id, {"snapshots": -1})
 
     async def continue_snapshots(self, tenant_id: UUID, *, max_batches: int = _MAX_BATCHES) -> tuple[bool, bool]:
-        """Continue snapshots that are being created or deleted; return whether there were any, and more to do."""
+        """Continue snapshots of every space that are being created or deleted.
+
+        Return whether there were any, and more to do.
+        """
         for batch_number in range(max_batches):
-            async with self._database.transaction(tenant_id) as tx:
+            async with self._database.for_all_spaces().transaction(tenant_id) as tx:
                 rows = await tx.rows(QUERIES["unfinished_snapshots"], tenant_id=tenant_id, count=10)
             if not rows:
                 return batch_number > 0, False
             has_progress = False
             for row in rows:
-                has_progress = await self._continue(tenant_id, row["snapshot_id"]) is not None or has_progress
+                database = self._database.for_spaces((row["space_id"],))
+                snapshot = await self._continue(database, tenant_id, row["snapshot_id"])
+                has_progress = snapshot is not None or has_progress
             if not has_progress:
                 return True, False
         return True, True
 
-    async def _continue(self, tenant_id: UUID, snapshot_id: UUID) -> Snapshot | None:
-        """Copy or delete one batch; return the snapshot, None when nothing can be done."""
-        async with self._database.transaction(tenant_id) as tx:
+    async def _continue(self, database: Database, tenant_id: UUID, snapshot_id: UUID) -> Snapshot | None:
+        """Copy or delete one batch of what lies in the snapshot's space, which the transactions of `database` see.
+
+        Return the snapshot; None when nothing can be done.
+        """
+        async with database.transaction(tenant_id) as tx:
             row = await tx.row(QUERIES["lock_snapshot"], tenant_id=tenant_id, snapshot_id=snapshot_id)
             if row is None or row["state"] == READY:
                 return None if row is None else Snapshot(**dict(row))

@@ -6,7 +6,7 @@ Memories, links and blocks are read as of the time. Trust, aliases and conflicts
 from __future__ import annotations
 
 import asyncio
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -76,6 +76,14 @@ async def read_batch(
     """
     items, last = await _BATCH_READERS[kind](tx, tenant_id, after, count, at)
     return await _without_expired(tx, tenant_id, kind, items, now=now), last
+
+
+async def with_spaces(tx: Transaction, tenant_id: UUID, items: Sequence[TransferItem]) -> list[TransferItem]:
+    """Return items with the spaces of their memories, where these do not lie in the default one."""
+    memory_ids = [item.memory_id for item in items if item.memory_id is not None]
+    rows = await tx.rows(QUERIES["find_spaces"], tenant_id=tenant_id, memory_ids=memory_ids)
+    space_ids = {row["memory_id"]: row["space_id"] for row in rows}
+    return [item if item.memory_id is None else replace(item, space_id=space_ids.get(item.memory_id)) for item in items]
 
 
 async def read_by_ids(

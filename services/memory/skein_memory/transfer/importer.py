@@ -161,7 +161,7 @@ class Importer:
         if not items:
             return
         tx, tenant_id = self._tx, self._tenant_id
-        memories = await names.avoid_message_ids(
+        memories = await names.avoid_taken_ids(
             tx, tenant_id, [memory for item in items if isinstance(memory := item.draft, Memory)]
         )
         external_id_holders = await names.external_id_holders(

@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 
 from skein.memory.v1 import curation_pb2, memory_pb2, snapshots_pb2
 from skein_kit.errors import FieldInvalid
+from skein_kit.ids import parse_id
 from skein_kit.json_values import exact, fields
 from skein_kit.rpc.plain_names import make_names_plain
 from skein_kit.rpc.well_known_types import json_text
@@ -35,6 +36,8 @@ MESSAGES: Mapping[str, type[Message]] = {
 }
 KINDS = tuple(MESSAGES)
 MAX_ITEMS = 1000
+# Beside the kind of a line: the space of an item that does not lie in the default one.
+_SPACE = "space_id"
 LINE_INVALID = "LINE_INVALID"
 REASON_PURGED = "PURGED"
 REASON_NOT_IMPORTABLE = "SECRET_NOT_IMPORTED"
@@ -58,6 +61,8 @@ class TransferItem:
     message: Message
     memory_id: UUID | None = None
     other_memory_id: UUID | None = None
+    # None: not known, or the default one.
+    space_id: UUID | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,6 +72,8 @@ class ImportLine:
     line_number: int
     kind: str
     message: Any
+    # The space that the line names; None for none.
+    space_id: UUID | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,7 +91,8 @@ def header(as_of: str) -> str:
 
 
 def format_line(item: TransferItem) -> str:
-    return _line({item.kind: fields.to_values(item.message, with_texts=False, preserving_proto_field_name=True)})
+    values = {item.kind: fields.to_values(item.message, with_texts=False, preserving_proto_field_name=True)}
+    return _line(values if item.space_id is None else {**values, _SPACE: str(item.space_id)})
 
 
 def parse_lines(text: str) -> Iterator[ImportLine | ImportProblem]:
@@ -104,8 +112,10 @@ def parse_lines(text: str) -> Iterator[ImportLine | ImportProblem]:
 
 
 def parse_item(line_number: int, values: object) -> ImportLine | ImportProblem:
-    """Read an object of one name, its kind, and one value."""
-    if not isinstance(values, dict) or len(values) != 1:
+    """Read an object of one name, its kind, and one value; and of the space in which the item lies, if it is named."""
+    space_text = values.pop(_SPACE, "") if isinstance(values, dict) else ""
+    space_id = parse_id(space_text) if isinstance(space_text, str) else None
+    if not isinstance(values, dict) or len(values) != 1 or (space_text and space_id is None):
         return ImportProblem(line_number=line_number, kind="", reason=LINE_INVALID)
     ((kind, value),) = values.items()
     if kind not in MESSAGES:
@@ -118,7 +128,7 @@ def parse_item(line_number: int, values: object) -> ImportLine | ImportProblem:
         return ImportProblem(line_number=line_number, kind=kind, reason=error.reason, field=error.violations[0][0])
     except (json_format.ParseError, ValueError, TypeError, AttributeError, RecursionError):
         return ImportProblem(line_number=line_number, kind=kind, reason=LINE_INVALID)
-    return ImportLine(line_number=line_number, kind=kind, message=message)
+    return ImportLine(line_number=line_number, kind=kind, message=message, space_id=space_id)
 
 
 def changed_fields(before: Message, after: Message) -> list[str]:

@@ -8,11 +8,20 @@ from typing import TYPE_CHECKING
 
 from skein.memory.v1 import snapshots_pb2 as pb
 from skein_kit.admission.processor_time import run_by_size, with_pauses
-from skein_kit.calls.call import Context
+from skein_kit.calls.call import Call, Context, current_space_ids
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.errors import ContentRefused, FieldInvalid, PageTokenInvalid, PermissionMissing
+from skein_kit.errors import (
+    ContentRefused,
+    FieldInvalid,
+    PageTokenInvalid,
+    PermissionMissing,
+    SpaceNotFound,
+    SpaceReadOnly,
+    SpacesUnsupported,
+)
 from skein_kit.idempotency.store import IdempotencyKey
-from skein_kit.identity.permissions import RATE_SOURCES
+from skein_kit.identity.permissions import RATE_SOURCES, may_rate_sources
+from skein_kit.identity.spaces import READER
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import (
     DEFAULT_PAGE_SIZE,
@@ -27,12 +36,17 @@ from skein_memory.transfer.import_parsing import ImportMode
 from skein_memory.transfer.model import KINDS, MAX_ITEMS, ImportLine, ImportProblem, TransferCursor
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from uuid import UUID
+
     from skein_kit.content_guard.guard import ContentGuard, GuardRules
     from skein_kit.idempotency.store import IdempotencyStore
+    from skein_kit.identity.identity_token import Caller
     from skein_kit.search_text.embedding_requests import EmbeddingClient
     from skein_memory.transfer.store import TransferStore
 
-
+# The kind of items that hold ratings of sources.
+_RATINGS = "source_trust"
 _MODES = {
     pb.IMPORT_MODE_UNSPECIFIED: ImportMode.MERGE,
     pb.IMPORT_MODE_MERGE: ImportMode.MERGE,
@@ -95,17 +109,20 @@ class TransferHandlers:
         lines = await run_by_size(len(request.lines), lambda: list(with_pauses(parse(request.lines))))
         if len(lines) > MAX_ITEMS:
             raise FieldInvalid(violations=[("lines", f"hold more than {MAX_ITEMS} items")])
-        if RATE_SOURCES not in caller.permissions and any(line.kind == "source_trust" for line in lines):
+        if RATE_SOURCES not in caller.permissions and any(line.kind == _RATINGS for line in lines):
             raise PermissionMissing(permission=RATE_SOURCES)
         tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         rules = await self._guard.rules(tenant_id)
         screened = [await self._screen(line, rules) for line in lines]
-        import_batch = await self._store.prepare_import(screened, at=at, by=caller.principal)
+        batches = {
+            space_id: await self._store.prepare_import(group, at=at, by=caller.principal)
+            for space_id, group in by_space(screened, caller, context).items()
+        }
         async with begin_write(self._idempotency, tenant_id, idempotency_key, dry_run=request.dry_run) as write:
             importer = await self._store.import_items(
                 write.tx,
                 tenant_id,
-                import_batch,
+                batches,
                 _MODES[request.mode],
                 dry_run=request.dry_run,
                 at=at,
@@ -134,6 +151,35 @@ class TransferHandlers:
             # Other calls go on between lines.
             await asyncio.sleep(0)
         return line
+
+
+def by_space(
+    lines: Sequence[ImportLine | ImportProblem], caller: Caller, context: Context
+) -> dict[UUID | None, list[ImportLine | ImportProblem]]:
+    """Return lines by the space in which they are stored; None: that of the call, in a tenant without spaces.
+
+    A call that names a space stores all lines there. Otherwise each line has the space that it names, if the caller may
+    write there, and becomes an error if not.
+    """
+    reach = current_space_ids()
+    if reach is None or not isinstance(context, Call):
+        return {None: list(lines)}
+    own_space, roles = reach[0], dict(caller.spaces or ())
+    groups: dict[UUID | None, list[ImportLine | ImportProblem]] = {own_space: []}
+    for line in lines:
+        space_id, reason = own_space, ""
+        if isinstance(line, ImportLine) and line.space_id is not None and not context.named_space:
+            space_id = line.space_id
+        if space_id != own_space and roles.get(space_id) in (None, READER):
+            reason = SpaceReadOnly.reason if space_id in roles else SpaceNotFound.reason
+        elif line.kind == _RATINGS and not may_rate_sources(caller, (space_id,)):
+            # They hold in every space.
+            reason = SpacesUnsupported.reason
+        if reason:
+            groups[own_space].append(ImportProblem(line_number=line.line_number, kind=line.kind, reason=reason))
+        else:
+            groups.setdefault(space_id, []).append(line)
+    return groups
 
 
 def _parse_time(text: str) -> datetime:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein_kit.admission.processor_time import run_by_size, with_pauses
+from skein_kit.calls.call import current_space_ids
 from skein_kit.ids import id_time
 from skein_memory.events import writer
 from skein_memory.events.model import Event
@@ -15,7 +16,7 @@ from skein_memory.transfer.import_parsing import parse_import
 from skein_memory.transfer.importer import Importer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
     from uuid import UUID
 
@@ -57,15 +58,29 @@ class TransferStore:
             items, last = await exporter.read_batch(
                 tx, tenant_id, cursor.kind, after=cursor.after, count=count, at=at, now=now
             )
+            if current_space_ids() is not None:
+                items = await exporter.with_spaces(tx, tenant_id, items)
         return items, cursor.advance(last)
 
     async def start_export(self, tenant_id: UUID, *, at: datetime, by: str) -> None:
         """Wait for the transactions that are open now, so that the export has their writes; record the event."""
         horizon = await exporter.next_transaction(self._database, tenant_id)
         await exporter.wait_for_transactions(self._database, tenant_id, horizon)
-        event = Event(type="data_exported", entity_type="tenant", entity_id=str(tenant_id), summary="data exported")
+        reach = current_space_ids()
+        # Who sees one of the spaces learns of it.
+        space_ids: tuple[UUID | None, ...] = (None,) if reach is None else reach
+        events = [
+            Event(
+                type="data_exported",
+                entity_type="tenant",
+                entity_id=str(tenant_id),
+                summary="data exported",
+                space_id=space_id,
+            )
+            for space_id in space_ids
+        ]
         async with self._database.transaction(tenant_id) as tx:
-            await writer.insert_events(tx, tenant_id, [event], at=at, by=by)
+            await writer.insert_events(tx, tenant_id, events, at=at, by=by)
 
     async def prepare_import(
         self, lines: Sequence[ImportLine | ImportProblem], *, at: datetime, by: str
@@ -81,29 +96,37 @@ class TransferStore:
         self,
         tx: Transaction,
         tenant_id: UUID,
-        import_batch: ImportBatch,
+        batches: Mapping[UUID | None, ImportBatch],
         mode: ImportMode,
         *,
         dry_run: bool,
         at: datetime,
         by: str,
     ) -> Importer:
-        """Store items. The caller rolls a dry run back. Raises QuotaExceeded."""
+        """Store items in their spaces; None: in that of the call. The caller rolls a dry run back.
+
+        Raises QuotaExceeded.
+        """
         policy = await self._policies.get(tx, tenant_id)
         importer = Importer(tx, tenant_id, policy, mode, at=at, by=by)
-        await importer.apply(import_batch)
-        if dry_run:
-            return importer
-        if importer.created or importer.updated:
+        for space_id, batch in batches.items():
+            if space_id is not None:
+                await tx.see_spaces((space_id,))
+            before = len(importer.created), len(importer.updated)
+            await importer.apply(batch)
+            created_count, updated_count = len(importer.created) - before[0], len(importer.updated) - before[1]
+            if dry_run or not (created_count or updated_count):
+                continue
             event = Event(
                 type="data_imported",
                 entity_type="tenant",
                 entity_id=str(tenant_id),
                 summary="data imported",
-                payload={"created": len(importer.created), "updated": len(importer.updated)},
+                payload={"created": created_count, "updated": updated_count},
             )
             await writer.insert_events(tx, tenant_id, [event], at=at, by=by)
             # One batch of each full level is demoted now, the rest by the maintenance.
             await level_capacity.enforce_capacities(tx, tenant_id, policy, LEVELS, at=at, by=by)
-        await self._quotas.charge(tx, tenant_id, importer.usage)
+        if not dry_run:
+            await self._quotas.charge(tx, tenant_id, importer.usage)
         return importer

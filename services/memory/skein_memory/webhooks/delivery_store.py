@@ -77,6 +77,8 @@ class DeliveryStore:
 
     def __init__(self, database: Database, *, policies: PolicyCache, webhooks: WebhookStore) -> None:
         self._database = database
+        # Deliveries are attempted for the webhooks of all spaces.
+        self._whole_database = database.for_all_spaces()
         self._policies = policies
         self._webhooks = webhooks
 
@@ -106,13 +108,30 @@ class DeliveryStore:
         return row
 
     async def enqueue(self, tenant_id: UUID, *, at: datetime) -> QueueStatus:
-        """Queue deliveries of the events since the last call, and count due deliveries."""
+        """Queue deliveries of the events since the last call, space by space, and count due deliveries."""
         has_more = False
-        async with self._database.transaction(tenant_id) as tx:
+        async with self._whole_database.transaction(tenant_id) as tx:
             # Most tenants have none, and this runs often.
-            if not await tx.value(QUERIES["has_active_webhook"], tenant_id=tenant_id):
+            rows = await tx.rows(QUERIES["list_spaces_of_webhooks"], tenant_id=tenant_id)
+            if not rows:
                 return QueueStatus()
             await disable_webhooks_of_ended_grants(tx, tenant_id, at)
+            newest = await tx.row(QUERIES["newest_change"], tenant_id=tenant_id, horizon=await read_horizon(tx))
+        for row in rows:
+            # Row-level security shows a webhook the events of its space, and its condition the memories there.
+            has_more = await self._enqueue_in(row["space_id"], tenant_id, newest, at=at) or has_more
+        count, oldest_time = await self.count_due(tenant_id, at=at)
+        return QueueStatus(has_webhooks=True, has_more=has_more, due_count=count, oldest_due_time=oldest_time)
+
+    async def _enqueue_in(
+        self, space_id: UUID, tenant_id: UUID, newest: asyncpg.Record | None, *, at: datetime
+    ) -> bool:
+        """Queue deliveries of the events of a space; return whether there may be more.
+
+        Webhooks that have all of them go on after the `newest` event of any space, and are not due until the next one.
+        """
+        has_more = False
+        async with self._database.for_spaces((space_id,)).transaction(tenant_id) as tx:
             webhooks = await tx.rows(QUERIES["lock_active_webhooks"], tenant_id=tenant_id, count=_WEBHOOKS_BATCH_SIZE)
             batch_size = min(
                 _EVENTS_BATCH_SIZE, max(_MIN_EVENTS_BATCH_SIZE, _DELIVERIES_BATCH_SIZE // max(1, len(webhooks)))
@@ -133,10 +152,20 @@ class DeliveryStore:
                 )
                 if changes:
                     await _queue_changes(tx, tenant_id, group, changes, at=at)
-                has_more = has_more or len(changes) == batch_size
-            due_row = await tx.row(QUERIES["due_deliveries"], tenant_id=tenant_id, at=at, count=MAX_DUE_COUNTED)
-        count, oldest_time = (0, None) if due_row is None else (due_row["count"], due_row["oldest_time"])
-        return QueueStatus(has_webhooks=True, has_more=has_more, due_count=count, oldest_due_time=oldest_time)
+                last = changes[-1] if changes else group[0]
+                if len(changes) == batch_size:
+                    has_more = True
+                elif newest is not None and _position(newest) > _position(last):
+                    last = newest
+                if _position(last) > (transaction, change_id):
+                    await tx.execute(
+                        QUERIES["advance_webhooks"],
+                        tenant_id=tenant_id,
+                        webhook_ids=[row["webhook_id"] for row in group],
+                        transaction=last["transaction"],
+                        change_id=last["change_id"],
+                    )
+        return has_more
 
     async def claim(
         self, tenant_id: UUID, *, at: datetime, count: int, failing_destinations: int, free_slots: Mapping[str, int]
@@ -147,7 +176,7 @@ class DeliveryStore:
         of single destinations; a destination that it does not name has PER_DESTINATION_OF_TENANT.
         """
         until = at + _LEASE
-        async with self._database.transaction(tenant_id) as tx:
+        async with self._whole_database.transaction(tenant_id) as tx:
             await disable_webhooks_of_ended_grants(tx, tenant_id, at)
             delivery_rows = await tx.rows(
                 QUERIES["claim_deliveries"],
@@ -186,13 +215,13 @@ class DeliveryStore:
 
     async def count_due(self, tenant_id: UUID, *, at: datetime) -> tuple[int, datetime | None]:
         """Return how many deliveries are due, MAX_DUE_COUNTED at most, and the time of the oldest."""
-        async with self._database.transaction(tenant_id) as tx:
+        async with self._whole_database.transaction(tenant_id) as tx:
             row = await tx.row(QUERIES["due_deliveries"], tenant_id=tenant_id, at=at, count=MAX_DUE_COUNTED)
         return (0, None) if row is None else (row["count"], row["oldest_time"])
 
     async def release(self, tenant_id: UUID, attempts: Sequence[Attempt], *, at: datetime) -> None:
         """Release deliveries whose attempts were cancelled: another worker may attempt them at once."""
-        async with self._database.transaction(tenant_id) as tx:
+        async with self._whole_database.transaction(tenant_id) as tx:
             await tx.execute(
                 QUERIES["release_deliveries"],
                 tenant_id=tenant_id,
@@ -210,7 +239,7 @@ class DeliveryStore:
         """Record the outcomes of attempts: times of retries, dead deliveries, and disabled webhooks."""
         by_webhook: dict[UUID, list[Outcome]] = {}
         by_destination: dict[tuple[str, datetime], list[bool]] = {}
-        async with self._database.transaction(tenant_id) as tx:
+        async with self._whole_database.transaction(tenant_id) as tx:
             policy = await self._policies.get(tx, tenant_id)
             destinations = {outcome.attempt.webhook.destination for outcome in outcomes}
             await tx.rows(QUERIES["lock_destinations"], tenant_id=tenant_id, destinations=list(destinations))
@@ -247,12 +276,20 @@ class DeliveryStore:
                     at=at,
                 )
                 if row is not None and row["is_disabled"]:
-                    await record_webhook_event(tx, tenant_id, "webhook_disabled", webhook_id, at=at, by="system:worker")
+                    await record_webhook_event(
+                        tx,
+                        tenant_id,
+                        "webhook_disabled",
+                        webhook_id,
+                        at=at,
+                        by="system:worker",
+                        space_id=row["space_id"],
+                    )
                 await self._webhooks.rewrap(tx, tenant_id, webhook_id)
 
     async def delete_old(self, tenant_id: UUID, at: datetime) -> int:
         """Remove some of the deliveries that ended a week ago; return how many."""
-        async with self._database.transaction(tenant_id) as tx:
+        async with self._whole_database.transaction(tenant_id) as tx:
             return await tx.execute(
                 QUERIES["delete_old_deliveries"], tenant_id=tenant_id, before=at - RETENTION, count=_REMOVED_BATCH_SIZE
             )
@@ -278,13 +315,11 @@ async def _queue_changes(
         tenant_id,
         [{"delivery_id": delivery_id, **values} for delivery_id, values in zip(ids, deliveries, strict=True)],
     )
-    await tx.execute(
-        QUERIES["advance_webhooks"],
-        tenant_id=tenant_id,
-        webhook_ids=[row["webhook_id"] for row in webhooks],
-        transaction=changes[-1]["transaction"],
-        change_id=changes[-1]["change_id"],
-    )
+
+
+def _position(row: asyncpg.Record) -> tuple[int, UUID]:
+    """Return the position in the log that a row has."""
+    return row["transaction"], row["change_id"]
 
 
 async def _matching_changes(

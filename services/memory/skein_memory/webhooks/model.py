@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Self
@@ -102,6 +103,8 @@ class Webhook:
     updated_by: str
     # The applications' grants that made it, or changed it; it is switched off when one of them ends.
     grant_ids: tuple[UUID, ...] = ()
+    # The callers that made and changed it, as JSON text.
+    makers: str = "[]"
 
     @property
     def is_failing(self) -> bool:
@@ -151,6 +154,17 @@ def grants_after_update(before: Sequence[UUID], by: Caller, *, activates: bool) 
     """
     is_person = by.account_id is not None and not by.client_id
     return [] if activates and is_person else sorted({*before, *by.grant_ids})
+
+
+def makers_after_update(before: str, by: Caller, *, activates: bool) -> str:
+    """Return the callers that must see the space of a webhook once one changed it, as JSON text.
+
+    A person who makes it active takes it over, as with grants.
+    """
+    is_person = by.account_id is not None and not by.client_id
+    kept = [] if activates and is_person else json.loads(before)
+    maker = {"principals": by.space_principals, "client": by.space_client}
+    return json.dumps([*(one for one in kept if one != maker), maker])
 
 
 def retry_delay(attempts: int, random_share: float) -> timedelta:

@@ -2,16 +2,17 @@
 -- Store a webhook whose place in the log is the horizon: what transactions that are still at work will commit is after it.
 INSERT INTO memory.webhooks
     (tenant_id, webhook_id, display_name, event_types, condition, webhook_url, master_key, nonce, ciphertext, transaction,
-     change_id, create_time, update_time, created_by, updated_by, grant_ids)
+     change_id, create_time, update_time, created_by, updated_by, grant_ids, makers)
 VALUES
     (:tenant_id, :webhook_id, :display_name, :event_types, :condition, :webhook_url, :master_key, :nonce, :ciphertext,
-     :horizon, '00000000-0000-0000-0000-000000000000', :create_time, :create_time, :created_by, :created_by, :grant_ids);
+     :horizon, '00000000-0000-0000-0000-000000000000', :create_time, :create_time, :created_by, :created_by, :grant_ids,
+     :makers);
 
 -- get_webhook --
 -- Read a webhook.
 SELECT webhook_id, display_name, event_types, condition, webhook_url, is_active, master_key, nonce, ciphertext, failures,
     last_delivery_time, last_error, disable_time, destination, destination_failures, retry_time, revision, create_time,
-    update_time, created_by, updated_by, grant_ids
+    update_time, created_by, updated_by, grant_ids, makers, space_id
 FROM memory.webhooks
 WHERE tenant_id = :tenant_id AND webhook_id = :webhook_id;
 
@@ -19,7 +20,7 @@ WHERE tenant_id = :tenant_id AND webhook_id = :webhook_id;
 -- Read some webhooks.
 SELECT webhook_id, display_name, event_types, condition, webhook_url, is_active, master_key, nonce, ciphertext, failures,
     last_delivery_time, last_error, disable_time, destination, destination_failures, retry_time, revision, create_time,
-    update_time, created_by, updated_by, grant_ids
+    update_time, created_by, updated_by, grant_ids, makers, space_id
 FROM memory.webhooks
 WHERE tenant_id = :tenant_id AND webhook_id = ANY (:webhook_ids::uuid[]);
 
@@ -27,7 +28,7 @@ WHERE tenant_id = :tenant_id AND webhook_id = ANY (:webhook_ids::uuid[]);
 -- Read and lock a webhook.
 SELECT webhook_id, display_name, event_types, condition, webhook_url, is_active, master_key, nonce, ciphertext, failures,
     last_delivery_time, last_error, disable_time, destination, destination_failures, retry_time, revision, create_time,
-    update_time, created_by, updated_by, grant_ids
+    update_time, created_by, updated_by, grant_ids, makers, space_id
 FROM memory.webhooks
 WHERE tenant_id = :tenant_id AND webhook_id = :webhook_id
 FOR NO KEY UPDATE;
@@ -36,7 +37,7 @@ FOR NO KEY UPDATE;
 -- Read the newest webhooks that are older than one.
 SELECT webhook_id, display_name, event_types, condition, webhook_url, is_active, master_key, nonce, ciphertext, failures,
     last_delivery_time, last_error, disable_time, destination, destination_failures, retry_time, revision, create_time,
-    update_time, created_by, updated_by, grant_ids
+    update_time, created_by, updated_by, grant_ids, makers, space_id
 FROM memory.webhooks
 WHERE tenant_id = :tenant_id AND webhook_id < :before_id
 ORDER BY webhook_id DESC
@@ -55,19 +56,37 @@ SET display_name = :display_name, event_types = :event_types, condition = :condi
                                 THEN 0 ELSE destination_failures END,
     retry_time = CASE WHEN webhook_url <> :webhook_url OR :is_active AND NOT is_active THEN NULL ELSE retry_time END,
     is_active = :is_active, revision = revision + 1, update_time = :at, updated_by = :updated_by,
-    grant_ids = :grant_ids
+    grant_ids = :grant_ids, makers = :makers
 WHERE tenant_id = :tenant_id AND webhook_id = :webhook_id;
 
 -- disable_webhooks_of_ended_grants --
--- Switch off the webhooks that a grant made which has ended.
-UPDATE memory.webhooks
+-- Switch off the webhooks that a grant made which has ended, and those of whose makers one does not see their space.
+UPDATE memory.webhooks AS hook
 SET is_active = false, disable_time = :at, last_error = 'grant'
-WHERE tenant_id = :tenant_id AND is_active AND grant_ids <> '{}' AND EXISTS (
-    SELECT FROM unnest(grant_ids) AS made (by)
-    WHERE NOT EXISTS (
-        SELECT FROM auth.live_grants AS live
-        WHERE live.tenant_id = :tenant_id AND live.grant_id = made.by AND live.expire_time > :at))
-RETURNING webhook_id;
+WHERE hook.tenant_id = :tenant_id AND hook.is_active AND (
+    EXISTS (
+        SELECT FROM unnest(hook.grant_ids) AS made (by)
+        WHERE NOT EXISTS (
+            SELECT FROM auth.live_grants AS live
+            WHERE live.tenant_id = :tenant_id AND live.grant_id = made.by AND live.expire_time > :at))
+    OR EXISTS (
+        SELECT FROM jsonb_array_elements(hook.makers) AS maker (caller)
+        WHERE CASE WHEN hook.space_id = '00000000-0000-0000-0000-000000000000'
+            THEN EXISTS (
+                SELECT FROM tenancy.space_bindings AS bound
+                WHERE bound.tenant_id = :tenant_id
+                    AND (maker.caller -> 'principals' ? bound.principal OR bound.principal = maker.caller ->> 'client'))
+            ELSE NOT EXISTS (
+                SELECT FROM tenancy.space_grants AS known
+                WHERE known.tenant_id = :tenant_id AND known.space_id = hook.space_id
+                    AND maker.caller -> 'principals' ? known.principal
+                    AND (known.expire_time IS NULL OR known.expire_time > :at))
+                OR (maker.caller ->> 'client' <> '' AND NOT EXISTS (
+                    SELECT FROM tenancy.space_grants AS known
+                    WHERE known.tenant_id = :tenant_id AND known.space_id = hook.space_id
+                        AND known.principal = maker.caller ->> 'client'
+                        AND (known.expire_time IS NULL OR known.expire_time > :at))) END))
+RETURNING webhook_id, space_id;
 
 -- list_older_webhooks --
 -- Name some of the webhooks whose keys another master key encrypts.
@@ -89,9 +108,9 @@ DELETE FROM memory.webhooks
 WHERE tenant_id = :tenant_id AND webhook_id = :webhook_id
 RETURNING master_key;
 
--- has_active_webhook --
--- Return whether a tenant has an active webhook: without one, nothing is queued and nothing is due.
-SELECT EXISTS (SELECT FROM memory.webhooks WHERE tenant_id = :tenant_id AND is_active);
+-- list_spaces_of_webhooks --
+-- Return the spaces with an active webhook: without one, nothing is queued and nothing is due.
+SELECT DISTINCT space_id FROM memory.webhooks WHERE tenant_id = :tenant_id AND is_active ORDER BY space_id;
 
 -- lock_active_webhooks --
 -- Read and lock the active webhooks; skip those that another worker has locked.
@@ -110,6 +129,14 @@ WHERE tenant_id = :tenant_id AND (transaction, change_id) > (:transaction::bigin
     AND transaction < :horizon
 ORDER BY transaction, change_id
 LIMIT :count;
+
+-- newest_change --
+-- Return the position of the newest event before the horizon.
+SELECT transaction, change_id
+FROM memory.changes
+WHERE tenant_id = :tenant_id AND transaction < :horizon
+ORDER BY transaction DESC, change_id DESC
+LIMIT 1;
 
 -- advance_webhooks --
 -- Remember up to where some webhooks have their deliveries queued.
@@ -255,7 +282,7 @@ SET failures = CASE WHEN :delivered::boolean THEN 0 ELSE failures + :failed::int
     is_active = is_active AND (:delivered OR failures + :failed < :most::integer),
     disable_time = CASE WHEN is_active AND NOT :delivered AND failures + :failed >= :most THEN :at ELSE disable_time END
 WHERE tenant_id = :tenant_id AND webhook_id = :webhook_id
-RETURNING (disable_time = :at) IS true AS is_disabled, failures;
+RETURNING (disable_time = :at) IS true AS is_disabled, failures, space_id;
 
 -- count_destination --
 -- Record the result of attempts on all webhooks of a destination. A destination that answered accepts all deliveries
@@ -296,6 +323,8 @@ LIMIT :count;
 UPDATE memory.deliveries
 SET state = 'pending', attempts = 0, next_time = :at, finish_time = NULL
 WHERE tenant_id = :tenant_id AND delivery_id = :delivery_id AND state <> 'delivered'
+    AND EXISTS (SELECT FROM memory.webhooks AS hook
+                WHERE hook.tenant_id = :tenant_id AND hook.webhook_id = deliveries.webhook_id)
 RETURNING delivery_id, webhook_id, change_id, state, attempts, next_time, last_error, create_time, finish_time;
 
 -- delete_old_deliveries --

@@ -18,7 +18,7 @@ from skein_memory.paging import cut_page
 from skein_memory.validation import prefix_field_paths
 from skein_memory.vault.encryption import TenantKey
 from skein_memory.webhooks import convert
-from skein_memory.webhooks.model import grants_after_update, secret_text
+from skein_memory.webhooks.model import grants_after_update, makers_after_update, secret_text
 
 if TYPE_CHECKING:
     from skein_kit.idempotency.store import IdempotencyStore
@@ -53,7 +53,14 @@ class WebhookHandlers:
         key = TenantKey.new(at)
         async with self._idempotency.begin(caller, request) as write:
             webhook = await self._store.create_webhook(
-                write.tx, caller.require_tenant(), draft, key, grant_ids=caller.grant_ids, at=at, by=caller.principal
+                write.tx,
+                caller.require_tenant(),
+                draft,
+                key,
+                grant_ids=caller.grant_ids,
+                makers=makers_after_update("[]", caller, activates=True),
+                at=at,
+                by=caller.principal,
             )
             response = await write.save(pb.CreateWebhookResponse(webhook=convert.webhook(webhook)))
         # The saved response has no secret: a repeat does not show it again.
@@ -86,7 +93,14 @@ class WebhookHandlers:
             self._sender.check_url(draft.webhook_url)
             grant_ids = grants_after_update(before.grant_ids, caller, activates=activates)
             webhook = await self._store.update_webhook(
-                write.tx, caller.require_tenant(), webhook_id, draft, grant_ids=grant_ids, at=now(), by=caller.principal
+                write.tx,
+                caller.require_tenant(),
+                webhook_id,
+                draft,
+                grant_ids=grant_ids,
+                makers=makers_after_update(before.makers, caller, activates=activates),
+                at=now(),
+                by=caller.principal,
             )
             return await write.save(pb.UpdateWebhookResponse(webhook=convert.webhook(webhook)))
 

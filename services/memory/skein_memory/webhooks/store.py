@@ -45,6 +45,7 @@ class WebhookStore:
         key: TenantKey,
         *,
         grant_ids: Sequence[UUID],
+        makers: str,
         at: datetime,
         by: str,
     ) -> Webhook:
@@ -58,6 +59,7 @@ class WebhookStore:
             create_time=at,
             created_by=by,
             grant_ids=list(grant_ids),
+            makers=makers,
             **_draft_columns(draft),
             **_columns(wrapped_key),
         )
@@ -92,10 +94,11 @@ class WebhookStore:
         draft: WebhookDraft,
         *,
         grant_ids: Sequence[UUID],
+        makers: str,
         at: datetime,
         by: str,
     ) -> Webhook:
-        """Replace the content of a locked webhook, and the grants that it ends with."""
+        """Replace the content of a locked webhook, and the grants and callers that it ends with."""
         await tx.execute(
             QUERIES["update_webhook"],
             tenant_id=tenant_id,
@@ -105,6 +108,7 @@ class WebhookStore:
             at=at,
             updated_by=by,
             grant_ids=list(grant_ids),
+            makers=makers,
             **_draft_columns(draft),
         )
         await record_webhook_event(tx, tenant_id, "webhook_updated", webhook_id, at=at, by=by)
@@ -140,7 +144,7 @@ class WebhookStore:
         current = self._master_keys.current
         if not current:
             return 0
-        async with self._database.transaction(tenant_id) as tx:
+        async with self._database.for_all_spaces().transaction(tenant_id) as tx:
             rows = await tx.rows(
                 QUERIES["list_older_webhooks"], tenant_id=tenant_id, master_key=current, count=_REMOVED_BATCH_SIZE
             )
@@ -223,18 +227,28 @@ def webhook_of(row: asyncpg.Record) -> Webhook:
         created_by=row["created_by"],
         updated_by=row["updated_by"],
         grant_ids=tuple(row["grant_ids"]),
+        makers=row["makers"],
     )
 
 
 async def record_webhook_event(
-    tx: Transaction, tenant_id: UUID, kind: str, webhook_id: UUID, *, at: datetime, by: str
-) -> None:
-    """Record an event of a webhook."""
-    event = Event(type=kind, entity_type="webhook", entity_id=str(webhook_id), summary=kind.replace("_", " "))
+    tx: Transaction, tenant_id: UUID, kind: str, webhook_id: UUID, *, at: datetime, by: str,
+    space_id: UUID | None = None,
+) -> None:  # fmt: skip
+    """Record an event of a webhook; `space_id` is its space, where the transaction sees all of them."""
+    event = Event(
+        type=kind,
+        entity_type="webhook",
+        entity_id=str(webhook_id),
+        summary=kind.replace("_", " "),
+        space_id=space_id,
+    )
     await writer.insert_events(tx, tenant_id, [event], at=at, by=by)
 
 
 async def disable_webhooks_of_ended_grants(tx: Transaction, tenant_id: UUID, at: datetime) -> None:
-    """Disable the webhooks of an ended grant, before anything is queued or sent for them."""
+    """Disable the webhooks of ended grants, before anything is queued or sent for them."""
     for row in await tx.rows(QUERIES["disable_webhooks_of_ended_grants"], tenant_id=tenant_id, at=at):
-        await record_webhook_event(tx, tenant_id, "webhook_disabled", row["webhook_id"], at=at, by="system:worker")
+        await record_webhook_event(
+            tx, tenant_id, "webhook_disabled", row["webhook_id"], at=at, by="system:worker", space_id=row["space_id"]
+        )

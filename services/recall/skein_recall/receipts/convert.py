@@ -12,6 +12,7 @@ import numpy as np
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.recall.v1 import recall_pb2 as pb
+from skein_kit.identity.spaces import DEFAULT_SPACE
 from skein_kit.ids import id_time, parse_id
 from skein_kit.recall_receipts import document
 from skein_kit.rpc.well_known_types import to_timestamp
@@ -138,6 +139,11 @@ def entity_ids(content: pb.ReceiptContent) -> list[UUID]:
     return _ids(content.entity_ids)
 
 
+def space_ids(content: pb.ReceiptContent) -> list[UUID]:
+    """Return the spaces that the search reached: the default one, where the tenant had no others."""
+    return _ids(content.space_ids) or [DEFAULT_SPACE]
+
+
 def kinds(content: pb.ReceiptContent) -> dict[UUID, str]:
     """Return the kind of each hit by its id, best first."""
     return {
@@ -230,10 +236,13 @@ def bare_response(content: pb.ReceiptContent, rows: Mapping[UUID, ItemRow]) -> p
     return response
 
 
-def receipt(signed: SignedReceipt, content: pb.ReceiptContent) -> pb.RecallReceipt:
-    """Convert a verified receipt."""
+def receipt(signed: SignedReceipt, content: pb.ReceiptContent, *, has_counts: bool) -> pb.RecallReceipt:
+    """Convert a verified receipt.
+
+    Without `has_counts` it leaves out how many documents the tenant's spaces have, and the signed bytes that say so.
+    """
     request = signed.receipt_request
-    return pb.RecallReceipt(
+    message = pb.RecallReceipt(
         receipt_id=str(signed.receipt_id),
         tenant_id=str(signed.tenant_id),
         create_time=_create_time(signed.receipt_id, content),
@@ -250,6 +259,12 @@ def receipt(signed: SignedReceipt, content: pb.ReceiptContent) -> pb.RecallRecei
         hits=_hits(content),
         context=None if signed.context is None else _context(signed.context),
     )
+    if not has_counts:
+        for name in ("content", "signature", "document", "term_documents"):
+            message.ClearField(name)
+        for name in ("corpus_documents", "corpus_length"):
+            message.statement.ClearField(name)
+    return message
 
 
 def _context(signed: SignedContext) -> pb.ContextReceipt:
@@ -260,6 +275,7 @@ def _context(signed: SignedContext) -> pb.ContextReceipt:
         key_id=signed.key_id,
         inputs=signed.inputs,
         inputs_erased=signed.salted_inputs is None,
+        salt=(signed.salted_inputs or b"")[: document.SALT_BYTES],
     )
 
 
@@ -334,6 +350,7 @@ def _content(answer: RecordedAnswer) -> pb.ReceiptContent:
         nothing_relevant=result.nothing_relevant,
         asks_for_all=result.asks_for_all,
         calibrated=formula.is_calibrated,
+        space_ids=b"".join(space_id.bytes for space_id in sorted(answer.space_ids or ())),
     )
     if not formula.name.startswith(("keyword", "semantic")):
         content.weights.extend(getattr(formula.weights, signal) for signal in SIGNALS)

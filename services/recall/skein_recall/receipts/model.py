@@ -54,6 +54,8 @@ class RecordedAnswer:
     hit_count: int
     # The receipt has the text of the query.
     keeps_query: bool
+    # The spaces that the search reached; None in a tenant without spaces.
+    space_ids: tuple[UUID, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

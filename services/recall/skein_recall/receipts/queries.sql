@@ -56,6 +56,24 @@ SELECT archived.message_id
 FROM session.archived_messages AS archived
 WHERE archived.tenant_id = :tenant_id AND archived.message_id = ANY (:item_ids);
 
+-- list_hidden_items --
+-- List those of some items that lie in other spaces than some: deleted and archived ones too.
+SELECT known.item_id
+FROM recall.documents AS known
+WHERE known.tenant_id = :tenant_id AND known.item_id = ANY (:item_ids::uuid[]) AND known.space_id <> ALL (:space_ids::uuid[])
+UNION
+SELECT former.item_id
+FROM recall.documents_history AS former
+WHERE former.tenant_id = :tenant_id AND former.item_id = ANY (:item_ids) AND former.space_id <> ALL (:space_ids)
+UNION
+SELECT entry.memory_id
+FROM memory.memories AS entry
+WHERE entry.tenant_id = :tenant_id AND entry.memory_id = ANY (:item_ids) AND entry.space_id <> ALL (:space_ids)
+UNION
+SELECT archived.memory_id
+FROM memory.archived_memories AS archived
+WHERE archived.tenant_id = :tenant_id AND archived.memory_id = ANY (:item_ids) AND archived.space_id <> ALL (:space_ids);
+
 -- list_item_changes --
 -- List the events of some items, oldest first, that one of two snapshots has and the other has not.
 SELECT change.entity_id, change.transaction, change.event_type, change.principal, change.create_time

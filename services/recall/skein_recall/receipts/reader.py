@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from joserfc.jwk import OKPKey
 
 from skein.auth.v1 import auth_pb2
+from skein_kit.calls.call import current_space_ids
 from skein_kit.errors import PermissionMissing
 from skein_kit.recall_receipts.document import ReceiptInvalid
 from skein_recall.errors import ReceiptAltered, ReceiptNotFound
@@ -16,6 +17,7 @@ from skein_recall.receipts import convert
 from skein_recall.receipts.model import READ_ALL, may_read
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from uuid import UUID
 
     from skein.auth.v1 import auth_pb2_grpc
@@ -39,7 +41,8 @@ class ReceiptReader:
     async def read(self, caller: Caller, receipt_id: UUID) -> tuple[SignedReceipt, pb.ReceiptContent]:
         """Return a receipt, with that of its context, and what it signs.
 
-        Raises ReceiptNotFound, also for another caller's, and ReceiptAltered.
+        Raises ReceiptNotFound, also for another caller's and for one with an item that the caller does not see, and
+        ReceiptAltered.
         """
         tenant_id = caller.require_tenant()
         signed = await self._store.get(tenant_id, receipt_id)
@@ -58,6 +61,8 @@ class ReceiptReader:
             raise ReceiptAltered(receipt_id=str(receipt_id), part=error.part) from None
         if not may_read(caller, convert.principal(content)):
             raise ReceiptNotFound
+        if not await self._visible(caller, tenant_id, [content]):
+            raise ReceiptNotFound
         return signed, content
 
     async def list(
@@ -71,10 +76,41 @@ class ReceiptReader:
             principal = principal or caller.principal
             if not may_read(caller, principal):
                 raise PermissionMissing(permission=READ_ALL)
-        receipts = await self._store.list_receipts(caller.require_tenant(), principal, from_id, before_id, count=count)
-        if any(signed.key_id not in self._keys for signed in receipts):
-            self._keys = await self._read_keys()
-        return [(signed, self._content(signed, principal)) for signed in receipts]
+        tenant_id = caller.require_tenant()
+        page: list[tuple[SignedReceipt, pb.ReceiptContent | None]] = []
+        while len(page) < count:
+            receipts = await self._store.list_receipts(tenant_id, principal, from_id, before_id, count=count)
+            if any(signed.key_id not in self._keys for signed in receipts):
+                self._keys = await self._read_keys()
+            contents = [self._content(signed, principal) for signed in receipts]
+            visible = await self._visible(caller, tenant_id, [content for content in contents if content is not None])
+            page += [
+                (signed, content)
+                for signed, content in zip(receipts, contents, strict=True)
+                if content is None or id(content) in visible
+            ]
+            if len(receipts) < count:
+                break
+            before_id = receipts[-1].receipt_id
+        return page[:count]
+
+    async def _visible(self, caller: Caller, tenant_id: UUID, contents: Sequence[pb.ReceiptContent]) -> set[int]:
+        """Return `id()` of the receipts whose items the caller sees in the spaces that the call reaches.
+
+        Of another caller's, all spaces of the search must be among them: a filter or a query tells of what it looked
+        for.
+        """
+        reach = current_space_ids()
+        if reach is None:
+            return {id(content) for content in contents}
+        own = [
+            content
+            for content in contents
+            if convert.principal(content) == caller.principal or set(convert.space_ids(content)) <= set(reach)
+        ]
+        named_ids = {id(content): {*convert.item_ids(content), *convert.entity_ids(content)} for content in own}
+        hidden_ids = await self._store.list_hidden(tenant_id, sorted(set().union(*named_ids.values())), reach)
+        return {key for key, item_ids in named_ids.items() if hidden_ids.isdisjoint(item_ids)}
 
     def _content(self, signed: SignedReceipt, principal: str) -> pb.ReceiptContent | None:
         """Return what a receipt signs; None if it was altered, or was listed for another principal than it signs."""

@@ -72,6 +72,7 @@ class ReceiptRecorder:
                 result=result,
                 hit_count=len(response.hits),
                 keeps_query=policy.audit_query_text,
+                space_ids=call.space_ids,
             )
         )
         response.receipt_id = str(receipt_id)

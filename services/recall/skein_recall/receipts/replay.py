@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.recall.v1 import recall_pb2 as pb
+from skein_kit.calls.call import current_call, narrow_spaces
 from skein_kit.errors import NotKnownThen
 from skein_kit.ids import now
 from skein_kit.recall_receipts import document
@@ -84,6 +85,8 @@ class RecallReplayer:
         Raises ReceiptNotFound, ReceiptAltered, QueryTextNeeded, QueryTextOfAnother and QueryTextMismatch.
         """
         signed, content = await self._reader.read(caller, receipt_id)
+        # Today's rights apply, and what the caller sees since then was not searched.
+        narrow_spaces(current_call(), convert.space_ids(content))
         try:
             unseen_times = await self._read_unseen_times(signed.tenant_id, content)
             for _ in range(_MAX_ATTEMPTS):

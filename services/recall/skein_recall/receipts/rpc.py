@@ -9,6 +9,7 @@ from uuid import UUID
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.calls.call import Context, current_call
 from skein_kit.calls.call import caller as caller_of
+from skein_kit.identity.space_reach import manages_spaces
 from skein_kit.ids import min_id_at
 from skein_kit.rpc import pagination
 from skein_kit.rpc.well_known_types import read_time
@@ -50,8 +51,10 @@ class ReceiptHandlers:
     async def GetRecallReceipt(
         self, request: pb.GetRecallReceiptRequest, context: Context
     ) -> pb.GetRecallReceiptResponse:
-        signed, content = await self._reader.read(caller_of(context), UUID(request.receipt_id))
-        return pb.GetRecallReceiptResponse(receipt=convert.receipt(signed, content))
+        caller = caller_of(context)
+        signed, content = await self._reader.read(caller, UUID(request.receipt_id))
+        has_counts = caller.spaces is None or manages_spaces(caller)
+        return pb.GetRecallReceiptResponse(receipt=convert.receipt(signed, content, has_counts=has_counts))
 
     async def ListRecallReceipts(
         self, request: pb.ListRecallReceiptsRequest, context: Context

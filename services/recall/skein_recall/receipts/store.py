@@ -108,6 +108,17 @@ class ReceiptStore:
             rows = await tx.rows(QUERIES["list_archived_items"], tenant_id=tenant_id, item_ids=list(item_ids))
         return {row["item_id"] for row in rows}
 
+    async def list_hidden(self, tenant_id: UUID, item_ids: Sequence[UUID], space_ids: Sequence[UUID]) -> set[UUID]:
+        """Return those of some items that lie in other spaces than some."""
+        if not item_ids:
+            return set()
+        options = TxOptions(read_only=True, skip_replica=True)
+        async with self._database.for_all_spaces().transaction(tenant_id, options) as tx:
+            rows = await tx.rows(
+                QUERIES["list_hidden_items"], tenant_id=tenant_id, item_ids=list(item_ids), space_ids=list(space_ids)
+            )
+        return {row["item_id"] for row in rows}
+
     async def list_changes(
         self, tenant_id: UUID, item_ids: Sequence[UUID], start: int, beyond: int, *, count: int
     ) -> list[asyncpg.Record]:

@@ -120,7 +120,9 @@ class RecallSearcher:
             policy = await tx.policy()
             if query.as_of_time is not None:
                 await tx.charge_history()
-            purged_count = 0 if query.as_of_time is None else await tx.count_purged(query.as_of_time)
+            # What was purged has no space any more, so that its number would tell of hidden ones.
+            counts_from = query.as_of_time if current_space_ids() is None else None
+            purged_count = 0 if counts_from is None else await tx.count_purged(counts_from)
             search = SearchTransaction(tx, model, query, embedding, self._vector_cache, shortlist, policy, at)
             if query.as_of_time is None:
                 await search.read_cached_words(self._term_cache, tenant_id)

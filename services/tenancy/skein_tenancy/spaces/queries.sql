@@ -59,7 +59,9 @@ WHERE s.tenant_id = :tenant_id AND s.space_id = :space_id AND (s.grant_end_time 
     AND NOT EXISTS (SELECT FROM memory.pending_memories AS p
                     WHERE p.tenant_id = :tenant_id AND p.space_id = :space_id)
     AND NOT EXISTS (SELECT FROM memory.archived_memories AS a
-                    WHERE a.tenant_id = :tenant_id AND a.space_id = :space_id);
+                    WHERE a.tenant_id = :tenant_id AND a.space_id = :space_id)
+    AND NOT EXISTS (SELECT FROM memory.snapshots AS c
+                    WHERE c.tenant_id = :tenant_id AND c.space_id = :space_id);
 
 -- open_space --
 -- Open a space that has its first grant: at once, or later where it is the first one of the tenant.

@@ -891,7 +891,8 @@ class AuthServiceServicer:
 
     def GetErasureCertificate(self, request, context):
         """GetErasureCertificate returns a certificate of the tenant with its document.
-        Safe to retry.
+        In a tenant with spaces it counts what was erased in any of them, and the
+        caller needs spaces.write too. Safe to retry.
 
         Errors:
         - NOT_FOUND, ERASURE_CERTIFICATE_NOT_FOUND.
@@ -903,7 +904,8 @@ class AuthServiceServicer:
 
     def ListErasureCertificates(self, request, context):
         """ListErasureCertificates lists the certificates of the tenant, newest first.
-        They remain after the tenant's deletion, for operators. Safe to retry.
+        They remain after the tenant's deletion, for operators. In a tenant with
+        spaces the caller needs spaces.write too. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, TENANT_MISSING: an operator named no tenant.

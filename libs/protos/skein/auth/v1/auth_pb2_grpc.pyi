@@ -451,7 +451,8 @@ class AuthServiceStub:
     """
     GetErasureCertificate: _grpc.UnaryUnaryMultiCallable[_certificates_pb2.GetErasureCertificateRequest, _certificates_pb2.GetErasureCertificateResponse]
     """GetErasureCertificate returns a certificate of the tenant with its document.
-    Safe to retry.
+    In a tenant with spaces it counts what was erased in any of them, and the
+    caller needs spaces.write too. Safe to retry.
 
     Errors:
     - NOT_FOUND, ERASURE_CERTIFICATE_NOT_FOUND.
@@ -459,7 +460,8 @@ class AuthServiceStub:
     """
     ListErasureCertificates: _grpc.UnaryUnaryMultiCallable[_certificates_pb2.ListErasureCertificatesRequest, _certificates_pb2.ListErasureCertificatesResponse]
     """ListErasureCertificates lists the certificates of the tenant, newest first.
-    They remain after the tenant's deletion, for operators. Safe to retry.
+    They remain after the tenant's deletion, for operators. In a tenant with
+    spaces the caller needs spaces.write too. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, TENANT_MISSING: an operator named no tenant.
@@ -900,7 +902,8 @@ class AuthServiceAsyncStub(AuthServiceStub):
     """
     GetErasureCertificate: _aio.UnaryUnaryMultiCallable[_certificates_pb2.GetErasureCertificateRequest, _certificates_pb2.GetErasureCertificateResponse]  # type: ignore[assignment]
     """GetErasureCertificate returns a certificate of the tenant with its document.
-    Safe to retry.
+    In a tenant with spaces it counts what was erased in any of them, and the
+    caller needs spaces.write too. Safe to retry.
 
     Errors:
     - NOT_FOUND, ERASURE_CERTIFICATE_NOT_FOUND.
@@ -908,7 +911,8 @@ class AuthServiceAsyncStub(AuthServiceStub):
     """
     ListErasureCertificates: _aio.UnaryUnaryMultiCallable[_certificates_pb2.ListErasureCertificatesRequest, _certificates_pb2.ListErasureCertificatesResponse]  # type: ignore[assignment]
     """ListErasureCertificates lists the certificates of the tenant, newest first.
-    They remain after the tenant's deletion, for operators. Safe to retry.
+    They remain after the tenant's deletion, for operators. In a tenant with
+    spaces the caller needs spaces.write too. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, TENANT_MISSING: an operator named no tenant.
@@ -1622,7 +1626,8 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_certificates_pb2.GetErasureCertificateResponse, _abc.Awaitable[_certificates_pb2.GetErasureCertificateResponse]]:
         """GetErasureCertificate returns a certificate of the tenant with its document.
-        Safe to retry.
+        In a tenant with spaces it counts what was erased in any of them, and the
+        caller needs spaces.write too. Safe to retry.
 
         Errors:
         - NOT_FOUND, ERASURE_CERTIFICATE_NOT_FOUND.
@@ -1636,7 +1641,8 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_certificates_pb2.ListErasureCertificatesResponse, _abc.Awaitable[_certificates_pb2.ListErasureCertificatesResponse]]:
         """ListErasureCertificates lists the certificates of the tenant, newest first.
-        They remain after the tenant's deletion, for operators. Safe to retry.
+        They remain after the tenant's deletion, for operators. In a tenant with
+        spaces the caller needs spaces.write too. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, TENANT_MISSING: an operator named no tenant.

@@ -206,7 +206,12 @@ class GatewayServiceServicer:
         first. Use a request_id: after an interrupted call, a repeat with it
         certifies all steps.
 
+        In a tenant with spaces the person is erased in all of them, and the caller
+        needs spaces.write too.
+
         Errors:
+        - PERMISSION_DENIED, SPACES_UNSUPPORTED: the caller is bound to some
+        spaces, or names one.
         - as PurgeMemories and PurgeSubject (of tenancy and of session). The caller
         needs the permissions of all three.
         """

@@ -167,6 +167,8 @@ class HistoryServiceServicer:
         when the credential is revoked or the tenant is closed.
 
         Errors:
+        - PERMISSION_DENIED, SPACES_CHANGED: the caller sees other spaces than when
+        the stream began; open it again.
         - INVALID_ARGUMENT, POSITION_INVALID.
         - INVALID_ARGUMENT, INVALID_FIELD: also for an unknown event type.
         - UNAVAILABLE, STREAM_ENDED: the service is stopping; resume.
@@ -182,7 +184,9 @@ class HistoryServiceServicer:
 
     def CreateWebhook(self, request, context):
         """CreateWebhook registers an endpoint that receives changes from now on. A
-        webhook created by an application is disabled when its grant ends. The
+        webhook created by an application is disabled when its grant ends. In a
+        tenant with spaces it receives the changes of the space of the call, and is
+        disabled once a caller that created or changed it does not see it. The
         response contains the signing key once. A repeated request_id returns the
         same webhook without the key.
 

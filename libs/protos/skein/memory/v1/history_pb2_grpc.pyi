@@ -71,6 +71,8 @@ class HistoryServiceStub:
     when the credential is revoked or the tenant is closed.
 
     Errors:
+    - PERMISSION_DENIED, SPACES_CHANGED: the caller sees other spaces than when
+      the stream began; open it again.
     - INVALID_ARGUMENT, POSITION_INVALID.
     - INVALID_ARGUMENT, INVALID_FIELD: also for an unknown event type.
     - UNAVAILABLE, STREAM_ENDED: the service is stopping; resume.
@@ -82,7 +84,9 @@ class HistoryServiceStub:
     """
     CreateWebhook: _grpc.UnaryUnaryMultiCallable[_webhooks_pb2.CreateWebhookRequest, _webhooks_pb2.CreateWebhookResponse]
     """CreateWebhook registers an endpoint that receives changes from now on. A
-    webhook created by an application is disabled when its grant ends. The
+    webhook created by an application is disabled when its grant ends. In a
+    tenant with spaces it receives the changes of the space of the call, and is
+    disabled once a caller that created or changed it does not see it. The
     response contains the signing key once. A repeated request_id returns the
     same webhook without the key.
 
@@ -228,6 +232,8 @@ class HistoryServiceAsyncStub(HistoryServiceStub):
     when the credential is revoked or the tenant is closed.
 
     Errors:
+    - PERMISSION_DENIED, SPACES_CHANGED: the caller sees other spaces than when
+      the stream began; open it again.
     - INVALID_ARGUMENT, POSITION_INVALID.
     - INVALID_ARGUMENT, INVALID_FIELD: also for an unknown event type.
     - UNAVAILABLE, STREAM_ENDED: the service is stopping; resume.
@@ -239,7 +245,9 @@ class HistoryServiceAsyncStub(HistoryServiceStub):
     """
     CreateWebhook: _aio.UnaryUnaryMultiCallable[_webhooks_pb2.CreateWebhookRequest, _webhooks_pb2.CreateWebhookResponse]  # type: ignore[assignment]
     """CreateWebhook registers an endpoint that receives changes from now on. A
-    webhook created by an application is disabled when its grant ends. The
+    webhook created by an application is disabled when its grant ends. In a
+    tenant with spaces it receives the changes of the space of the call, and is
+    disabled once a caller that created or changed it does not see it. The
     response contains the signing key once. A repeated request_id returns the
     same webhook without the key.
 
@@ -394,6 +402,8 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         when the credential is revoked or the tenant is closed.
 
         Errors:
+        - PERMISSION_DENIED, SPACES_CHANGED: the caller sees other spaces than when
+          the stream began; open it again.
         - INVALID_ARGUMENT, POSITION_INVALID.
         - INVALID_ARGUMENT, INVALID_FIELD: also for an unknown event type.
         - UNAVAILABLE, STREAM_ENDED: the service is stopping; resume.
@@ -411,7 +421,9 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_webhooks_pb2.CreateWebhookResponse, _abc.Awaitable[_webhooks_pb2.CreateWebhookResponse]]:
         """CreateWebhook registers an endpoint that receives changes from now on. A
-        webhook created by an application is disabled when its grant ends. The
+        webhook created by an application is disabled when its grant ends. In a
+        tenant with spaces it receives the changes of the space of the call, and is
+        disabled once a caller that created or changed it does not see it. The
         response contains the signing key once. A repeated request_id returns the
         same webhook without the key.
 

@@ -389,6 +389,9 @@ class MemoryServiceServicer:
         next_page_token until that is empty. With dry_run nothing is purged.
         Repeating a request_id returns the first receipt.
 
+        In a tenant with spaces the call purges in one of them; a filter that names
+        only a subject purges in all, and needs spaces.write too.
+
         Errors:
         - INVALID_ARGUMENT, SELECTION_EMPTY: neither ids nor a condition.
         - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN,

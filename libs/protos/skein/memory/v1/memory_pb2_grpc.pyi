@@ -188,6 +188,9 @@ class MemoryServiceStub:
     next_page_token until that is empty. With dry_run nothing is purged.
     Repeating a request_id returns the first receipt.
 
+    In a tenant with spaces the call purges in one of them; a filter that names
+    only a subject purges in all, and needs spaces.write too.
+
     Errors:
     - INVALID_ARGUMENT, SELECTION_EMPTY: neither ids nor a condition.
     - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN,
@@ -528,6 +531,9 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     page_size memories and scans a bounded number: repeat it with
     next_page_token until that is empty. With dry_run nothing is purged.
     Repeating a request_id returns the first receipt.
+
+    In a tenant with spaces the call purges in one of them; a filter that names
+    only a subject purges in all, and needs spaces.write too.
 
     Errors:
     - INVALID_ARGUMENT, SELECTION_EMPTY: neither ids nor a condition.
@@ -932,6 +938,9 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         page_size memories and scans a bounded number: repeat it with
         next_page_token until that is empty. With dry_run nothing is purged.
         Repeating a request_id returns the first receipt.
+
+        In a tenant with spaces the call purges in one of them; a filter that names
+        only a subject purges in all, and needs spaces.write too.
 
         Errors:
         - INVALID_ARGUMENT, SELECTION_EMPTY: neither ids nor a condition.

@@ -101,7 +101,9 @@ class SnapshotServiceServicer:
         """CreateSnapshot copies the tenant's memory at the time of the call. A large
         snapshot is still `creating` when the call returns, and completes in the
         background. Of the ready snapshots, the newest policy.snapshot_retention
-        are kept. Repeating a request_id returns the first answer.
+        are kept. In a tenant with spaces it copies what lies in the space of the
+        call, and lies there itself. Repeating a request_id returns the first
+        answer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -180,7 +182,9 @@ class SnapshotServiceServicer:
         """ExportData returns a batch of the tenant's memory as JSON lines in the
         format skein_export_v1. All batches show the time of the first one; their
         lines together are one file. Expired memories are omitted, with the links,
-        aliases and conflicts that refer to them. Safe to retry.
+        aliases and conflicts that refer to them. In a tenant with spaces it has
+        what the caller sees, and a line names the space (space_id) of an item that
+        does not lie in the default one. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -201,6 +205,12 @@ class SnapshotServiceServicer:
         Memories whose expire_time has passed are stored as expired, counted, and
         found by no call. An expired memory of the tenant comes back if the line's
         is not expired. Repeating a request_id returns the first answer.
+
+        In a tenant with spaces a call that names one stores all items there; else
+        each item goes into the space that its line names, or that of the call. A
+        line is refused whose space the caller does not see (SPACE_NOT_FOUND) or
+        only reads (SPACE_READ_ONLY), and one that sets the trust in a source in
+        another space than the default one (SPACES_UNSUPPORTED).
 
         Errors:
         - INVALID_ARGUMENT, IMPORT_FORMAT_UNKNOWN: the first line names another

@@ -46,7 +46,9 @@ class SnapshotServiceStub:
     """CreateSnapshot copies the tenant's memory at the time of the call. A large
     snapshot is still `creating` when the call returns, and completes in the
     background. Of the ready snapshots, the newest policy.snapshot_retention
-    are kept. Repeating a request_id returns the first answer.
+    are kept. In a tenant with spaces it copies what lies in the space of the
+    call, and lies there itself. Repeating a request_id returns the first
+    answer.
     """
     GetSnapshot: _grpc.UnaryUnaryMultiCallable[_snapshots_pb2.GetSnapshotRequest, _snapshots_pb2.GetSnapshotResponse]
     """GetSnapshot reads the description of one snapshot. Safe to retry.
@@ -101,7 +103,9 @@ class SnapshotServiceStub:
     """ExportData returns a batch of the tenant's memory as JSON lines in the
     format skein_export_v1. All batches show the time of the first one; their
     lines together are one file. Expired memories are omitted, with the links,
-    aliases and conflicts that refer to them. Safe to retry.
+    aliases and conflicts that refer to them. In a tenant with spaces it has
+    what the caller sees, and a line names the space (space_id) of an item that
+    does not lie in the default one. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -118,6 +122,12 @@ class SnapshotServiceStub:
     Memories whose expire_time has passed are stored as expired, counted, and
     found by no call. An expired memory of the tenant comes back if the line's
     is not expired. Repeating a request_id returns the first answer.
+
+    In a tenant with spaces a call that names one stores all items there; else
+    each item goes into the space that its line names, or that of the call. A
+    line is refused whose space the caller does not see (SPACE_NOT_FOUND) or
+    only reads (SPACE_READ_ONLY), and one that sets the trust in a source in
+    another space than the default one (SPACES_UNSUPPORTED).
 
     Errors:
     - INVALID_ARGUMENT, IMPORT_FORMAT_UNKNOWN: the first line names another
@@ -145,7 +155,9 @@ class SnapshotServiceAsyncStub(SnapshotServiceStub):
     """CreateSnapshot copies the tenant's memory at the time of the call. A large
     snapshot is still `creating` when the call returns, and completes in the
     background. Of the ready snapshots, the newest policy.snapshot_retention
-    are kept. Repeating a request_id returns the first answer.
+    are kept. In a tenant with spaces it copies what lies in the space of the
+    call, and lies there itself. Repeating a request_id returns the first
+    answer.
     """
     GetSnapshot: _aio.UnaryUnaryMultiCallable[_snapshots_pb2.GetSnapshotRequest, _snapshots_pb2.GetSnapshotResponse]  # type: ignore[assignment]
     """GetSnapshot reads the description of one snapshot. Safe to retry.
@@ -200,7 +212,9 @@ class SnapshotServiceAsyncStub(SnapshotServiceStub):
     """ExportData returns a batch of the tenant's memory as JSON lines in the
     format skein_export_v1. All batches show the time of the first one; their
     lines together are one file. Expired memories are omitted, with the links,
-    aliases and conflicts that refer to them. Safe to retry.
+    aliases and conflicts that refer to them. In a tenant with spaces it has
+    what the caller sees, and a line names the space (space_id) of an item that
+    does not lie in the default one. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -217,6 +231,12 @@ class SnapshotServiceAsyncStub(SnapshotServiceStub):
     Memories whose expire_time has passed are stored as expired, counted, and
     found by no call. An expired memory of the tenant comes back if the line's
     is not expired. Repeating a request_id returns the first answer.
+
+    In a tenant with spaces a call that names one stores all items there; else
+    each item goes into the space that its line names, or that of the call. A
+    line is refused whose space the caller does not see (SPACE_NOT_FOUND) or
+    only reads (SPACE_READ_ONLY), and one that sets the trust in a source in
+    another space than the default one (SPACES_UNSUPPORTED).
 
     Errors:
     - INVALID_ARGUMENT, IMPORT_FORMAT_UNKNOWN: the first line names another
@@ -247,7 +267,9 @@ class SnapshotServiceServicer(metaclass=_abc_1.ABCMeta):
         """CreateSnapshot copies the tenant's memory at the time of the call. A large
         snapshot is still `creating` when the call returns, and completes in the
         background. Of the ready snapshots, the newest policy.snapshot_retention
-        are kept. Repeating a request_id returns the first answer.
+        are kept. In a tenant with spaces it copies what lies in the space of the
+        call, and lies there itself. Repeating a request_id returns the first
+        answer.
         """
 
     @_abc_1.abstractmethod
@@ -338,7 +360,9 @@ class SnapshotServiceServicer(metaclass=_abc_1.ABCMeta):
         """ExportData returns a batch of the tenant's memory as JSON lines in the
         format skein_export_v1. All batches show the time of the first one; their
         lines together are one file. Expired memories are omitted, with the links,
-        aliases and conflicts that refer to them. Safe to retry.
+        aliases and conflicts that refer to them. In a tenant with spaces it has
+        what the caller sees, and a line names the space (space_id) of an item that
+        does not lie in the default one. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -361,6 +385,12 @@ class SnapshotServiceServicer(metaclass=_abc_1.ABCMeta):
         Memories whose expire_time has passed are stored as expired, counted, and
         found by no call. An expired memory of the tenant comes back if the line's
         is not expired. Repeating a request_id returns the first answer.
+
+        In a tenant with spaces a call that names one stores all items there; else
+        each item goes into the space that its line names, or that of the call. A
+        line is refused whose space the caller does not see (SPACE_NOT_FOUND) or
+        only reads (SPACE_READ_ONLY), and one that sets the trust in a source in
+        another space than the default one (SPACES_UNSUPPORTED).
 
         Errors:
         - INVALID_ARGUMENT, IMPORT_FORMAT_UNKNOWN: the first line names another

@@ -28,6 +28,7 @@ class SpaceRule(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     SPACE_RULE_WALLED: _ClassVar[SpaceRule]
     SPACE_RULE_DEFAULT: _ClassVar[SpaceRule]
     SPACE_RULE_NO_ITEMS: _ClassVar[SpaceRule]
+    SPACE_RULE_ALL: _ClassVar[SpaceRule]
 
 class TextKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -47,6 +48,7 @@ SPACE_RULE_UNSPECIFIED: SpaceRule
 SPACE_RULE_WALLED: SpaceRule
 SPACE_RULE_DEFAULT: SpaceRule
 SPACE_RULE_NO_ITEMS: SpaceRule
+SPACE_RULE_ALL: SpaceRule
 TEXT_KIND_UNSPECIFIED: TextKind
 TEXT_KIND_CONTENT: TextKind
 TEXT_KIND_NAME: TextKind

@@ -510,20 +510,22 @@ class ReceiptSignal(_message.Message):
     def __init__(self, signal: _Optional[str] = ..., raw: _Optional[float] = ...) -> None: ...
 
 class ContextReceipt(_message.Message):
-    __slots__ = ("statement", "content", "signature", "key_id", "inputs", "inputs_erased")
+    __slots__ = ("statement", "content", "signature", "key_id", "inputs", "inputs_erased", "salt")
     STATEMENT_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
     KEY_ID_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     INPUTS_ERASED_FIELD_NUMBER: _ClassVar[int]
+    SALT_FIELD_NUMBER: _ClassVar[int]
     statement: ContextStatement
     content: bytes
     signature: bytes
     key_id: str
     inputs: ContextInputs
     inputs_erased: bool
-    def __init__(self, statement: _Optional[_Union[ContextStatement, _Mapping]] = ..., content: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., key_id: _Optional[str] = ..., inputs: _Optional[_Union[ContextInputs, _Mapping]] = ..., inputs_erased: _Optional[bool] = ...) -> None: ...
+    salt: bytes
+    def __init__(self, statement: _Optional[_Union[ContextStatement, _Mapping]] = ..., content: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., key_id: _Optional[str] = ..., inputs: _Optional[_Union[ContextInputs, _Mapping]] = ..., inputs_erased: _Optional[bool] = ..., salt: _Optional[bytes] = ...) -> None: ...
 
 class ContextStatement(_message.Message):
     __slots__ = ("packer", "text_digest", "inputs_digest", "token_count")
@@ -582,7 +584,7 @@ class ReceiptRequest(_message.Message):
     def __init__(self, request: _Optional[_Union[RecallRequest, _Mapping]] = ..., term_documents: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ReceiptContent(_message.Message):
-    __slots__ = ("principal_kind", "principal_id", "time_microseconds", "duration_microseconds", "snapshot_start", "snapshot_size", "snapshot_gaps", "request_digest", "query_digest", "query_key_check", "model", "formula", "dense_path", "weights", "similarity_floor", "similarity_ceiling", "search_language", "min_relevance", "min_best_relevance", "dense_unavailable", "pending_embedding_count", "corpus_documents", "corpus_length", "entity_ids", "item_ids", "revisions", "flags", "scores", "dense", "context", "lexical", "reply", "length", "date", "trust", "newer", "tokens", "asks_for_all", "filter_truncated", "nothing_relevant", "calibrated", "text_digests")
+    __slots__ = ("principal_kind", "principal_id", "time_microseconds", "duration_microseconds", "snapshot_start", "snapshot_size", "snapshot_gaps", "request_digest", "query_digest", "query_key_check", "model", "formula", "dense_path", "weights", "similarity_floor", "similarity_ceiling", "search_language", "min_relevance", "min_best_relevance", "dense_unavailable", "pending_embedding_count", "corpus_documents", "corpus_length", "entity_ids", "item_ids", "revisions", "flags", "scores", "dense", "context", "lexical", "reply", "length", "date", "trust", "newer", "tokens", "asks_for_all", "filter_truncated", "nothing_relevant", "calibrated", "text_digests", "space_ids")
     PRINCIPAL_KIND_FIELD_NUMBER: _ClassVar[int]
     PRINCIPAL_ID_FIELD_NUMBER: _ClassVar[int]
     TIME_MICROSECONDS_FIELD_NUMBER: _ClassVar[int]
@@ -625,6 +627,7 @@ class ReceiptContent(_message.Message):
     NOTHING_RELEVANT_FIELD_NUMBER: _ClassVar[int]
     CALIBRATED_FIELD_NUMBER: _ClassVar[int]
     TEXT_DIGESTS_FIELD_NUMBER: _ClassVar[int]
+    SPACE_IDS_FIELD_NUMBER: _ClassVar[int]
     principal_kind: str
     principal_id: bytes
     time_microseconds: int
@@ -667,7 +670,8 @@ class ReceiptContent(_message.Message):
     nothing_relevant: bool
     calibrated: bool
     text_digests: bytes
-    def __init__(self, principal_kind: _Optional[str] = ..., principal_id: _Optional[bytes] = ..., time_microseconds: _Optional[int] = ..., duration_microseconds: _Optional[int] = ..., snapshot_start: _Optional[int] = ..., snapshot_size: _Optional[int] = ..., snapshot_gaps: _Optional[_Iterable[int]] = ..., request_digest: _Optional[bytes] = ..., query_digest: _Optional[bytes] = ..., query_key_check: _Optional[bytes] = ..., model: _Optional[str] = ..., formula: _Optional[str] = ..., dense_path: _Optional[str] = ..., weights: _Optional[_Iterable[float]] = ..., similarity_floor: _Optional[float] = ..., similarity_ceiling: _Optional[float] = ..., search_language: _Optional[str] = ..., min_relevance: _Optional[float] = ..., min_best_relevance: _Optional[float] = ..., dense_unavailable: _Optional[bool] = ..., pending_embedding_count: _Optional[int] = ..., corpus_documents: _Optional[int] = ..., corpus_length: _Optional[int] = ..., entity_ids: _Optional[bytes] = ..., item_ids: _Optional[bytes] = ..., revisions: _Optional[_Iterable[int]] = ..., flags: _Optional[bytes] = ..., scores: _Optional[_Iterable[float]] = ..., dense: _Optional[_Iterable[float]] = ..., context: _Optional[_Iterable[float]] = ..., lexical: _Optional[_Iterable[float]] = ..., reply: _Optional[_Iterable[float]] = ..., length: _Optional[_Iterable[int]] = ..., date: _Optional[_Iterable[float]] = ..., trust: _Optional[_Iterable[float]] = ..., newer: _Optional[_Iterable[float]] = ..., tokens: _Optional[_Iterable[float]] = ..., asks_for_all: _Optional[bool] = ..., filter_truncated: _Optional[bool] = ..., nothing_relevant: _Optional[bool] = ..., calibrated: _Optional[bool] = ..., text_digests: _Optional[bytes] = ...) -> None: ...
+    space_ids: bytes
+    def __init__(self, principal_kind: _Optional[str] = ..., principal_id: _Optional[bytes] = ..., time_microseconds: _Optional[int] = ..., duration_microseconds: _Optional[int] = ..., snapshot_start: _Optional[int] = ..., snapshot_size: _Optional[int] = ..., snapshot_gaps: _Optional[_Iterable[int]] = ..., request_digest: _Optional[bytes] = ..., query_digest: _Optional[bytes] = ..., query_key_check: _Optional[bytes] = ..., model: _Optional[str] = ..., formula: _Optional[str] = ..., dense_path: _Optional[str] = ..., weights: _Optional[_Iterable[float]] = ..., similarity_floor: _Optional[float] = ..., similarity_ceiling: _Optional[float] = ..., search_language: _Optional[str] = ..., min_relevance: _Optional[float] = ..., min_best_relevance: _Optional[float] = ..., dense_unavailable: _Optional[bool] = ..., pending_embedding_count: _Optional[int] = ..., corpus_documents: _Optional[int] = ..., corpus_length: _Optional[int] = ..., entity_ids: _Optional[bytes] = ..., item_ids: _Optional[bytes] = ..., revisions: _Optional[_Iterable[int]] = ..., flags: _Optional[bytes] = ..., scores: _Optional[_Iterable[float]] = ..., dense: _Optional[_Iterable[float]] = ..., context: _Optional[_Iterable[float]] = ..., lexical: _Optional[_Iterable[float]] = ..., reply: _Optional[_Iterable[float]] = ..., length: _Optional[_Iterable[int]] = ..., date: _Optional[_Iterable[float]] = ..., trust: _Optional[_Iterable[float]] = ..., newer: _Optional[_Iterable[float]] = ..., tokens: _Optional[_Iterable[float]] = ..., asks_for_all: _Optional[bool] = ..., filter_truncated: _Optional[bool] = ..., nothing_relevant: _Optional[bool] = ..., calibrated: _Optional[bool] = ..., text_digests: _Optional[bytes] = ..., space_ids: _Optional[bytes] = ...) -> None: ...
 
 class QueryExpansion(_message.Message):
     __slots__ = ("written", "read_as", "reason")

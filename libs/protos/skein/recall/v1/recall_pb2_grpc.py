@@ -209,12 +209,13 @@ class RecallServiceServicer:
     def GetRecallReceipt(self, request, context):
         """GetRecallReceipt returns the receipt of an answer, once its signature is
         verified. A receipt is stored within seconds after its answer. Its own
-        caller may read it, and callers with the permission audit.read. Safe to
-        retry.
+        caller may read it, and callers with the permission audit.read. Both need to
+        see its items in their spaces of today; for the receipt of another caller,
+        all spaces that the search reached. Safe to retry.
 
         Errors:
-        - NOT_FOUND, RECEIPT_NOT_FOUND: the tenant has no such receipt, or it is
-        another caller's.
+        - NOT_FOUND, RECEIPT_NOT_FOUND: the tenant has no such receipt, it is
+        another caller's, or the caller does not see an item of it.
         - DATA_LOSS, RECEIPT_ALTERED: the stored receipt is not the one that was
         signed.
         """

@@ -92,12 +92,13 @@ class RecallServiceStub:
     GetRecallReceipt: _grpc.UnaryUnaryMultiCallable[_recall_pb2.GetRecallReceiptRequest, _recall_pb2.GetRecallReceiptResponse]
     """GetRecallReceipt returns the receipt of an answer, once its signature is
     verified. A receipt is stored within seconds after its answer. Its own
-    caller may read it, and callers with the permission audit.read. Safe to
-    retry.
+    caller may read it, and callers with the permission audit.read. Both need to
+    see its items in their spaces of today; for the receipt of another caller,
+    all spaces that the search reached. Safe to retry.
 
     Errors:
-    - NOT_FOUND, RECEIPT_NOT_FOUND: the tenant has no such receipt, or it is
-      another caller's.
+    - NOT_FOUND, RECEIPT_NOT_FOUND: the tenant has no such receipt, it is
+      another caller's, or the caller does not see an item of it.
     - DATA_LOSS, RECEIPT_ALTERED: the stored receipt is not the one that was
       signed.
     """
@@ -345,12 +346,13 @@ class RecallServiceAsyncStub(RecallServiceStub):
     GetRecallReceipt: _aio.UnaryUnaryMultiCallable[_recall_pb2.GetRecallReceiptRequest, _recall_pb2.GetRecallReceiptResponse]  # type: ignore[assignment]
     """GetRecallReceipt returns the receipt of an answer, once its signature is
     verified. A receipt is stored within seconds after its answer. Its own
-    caller may read it, and callers with the permission audit.read. Safe to
-    retry.
+    caller may read it, and callers with the permission audit.read. Both need to
+    see its items in their spaces of today; for the receipt of another caller,
+    all spaces that the search reached. Safe to retry.
 
     Errors:
-    - NOT_FOUND, RECEIPT_NOT_FOUND: the tenant has no such receipt, or it is
-      another caller's.
+    - NOT_FOUND, RECEIPT_NOT_FOUND: the tenant has no such receipt, it is
+      another caller's, or the caller does not see an item of it.
     - DATA_LOSS, RECEIPT_ALTERED: the stored receipt is not the one that was
       signed.
     """
@@ -613,12 +615,13 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_recall_pb2.GetRecallReceiptResponse, _abc.Awaitable[_recall_pb2.GetRecallReceiptResponse]]:
         """GetRecallReceipt returns the receipt of an answer, once its signature is
         verified. A receipt is stored within seconds after its answer. Its own
-        caller may read it, and callers with the permission audit.read. Safe to
-        retry.
+        caller may read it, and callers with the permission audit.read. Both need to
+        see its items in their spaces of today; for the receipt of another caller,
+        all spaces that the search reached. Safe to retry.
 
         Errors:
-        - NOT_FOUND, RECEIPT_NOT_FOUND: the tenant has no such receipt, or it is
-          another caller's.
+        - NOT_FOUND, RECEIPT_NOT_FOUND: the tenant has no such receipt, it is
+          another caller's, or the caller does not see an item of it.
         - DATA_LOSS, RECEIPT_ALTERED: the stored receipt is not the one that was
           signed.
         """

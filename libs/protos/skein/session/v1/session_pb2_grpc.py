@@ -710,6 +710,9 @@ class SessionServiceServicer:
         the subject's own sessions are purged. The access log loses the subject.
         Repeating a request_id returns the first answer.
 
+        In a tenant with spaces it purges in all of them, and the caller needs
+        spaces.write too.
+
         Errors:
         - DATA_LOSS, ARCHIVE_DAMAGED: the file of another session is missing or its
         content has changed.

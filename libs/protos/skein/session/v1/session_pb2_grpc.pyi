@@ -400,6 +400,9 @@ class SessionServiceStub:
     the subject's own sessions are purged. The access log loses the subject.
     Repeating a request_id returns the first answer.
 
+    In a tenant with spaces it purges in all of them, and the caller needs
+    spaces.write too.
+
     Errors:
     - DATA_LOSS, ARCHIVE_DAMAGED: the file of another session is missing or its
       content has changed.
@@ -846,6 +849,9 @@ class SessionServiceAsyncStub(SessionServiceStub):
     Other sessions in cold storage that name the subject are unarchived once
     the subject's own sessions are purged. The access log loses the subject.
     Repeating a request_id returns the first answer.
+
+    In a tenant with spaces it purges in all of them, and the caller needs
+    spaces.write too.
 
     Errors:
     - DATA_LOSS, ARCHIVE_DAMAGED: the file of another session is missing or its
@@ -1470,6 +1476,9 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         Other sessions in cold storage that name the subject are unarchived once
         the subject's own sessions are purged. The access log loses the subject.
         Repeating a request_id returns the first answer.
+
+        In a tenant with spaces it purges in all of them, and the caller needs
+        spaces.write too.
 
         Errors:
         - DATA_LOSS, ARCHIVE_DAMAGED: the file of another session is missing or its

@@ -750,7 +750,8 @@ class TenancyServiceServicer:
         """PurgeSubject purges a subject, deleted or not, also from the responses
         stored for repeated requests. Memories about the subject remain; the
         gateway's Forget purges them too. The id becomes free. Repeating a
-        request_id returns the first answer.
+        request_id returns the first answer. In a tenant with spaces the caller
+        needs spaces.write too.
 
         Errors:
         - NOT_FOUND, SUBJECT_NOT_FOUND.
@@ -915,7 +916,9 @@ class TenancyServiceServicer:
 
     def GetUsage(self, request, context):
         """GetUsage returns the usage of the tenant's quota, or of an organization's.
-        The call is cheap: it reads counters and counts no rows. Safe to retry.
+        The call is cheap: it reads counters and counts no rows. Safe to retry. In
+        a tenant with spaces the counters are of all of them, and the caller needs
+        spaces.write too.
 
         Errors:
         - NOT_FOUND, ORGANIZATION_NOT_FOUND.

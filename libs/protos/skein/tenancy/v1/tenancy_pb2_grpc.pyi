@@ -293,7 +293,8 @@ class TenancyServiceStub:
     """PurgeSubject purges a subject, deleted or not, also from the responses
     stored for repeated requests. Memories about the subject remain; the
     gateway's Forget purges them too. The id becomes free. Repeating a
-    request_id returns the first answer.
+    request_id returns the first answer. In a tenant with spaces the caller
+    needs spaces.write too.
 
     Errors:
     - NOT_FOUND, SUBJECT_NOT_FOUND.
@@ -402,7 +403,9 @@ class TenancyServiceStub:
     """
     GetUsage: _grpc.UnaryUnaryMultiCallable[_limits_pb2.GetUsageRequest, _limits_pb2.GetUsageResponse]
     """GetUsage returns the usage of the tenant's quota, or of an organization's.
-    The call is cheap: it reads counters and counts no rows. Safe to retry.
+    The call is cheap: it reads counters and counts no rows. Safe to retry. In
+    a tenant with spaces the counters are of all of them, and the caller needs
+    spaces.write too.
 
     Errors:
     - NOT_FOUND, ORGANIZATION_NOT_FOUND.
@@ -833,7 +836,8 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     """PurgeSubject purges a subject, deleted or not, also from the responses
     stored for repeated requests. Memories about the subject remain; the
     gateway's Forget purges them too. The id becomes free. Repeating a
-    request_id returns the first answer.
+    request_id returns the first answer. In a tenant with spaces the caller
+    needs spaces.write too.
 
     Errors:
     - NOT_FOUND, SUBJECT_NOT_FOUND.
@@ -942,7 +946,9 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     """
     GetUsage: _aio.UnaryUnaryMultiCallable[_limits_pb2.GetUsageRequest, _limits_pb2.GetUsageResponse]  # type: ignore[assignment]
     """GetUsage returns the usage of the tenant's quota, or of an organization's.
-    The call is cheap: it reads counters and counts no rows. Safe to retry.
+    The call is cheap: it reads counters and counts no rows. Safe to retry. In
+    a tenant with spaces the counters are of all of them, and the caller needs
+    spaces.write too.
 
     Errors:
     - NOT_FOUND, ORGANIZATION_NOT_FOUND.
@@ -1556,7 +1562,8 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         """PurgeSubject purges a subject, deleted or not, also from the responses
         stored for repeated requests. Memories about the subject remain; the
         gateway's Forget purges them too. The id becomes free. Repeating a
-        request_id returns the first answer.
+        request_id returns the first answer. In a tenant with spaces the caller
+        needs spaces.write too.
 
         Errors:
         - NOT_FOUND, SUBJECT_NOT_FOUND.
@@ -1749,7 +1756,9 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_limits_pb2.GetUsageResponse, _abc.Awaitable[_limits_pb2.GetUsageResponse]]:
         """GetUsage returns the usage of the tenant's quota, or of an organization's.
-        The call is cheap: it reads counters and counts no rows. Safe to retry.
+        The call is cheap: it reads counters and counts no rows. Safe to retry. In
+        a tenant with spaces the counters are of all of them, and the caller needs
+        spaces.write too.
 
         Errors:
         - NOT_FOUND, ORGANIZATION_NOT_FOUND.
