@@ -158,7 +158,7 @@ KEPT: dict[str, tuple[str, str]] = {
     "session.extracted_messages": ("Ids of messages, which go with them.", "extractor"),
     "session.context_ledgers": (
         "Those for the person go; others name what is purged by ids and keyed digests, for a day at most.",
-        "principal agent_id ledger_id session_id subject_id content",
+        "principal agent_id ledger_id session_id subject_id space_ids content",
     ),
     "session.unreferenced_files": (
         "Names a file until it is removed; a purge empties the session.",

@@ -11,32 +11,25 @@ END"""  # noqa: E501 - as Postgres writes it.
 # What has a space, besides what says who sees it. The rest of an item's rows is read with the item alone.
 SPACE_TABLES = {
     "memory.archived_memories",
+    "memory.block_agents",
+    "memory.block_agents_history",
+    "memory.blocks",
     "memory.changes",
     "memory.external_ids",
     "memory.fact_keys",
     "memory.memories",
     "memory.pending_memories",
+    "memory.revisions",
     "memory.tasks",
     "memory.versions",
     "recall.documents",
     "recall.documents_history",
-}
-# What lies in the default space alone.
-DEFAULT_SPACE = """
-CASE
-    WHEN (COALESCE(current_setting('skein.spaces'::text, true), ''::text) = ''::text) THEN true
-    ELSE ('00000000-0000-0000-0000-000000000000'::uuid = ANY ((current_setting('skein.spaces'::text, true))::uuid[]))
-END"""
-DEFAULT_SPACE_TABLES = {
-    "memory.archives",
-    "memory.block_agents",
-    "memory.block_agents_history",
-    "memory.blocks",
-    "memory.snapshot_items",
-    "memory.snapshots",
     "session.agent_states",
     "session.archived_messages",
     "session.archived_sessions",
+    "session.extraction_backfills",
+    "session.extraction_messages",
+    "session.extractions",
     "session.items",
     "session.message_external_ids",
     "session.message_order",
@@ -47,13 +40,41 @@ DEFAULT_SPACE_TABLES = {
     "session.sessions_history",
     "session.title_terms",
     "session.title_terms_history",
+    "session.unreferenced_files",
+    "tenancy.subject_properties",
+    "tenancy.subjects",
+    "tenancy.subjects_history",
 }
-SPACE_POLICIES = {(name, SPACE, None, "ALL", "{public}") for name in SPACE_TABLES} | {
-    (name, DEFAULT_SPACE, None, "ALL", "{public}") for name in DEFAULT_SPACE_TABLES
+# Of these rows only those of blocks have a wall of their own; the others are read with their memories.
+BLOCK_REVISIONS = f"((kind <> 'block'::text) OR{SPACE})"
+# What lies in the default space alone.
+DEFAULT_SPACE = """
+CASE
+    WHEN (COALESCE(current_setting('skein.spaces'::text, true), ''::text) = ''::text) THEN true
+    ELSE ('00000000-0000-0000-0000-000000000000'::uuid = ANY ((current_setting('skein.spaces'::text, true))::uuid[]))
+END"""
+DEFAULT_SPACE_TABLES = {"memory.archives", "memory.snapshot_items", "memory.snapshots"}
+SPACE_POLICIES = {
+    *((name, SPACE, None, "ALL", "{public}") for name in SPACE_TABLES - {"memory.revisions"}),
+    *((name, DEFAULT_SPACE, None, "ALL", "{public}") for name in DEFAULT_SPACE_TABLES),
+    ("memory.revisions", BLOCK_REVISIONS, None, "ALL", "{public}"),
 }
 # A space is deleted when nothing lies in it.
 SPACE_CROSSINGS = {
-    ("skein_tenancy", f"memory.{table}", column, "SELECT")
-    for table in ("memories", "pending_memories", "archived_memories")
+    ("skein_tenancy", table, column, "SELECT")
+    for table in (
+        "memory.memories",
+        "memory.pending_memories",
+        "memory.archived_memories",
+        "memory.blocks",
+        "session.sessions",
+        "session.agent_states",
+    )
     for column in ("tenant_id", "space_id")
+} | {
+    # Of the zones of a person, the first space's counts.
+    ("skein_memory", "tenancy.subjects", "space_id", "SELECT"),
+    ("skein_session", "tenancy.subjects", "space_id", "SELECT"),
+    ("skein_recall", "tenancy.subjects", "space_id", "SELECT"),
+    ("skein_recall", "tenancy.subjects_history", "space_id", "SELECT"),
 }

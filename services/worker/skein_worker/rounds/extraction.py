@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
@@ -85,9 +86,10 @@ class ExtractionJob:
         progress = RoundProgress(stop=stop)
 
         async def visit(tenant_id: str) -> bool:
-            for _ in range(_MAX_LEASES):
-                if stop.is_set() or not await self.extract_session(tenant_id):
-                    break
+            for space_id in await self._system.spaces(tenant_id, seconds=_CALL_SECONDS):
+                for _ in range(_MAX_LEASES):
+                    if stop.is_set() or not await self.extract_session(tenant_id, space_id):
+                        break
             return True
 
         request = session_pb2.ListDueTenantsRequest(work=session_pb2.DUE_WORK_EXTRACTION)
@@ -97,30 +99,36 @@ class ExtractionJob:
             log.warning("extraction_interrupted", failures=progress.failures)
         return self._settings.extraction_seconds
 
-    async def extract_session(self, tenant_id: str) -> bool:
-        """Extract the due messages of one session; return whether there was one. Raises AioRpcError."""
-        async with self._system.as_extractor(EXTRACTOR, tenant_id=tenant_id, seconds=_CALL_SECONDS):
+    async def extract_session(self, tenant_id: str, space_id: str = "") -> bool:
+        """Extract the due messages of one session of a space; return whether there was one. Raises AioRpcError.
+
+        The facts lie in the space, where their messages lie.
+        """
+        as_extractor = partial(
+            self._system.as_extractor, EXTRACTOR, tenant_id=tenant_id, space_id=space_id, seconds=_CALL_SECONDS
+        )
+        async with as_extractor():
             leased = await self._session.LeaseExtraction(session_pb2.LeaseExtractionRequest())
         if not leased.messages:
             return False
         purged_ids = [due.message_id for due in leased.messages if due.is_purged]
         if purged_ids:
-            async with self._system.as_system(tenant_id=tenant_id, seconds=_CALL_SECONDS):
+            async with self._system.as_system(tenant_id=tenant_id, space_id=space_id, seconds=_CALL_SECONDS):
                 await self._memory.PurgeFacts(memory_pb2.PurgeFactsRequest(message_ids=purged_ids))
         for due in leased.messages:
             if not due.is_purged:
-                await self._extract_message(tenant_id, due)
+                await self._extract_message(tenant_id, space_id, due)
         done = [
             session_pb2.DueMessage(message_id=due.message_id, change_time=due.change_time) for due in leased.messages
         ]
-        async with self._system.as_extractor(EXTRACTOR, tenant_id=tenant_id, seconds=_CALL_SECONDS):
+        async with as_extractor():
             await self._session.CompleteExtraction(session_pb2.CompleteExtractionRequest(messages=done))
         return True
 
-    async def _extract_message(self, tenant_id: str, due: session_pb2.DueMessage) -> None:
+    async def _extract_message(self, tenant_id: str, space_id: str, due: session_pb2.DueMessage) -> None:
         is_first = due.is_new and due.message.revision == 1
         facts, refusals = await asyncio.to_thread(_requests_of, due) if due.HasField("message") else (None, None)
-        async with self._system.as_extractor(EXTRACTOR, tenant_id=tenant_id, seconds=_CALL_SECONDS):
+        async with self._system.as_extractor(EXTRACTOR, tenant_id=tenant_id, space_id=space_id, seconds=_CALL_SECONDS):
             if not is_first:
                 await self._memory.RetractFacts(
                     memory_pb2.RetractFactsRequest(message_id=due.message_id, before_time=due.change_time)
