@@ -88,10 +88,10 @@ def jobs_of(
 
 
 async def extractor_token(
-    cluster: Cluster, tenant_id: str, *, key: str = SYSTEM_KEY, extractor: str = "rules@1"
+    cluster: Cluster, tenant_id: str, *, key: str = SYSTEM_KEY, extractor: str = "rules@1", space_id: str = ""
 ) -> str:
-    """Return a worker's token as an extractor; as the system where that is empty."""
-    credential = auth_pb2.SystemCredential(key=key, service="worker", extractor=extractor)
+    """Return a worker's token as an extractor in a space; as the system where that is empty."""
+    credential = auth_pb2.SystemCredential(key=key, service="worker", extractor=extractor, space_id=space_id)
     async with cluster.direct("auth") as channel:
         request = auth_pb2.ExchangeRequest(system=credential, tenant_id=tenant_id)
         return (await auth_pb2_grpc.AuthInternalServiceStub(channel).Exchange(request)).token

@@ -159,7 +159,7 @@ KEPT: dict[str, tuple[str, str]] = {
     "session.extraction_failures": ("As session.extracted_messages.", "session_id reason"),
     "session.context_ledgers": (
         "Those for the person go; others name what is purged by ids and keyed digests, for a day at most.",
-        "principal agent_id ledger_id session_id subject_id content",
+        "principal agent_id ledger_id session_id subject_id space_ids content",
     ),
     "session.unreferenced_files": (
         "Names a file until it is removed; a purge empties the session.",

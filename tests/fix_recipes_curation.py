@@ -79,7 +79,8 @@ async def _refused(world: World) -> str:
         memory=memory_pb2.Memory(content=world.text("the kettle asks "), derived_from=[source]), reason="question"
     )
     async with world.cluster.direct("memory", caller="worker") as channel:
-        extractor = Stubs.of(channel, await extractor_token(world.cluster, str(world.tenant.tenant_id)))
+        token = await extractor_token(world.cluster, str(world.tenant.tenant_id), space_id=world.space_id)
+        extractor = Stubs.of(channel, token)
         await memory_pb2_grpc.MemoryInternalServiceStub(extractor.channel).KeepRefusedFacts(
             memory_pb2.KeepRefusedFactsRequest(facts=[fact])
         )

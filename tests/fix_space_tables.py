@@ -12,11 +12,15 @@ END"""  # noqa: E501 - as Postgres writes it.
 SPACE_TABLES = {
     "memory.archived_memories",
     "memory.archives",
+    "memory.block_agents",
+    "memory.block_agents_history",
+    "memory.blocks",
     "memory.changes",
     "memory.external_ids",
     "memory.fact_keys",
     "memory.memories",
     "memory.pending_memories",
+    "memory.revisions",
     "memory.snapshot_items",
     "memory.snapshots",
     "memory.tasks",
@@ -24,20 +28,13 @@ SPACE_TABLES = {
     "memory.webhooks",
     "recall.documents",
     "recall.documents_history",
-}
-# What lies in the default space alone.
-DEFAULT_SPACE = """
-CASE
-    WHEN (COALESCE(current_setting('skein.spaces'::text, true), ''::text) = ''::text) THEN true
-    ELSE ('00000000-0000-0000-0000-000000000000'::uuid = ANY ((current_setting('skein.spaces'::text, true))::uuid[]))
-END"""
-DEFAULT_SPACE_TABLES = {
-    "memory.block_agents",
-    "memory.block_agents_history",
-    "memory.blocks",
     "session.agent_states",
     "session.archived_messages",
     "session.archived_sessions",
+    "session.extraction_backfills",
+    "session.extraction_failures",
+    "session.extraction_messages",
+    "session.extractions",
     "session.items",
     "session.message_external_ids",
     "session.message_order",
@@ -48,17 +45,32 @@ DEFAULT_SPACE_TABLES = {
     "session.sessions_history",
     "session.title_terms",
     "session.title_terms_history",
+    "session.unreferenced_files",
+    "tenancy.subject_properties",
+    "tenancy.subjects",
+    "tenancy.subjects_history",
 }
-SPACE_POLICIES = {(name, SPACE, None, "ALL", "{public}") for name in SPACE_TABLES} | {
-    (name, DEFAULT_SPACE, None, "ALL", "{public}") for name in DEFAULT_SPACE_TABLES
+# Of these rows only those of blocks have a wall of their own; the others are read with their memories.
+BLOCK_REVISIONS = f"((kind <> 'block'::text) OR{SPACE})"
+SPACE_POLICIES = {
+    *((name, SPACE, None, "ALL", "{public}") for name in SPACE_TABLES - {"memory.revisions"}),
+    ("memory.revisions", BLOCK_REVISIONS, None, "ALL", "{public}"),
 }
 # A space is deleted when nothing lies in it. Webhooks are active while those who made them see their space. A receipt
 # is shown to who sees its items.
 SPACE_CROSSINGS = (
     {("skein_recall", "memory.archived_memories", "space_id", "SELECT")}
     | {
-        ("skein_tenancy", f"memory.{table}", column, "SELECT")
-        for table in ("memories", "pending_memories", "archived_memories", "snapshots")
+        ("skein_tenancy", table, column, "SELECT")
+        for table in (
+            "memory.memories",
+            "memory.pending_memories",
+            "memory.archived_memories",
+            "memory.snapshots",
+            "memory.blocks",
+            "session.sessions",
+            "session.agent_states",
+        )
         for column in ("tenant_id", "space_id")
     }
     | {
@@ -68,5 +80,12 @@ SPACE_CROSSINGS = (
             ("space_bindings", ("tenant_id", "principal")),
         )
         for column in columns
+    }
+    | {
+        # Of the zones of a person, the first space's counts.
+        ("skein_memory", "tenancy.subjects", "space_id", "SELECT"),
+        ("skein_session", "tenancy.subjects", "space_id", "SELECT"),
+        ("skein_recall", "tenancy.subjects", "space_id", "SELECT"),
+        ("skein_recall", "tenancy.subjects_history", "space_id", "SELECT"),
     }
 )

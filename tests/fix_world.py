@@ -42,6 +42,8 @@ class World:
     tenant: Tenant
     marker: str
     things: dict[str, Any] = field(default_factory=dict)
+    # Where the things lie, if not in the default space.
+    space_id: str = ""
     # Several tests may ask for one thing at a time.
     _locks: dict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
 

@@ -17,7 +17,7 @@ async def test_what_has_a_space_is_hidden_by_it(catalog: Catalog) -> None:
         FROM pg_class c
         JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'space_id'
         LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
-        WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relnamespace <> 'tenancy'::regnamespace
+        WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relname !~ '^space'
         """
     )
 

@@ -14,15 +14,19 @@ from fix_spaces import SPACE_KEY, grant, new_key, new_space
 from fix_world import identity
 from grpc_status import rpc_status
 
-from skein.memory.v1 import memory_pb2, memory_pb2_grpc
+from skein.memory.v1 import blocks_pb2, memory_pb2
+from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import spaces_pb2
 from skein_kit.errors import status_reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from grpc import aio
+
 STEPS = 150
 DEFAULT = str(uuid.UUID(int=0))
+AGENT = "helper"
 
 
 @dataclass
@@ -32,16 +36,22 @@ class Model:
     bound: set[str]
     # Roles by principal and space, without the default one.
     roles: dict[tuple[str, str], str] = field(default_factory=dict)
-    # Spaces of memories that are not deleted.
+    # Spaces of memories that are not deleted, of messages by their texts, and of blocks by their values.
     memories: dict[str, str] = field(default_factory=dict)
+    messages: dict[str, str] = field(default_factory=dict)
+    blocks: dict[str, str] = field(default_factory=dict)
+    block_ids: set[tuple[str, str]] = field(default_factory=set)
 
     def role(self, principal: str, space_id: str) -> str:
         if space_id == DEFAULT:
             return "" if principal in self.bound else "writer"
         return self.roles.get((principal, space_id), "")
 
-    def visible(self, principal: str) -> set[str]:
-        return {memory_id for memory_id, space_id in self.memories.items() if self.role(principal, space_id)}
+    def visible(self, principal: str) -> tuple[set[str], ...]:
+        return tuple(
+            {name for name, space_id in things.items() if self.role(principal, space_id)}
+            for things in (self.memories, self.messages, self.blocks)
+        )
 
     def write_error(self, principal: str, space_id: str) -> str:
         role = self.role(principal, space_id)
@@ -49,14 +59,18 @@ class Model:
 
 
 class History:
-    """One tenant, its model, and calls of the memory service with identities that are always new."""
+    """One tenant, its model, and calls of services with identities that are always new."""
 
-    def __init__(self, cluster: Cluster, tenant: Tenant, memory: grpc.aio.Channel, keys: dict[str, str]) -> None:
-        self.cluster, self.tenant, self.memory, self.keys = cluster, tenant, memory, keys
+    def __init__(
+        self, cluster: Cluster, tenant: Tenant, memory: aio.Channel, session: aio.Channel, keys: dict[str, str]
+    ) -> None:
+        self.cluster, self.tenant, self.memory, self.session, self.keys = cluster, tenant, memory, session, keys
 
-    async def stubs(self, principal: str, space_id: str = "") -> Stubs:
+    async def stubs(self, principal: str, space_id: str = "") -> tuple[Stubs, Stubs]:
+        """Return stubs of the memory service and of the session service."""
         token = await identity(self.cluster, self.keys[principal])
-        return Stubs.of(self.memory, token, **({SPACE_KEY: space_id} if space_id else {}))
+        named = {SPACE_KEY: space_id} if space_id else {}
+        return Stubs.of(self.memory, token, **named), Stubs.of(self.session, token, **named)
 
 
 async def refusal(call: Any) -> str:
@@ -80,39 +94,49 @@ async def test_a_random_history_shows_each_caller_what_the_model_shows(
     principals = list(keys)
     model = Model(bound={principals[0]}, roles={(principal, spaces[0]): "writer" for principal in principals})
 
-    async with cluster.direct("memory", caller="gateway") as channel:
-        history = History(cluster, tenant, channel, keys)
+    async with (
+        cluster.direct("memory", caller="gateway") as memory,
+        cluster.direct("session", caller="gateway") as session,
+    ):
+        history = History(cluster, tenant, memory, session, keys)
         for step in _steps(choose):
             principal, space_id = choose.choice(principals), choose.choice([*spaces, DEFAULT])
             await _run(step, history, model, choose, principal, space_id)
             reader = choose.choice(principals)
-            listed = await _list(await history.stubs(reader))
+            listed = await _list(*await history.stubs(reader))
             assert listed == model.visible(reader)
 
 
 def _steps(choose: random.Random) -> Iterator[str]:
     for _ in range(STEPS):
-        yield choose.choices(["create", "grant", "revoke", "delete"], [5, 2, 2, 2])[0]
+        yield choose.choices(["create", "append", "block", "grant", "revoke", "delete"], [3, 3, 3, 2, 2, 2])[0]
 
 
-async def _list(stubs: Stubs) -> set[str]:
-    memory = memory_pb2_grpc.MemoryServiceStub(stubs.channel)
-    request = memory_pb2.ListMemoriesRequest(page_size=1000)
-    return {one.memory_id for one in (await memory.ListMemories(request)).memories}
+async def _list(memory: Stubs, session: Stubs) -> tuple[set[str], ...]:
+    memories = (await memory.memory.ListMemories(memory_pb2.ListMemoriesRequest(page_size=1000))).memories
+    request = session_pb2.ListAgentMessagesRequest(agent_id=AGENT, page_size=1000)
+    messages = (await session.sessions.ListAgentMessages(request)).messages
+    blocks = (await memory.blocks.ListBlocks(blocks_pb2.ListBlocksRequest(page_size=1000))).blocks
+    return (
+        {one.memory_id for one in memories},
+        {one.content for one in messages},
+        {one.value for one in blocks},
+    )
 
 
 async def _run(step: str, history: History, model: Model, choose: random.Random, principal: str, space_id: str) -> None:
-    memory = memory_pb2_grpc.MemoryServiceStub((await history.stubs(principal, space_id)).channel)
+    if step in {"append", "block"}:
+        await _write_named(step, history, model, choose, principal, space_id)
+        return
+    memory, expected = (await history.stubs(principal, space_id))[0].memory, model.write_error(principal, space_id)
     if step == "create":
         request = memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content=uuid.uuid4().hex))
-        expected = model.write_error(principal, space_id)
         if expected:
             assert await refusal(memory.CreateMemory(request)) == expected
         else:
             model.memories[(await memory.CreateMemory(request)).memory.memory_id] = space_id
     elif step == "delete" and model.memories:
         memory_id = choose.choice(list(model.memories))
-        expected = model.write_error(principal, space_id)
         if not expected and model.memories[memory_id] != space_id:
             expected = "MEMORY_NOT_FOUND"
         deletion = memory_pb2.DeleteMemoryRequest(memory_id=memory_id)
@@ -127,3 +151,24 @@ async def _run(step: str, history: History, model: Model, choose: random.Random,
         revocation = spaces_pb2.RevokeSpaceGrantRequest(space_id=space_id, principal=principal)
         expected = "" if model.roles.pop((principal, space_id), "") else "SPACE_GRANT_NOT_FOUND"
         assert await refusal(history.tenant.tenancy.RevokeSpaceGrant(revocation)) == expected
+
+
+async def _write_named(
+    step: str, history: History, model: Model, choose: random.Random, principal: str, space_id: str
+) -> None:
+    """Write what has one of few names, which several spaces have."""
+    memory, session = await history.stubs(principal, space_id)
+    name, text, expected = choose.choice("abc"), uuid.uuid4().hex, model.write_error(principal, space_id)
+    if step == "append":
+        message = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content=text, agent_id=AGENT)
+        append = session_pb2.AppendMessagesRequest(session_id=name, messages=[message], create_session=True)
+        assert await refusal(session.sessions.AppendMessages(append)) == expected
+        if not expected:
+            model.messages[text] = space_id
+        return
+    block = blocks_pb2.Block(block_id=name, label=name, value=text)
+    expected = expected or ("BLOCK_EXISTS" if (space_id, name) in model.block_ids else "")
+    assert await refusal(memory.blocks.CreateBlock(blocks_pb2.CreateBlockRequest(block=block))) == expected
+    if not expected:
+        model.blocks[text] = space_id
+        model.block_ids.add((space_id, name))

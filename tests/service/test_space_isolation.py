@@ -22,8 +22,9 @@ from fix_recipes import RECIPES, request_for
 from fix_spaces import SPACE_KEY, new_key, new_space
 from fix_world import World, identity
 
-from skein.memory.v1 import memory_pb2
+from skein.memory.v1 import blocks_pb2, memory_pb2
 from skein.options.v1 import options_pb2 as options
+from skein.recall.v1 import recall_pb2
 from skein_kit.identity.permissions import ACCESS_RULES, TENANT_PERMISSIONS
 
 if TYPE_CHECKING:
@@ -40,6 +41,37 @@ OF_ALL = [path for path in PATHS if ACCESS_RULES[path].spaces == options.SPACE_R
 OF_DEFAULT = [path for path in PATHS if ACCESS_RULES[path].spaces == options.SPACE_RULE_DEFAULT]
 UNDECLARED = [path for path in PATHS if ACCESS_RULES[path].spaces == options.SPACE_RULE_UNSPECIFIED]
 _NAME = re.compile(r'\bname: "[^"]*"')
+_HIDDEN_IDS = """
+    SELECT memory_id::text AS id FROM memory.memories WHERE space_id = $1
+    UNION SELECT message_id::text FROM session.messages WHERE space_id = $1
+    UNION SELECT block_id FROM memory.blocks WHERE space_id = $1
+"""
+# What lies in a space, with the column that names the rows of a hidden memory where a table has no space.
+_OF_MEMORIES = ("tags", "properties", "links", "aliases", "sources")
+_WITH_SPACE = (
+    "memory.memories",
+    "memory.tasks",
+    "memory.versions",
+    "memory.fact_keys",
+    "memory.external_ids",
+    "memory.blocks",
+    "memory.block_agents",
+    "memory.snapshots",
+    "memory.snapshot_items",
+    "memory.archives",
+    "memory.archived_memories",
+    "memory.webhooks",
+    "session.sessions",
+    "session.messages",
+    "session.message_order",
+    "session.message_external_ids",
+    "session.session_properties",
+    "session.title_terms",
+    "session.items",
+    "session.agent_states",
+    "session.archived_sessions",
+    "session.archived_messages",
+)
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
@@ -84,10 +116,8 @@ class Walls:
             self.hidden.things[name] = await self.world.thing(name)
 
     async def hidden_ids(self, connection: asyncpg.Connection[asyncpg.Record]) -> set[str]:
-        rows = await connection.fetch(
-            "SELECT memory_id FROM memory.memories WHERE space_id = $1", uuid.UUID(self.hidden_id)
-        )
-        return {str(row["memory_id"]) for row in rows}
+        rows = await connection.fetch(_HIDDEN_IDS, uuid.UUID(self.hidden_id))
+        return {row["id"] for row in rows}
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +132,7 @@ async def walls(cluster: Cluster) -> Walls:
     _, writer = await new_key(cluster, world.tenant, [hidden_id], permissions=TENANT_PERMISSIONS)
     stubs = cluster.with_key(writer, **{SPACE_KEY: hidden_id})
     tenant = Tenant(channel=stubs.channel, tenant_id=world.tenant.tenant_id, api_key=writer)
-    hidden = World(cluster=cluster, tenant=tenant, marker=f"hidden{uuid.uuid4().hex}")
+    hidden = World(cluster=cluster, tenant=tenant, marker=f"hidden{uuid.uuid4().hex}", space_id=hidden_id)
     keys = {}
     for name, bind, lacks in (("open", False, ""), ("bound", True, ""), ("member", False, "spaces.write")):
         permissions = TENANT_PERMISSIONS - {lacks}
@@ -155,12 +185,15 @@ def _counts(answer: Message | None, hidden_ids: set[str], request: Message) -> l
     found = []
     for field, value in answer.ListFields() if answer is not None else ():
         text = _NAME.sub("", str(value))
-        is_missing = field.name in {"not_found_ids", "unread_ids"} or "KNOWN_ITEM_STATE_GONE" in text
-        if not is_missing and any(id_ in text for id_ in named):
+        if field.name in {"not_found_ids", "unread_ids"} or _GONE in text:
+            continue
+        if any(id_ in text for id_ in named):
             found.append(field.name)
     return found
 
 
+# What CheckItems says of an item that is hidden, deleted, or never was.
+_GONE = recall_pb2.KnownItemState.Name(recall_pb2.KNOWN_ITEM_STATE_GONE)
 _COUNT = re.compile(r"^ *(?!access_)(\w*(?:count|total|size)\w*): (\d+)$", re.MULTILINE)
 
 
@@ -174,6 +207,10 @@ async def test_what_lies_in_another_space_is_not_counted(channels: Channels, wal
         content = f"{walls.world.text('the kettle is red ')} {number}"
         memory = memory_pb2.Memory(content=content, type="fact", key=f"kettle {number} {path}", tags=["kettle"])
         await walls.hidden.tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
+        await walls.hidden.tenant.append(f"hidden {number} {path}", content)
+        await walls.hidden.tenant.blocks.CreateBlock(
+            blocks_pb2.CreateBlockRequest(block=blocks_pb2.Block(label=f"{number} {uuid.uuid4().hex}", value=content))
+        )
     _, _, after = await answer_of(channels, walls, "open", path, request)
 
     assert _COUNT.findall(str(after)) == _COUNT.findall(str(before))
@@ -207,34 +244,21 @@ async def test_calls_of_the_default_space_are_refused_to_bound_callers(
 
 async def _hidden_rows(connection: asyncpg.Connection[asyncpg.Record], walls: Walls) -> dict[str, str]:
     """Return a digest of what lies in the hidden space, and of all that hangs on it."""
-    ids = await walls.hidden_ids(connection)
+    ids = [uuid.UUID(id_) for id_ in await walls.hidden_ids(connection) if _UUID.fullmatch(id_)]
     tables = {}
-    for table in ("snapshots", "snapshot_items", "archives", "archived_memories", "webhooks"):
-        rows = await connection.fetch(
-            f"SELECT to_jsonb(t)::text AS row FROM memory.{table} AS t "  # noqa: S608 - names of this file.
-            "WHERE tenant_id = $1 AND space_id = $2 ORDER BY 1",
-            walls.world.tenant.tenant_id,
-            uuid.UUID(walls.hidden_id),
-        )
-        tables[table] = str([row["row"] for row in rows])
-    for table in (
-        "memories",
-        "tags",
-        "properties",
-        "links",
-        "aliases",
-        "sources",
-        "tasks",
-        "versions",
-        "fact_keys",
-        "external_ids",
-    ):
+    for table in _OF_MEMORIES:
         column = {"links": "from_memory_id", "aliases": "alias_memory_id"}.get(table, "memory_id")
         rows = await connection.fetch(
             f"SELECT to_jsonb(t)::text AS row FROM memory.{table} AS t "  # noqa: S608 - names of this file.
             f"WHERE tenant_id = $1 AND {column} = ANY ($2::uuid[]) ORDER BY 1",
             walls.world.tenant.tenant_id,
-            [uuid.UUID(id_) for id_ in ids],
+            ids,
+        )
+        tables[table] = str([row["row"] for row in rows])
+    for table in _WITH_SPACE:
+        rows = await connection.fetch(
+            f"SELECT to_jsonb(t)::text AS row FROM {table} AS t WHERE space_id = $1 ORDER BY 1",  # noqa: S608 - as above.
+            uuid.UUID(walls.hidden_id),
         )
         tables[table] = str([row["row"] for row in rows])
     return tables

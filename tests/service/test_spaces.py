@@ -109,8 +109,9 @@ async def test_a_bound_key_sees_its_spaces_alone_and_nothing_once_they_are_revok
     created = await contractor.create_memory("The hedge is high")
 
     assert {memory.memory_id for memory in await contractor.list_memories()} == {clinic.memory_id, created.memory_id}
-    with refused(*UNSUPPORTED):
-        await contractor.create_session("s")
+    await contractor.create_session("s")
+    with refused(grpc.StatusCode.NOT_FOUND, "SESSION_NOT_FOUND"):
+        await clinic.kitchen.get_session("s")
     with refused(*UNSUPPORTED):
         await contractor.tenancy.CreateAgent(tenancy_pb2.CreateAgentRequest(agent=tenancy_pb2.Agent(display_name="x")))
     await clinic.tenant.tenancy.RevokeSpaceGrant(
@@ -289,15 +290,17 @@ async def test_a_bound_key_recalls_and_remembers_in_its_space_and_reads_no_messa
     with refused(grpc.StatusCode.NOT_FOUND, "SOURCE_NOT_FOUND"):
         source = pb.SourceReference(kind=pb.SOURCE_KIND_MESSAGE, id=message.message_id)
         await contractor.create_memory("x", derived_from=[source])
-    with refused(*UNSUPPORTED):
-        await contractor.gateway.Remember(
-            gateway_pb2.RememberRequest(
-                session_id="s",
-                messages=[session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="x")],
-                memories=[pb.Memory(content="half a write")],
-            )
+    # A session of its own space, beside the kitchen's of the same id.
+    await contractor.gateway.Remember(
+        gateway_pb2.RememberRequest(
+            session_id="s",
+            messages=[session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="The pain is gone")],
+            memories=[pb.Memory(content="A whole write")],
         )
-    assert "half a write" not in {memory.content for memory in await contractor.list_memories()}
+    )
+    assert "A whole write" in {memory.content for memory in await contractor.list_memories()}
+    window = await clinic.kitchen.sessions.GetRecentWindow(session_pb2.GetRecentWindowRequest(session_id="s"))
+    assert [shown.content for shown in window.messages] == ["The oven is hot"]
 
 
 @pytest.mark.system

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from uuid import UUID
 
 import pytest
 
@@ -23,6 +24,7 @@ from skein_session.sessions import convert
 from skein_session.sessions.listing import ListCursor
 
 NOW = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)
+SPACE = UUID(int=7)
 LIMIT = 100
 
 
@@ -195,17 +197,14 @@ def test_a_field_of_the_services_own_cannot_be_updated() -> None:
 
 def test_a_walk_survives_its_token() -> None:
     cursor = ListCursor().advance(
-        NOW, "s1", newest_update_time=NOW + timedelta(seconds=1), at=NOW + timedelta(microseconds=1)
+        NOW, "s1", SPACE, newest_update_time=NOW + timedelta(seconds=1), at=NOW + timedelta(microseconds=1)
     )
 
     assert ListCursor.of(cursor.to_page_token()) == cursor
     assert ListCursor.of(cursor.second_pass().to_page_token()) == cursor.second_pass()
-    assert (
-        ListCursor.of(
-            cursor.second_pass().advance(None, "s2", newest_update_time=None, at=NOW).to_page_token()
-        ).after_id
-        == "s2"
-    )
+    second = cursor.second_pass().advance(None, "s2", SPACE, newest_update_time=None, at=NOW)
+    assert ListCursor.of(second.to_page_token()) == second
+    assert (second.after_id, second.after_space_id) == ("s2", SPACE)
 
 
 @pytest.mark.parametrize(
@@ -213,10 +212,11 @@ def test_a_walk_survives_its_token() -> None:
     [
         [],
         ["1"],
-        ["first", "yesterday", "s", "", ""],
-        ["again", "", "s", "now", ""],
-        ["first", "0001-01-01T00:00:00+23:59", "s", "2026-01-01", "2026-01-01"],
-        ["third", "2026-01-01", "s", "2026-01-01", "2026-01-01"],
+        ["first", "yesterday", "s", str(SPACE), "", ""],
+        ["first", "2026-01-01", "s", "kitchen", "2026-01-01", "2026-01-01"],
+        ["again", "", "s", str(SPACE), "now", ""],
+        ["first", "0001-01-01T00:00:00+23:59", "s", str(SPACE), "2026-01-01", "2026-01-01"],
+        ["third", "2026-01-01", "s", str(SPACE), "2026-01-01", "2026-01-01"],
     ],
 )
 def test_a_token_of_another_form_is_no_walk(place: list[str]) -> None:

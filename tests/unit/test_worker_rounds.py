@@ -29,7 +29,8 @@ class ScriptedCluster:
         self.visited: list[str] = []
 
     @asynccontextmanager
-    async def as_system(self, *, tenant_id: str = "", seconds: float) -> AsyncIterator[None]:
+    async def as_system(self, *, tenant_id: str = "", space_id: str = "", seconds: float) -> AsyncIterator[None]:
+        assert not space_id
         self.tenant = tenant_id
         yield
 

@@ -101,6 +101,14 @@ class TenantDirectory:
         spaces = tuple((UUID(space.space_id), _SPACE_ROLES[space.role]) for space in response.spaces)
         return replace(caller, spaces=spaces)
 
+    async def space_ids(self, tenant_id: UUID) -> list[str]:
+        """Return every space of a tenant beside the default one."""
+        if not (await self.get_membership(tenant_id)).has_spaces:
+            return []
+        request = members_pb2.GetMembershipRequest(tenant_id=str(tenant_id), all_spaces=True)
+        response = await self._tenancy.GetMembership(request, metadata=await self._metadata())
+        return [space.space_id for space in response.spaces]
+
     async def find_invitation(self, token: str, email: str) -> Invitation | None:
         """Return an open invitation for this address; None without one."""
         request = members_pb2.CheckInvitationRequest(token=token, email=email)

@@ -159,7 +159,8 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         )
 
         lineage_handlers, access_log_handlers, graph_handlers = (
-            LineageHandlers(LineageStore(database), TrustRescorer(database)),
+            # Ratings hold in every space; only trust is written, which lies with its memory.
+            LineageHandlers(LineageStore(database), TrustRescorer(database.for_all_spaces())),
             AccessLogHandlers(accesses, access_log),
             GraphHandlers(GraphStore(database, policies=policies), lists=lists),
         )
@@ -178,6 +179,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             gate=ApprovalGate(database, policies),
             guard=guard,
             waiting=pending_writes.by_path(),
+            locate=blocks.locate,
         )
         servicers.add(
             rpc.add_MemoryServiceServicer_to_server,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from skein_kit.errors import PageTokenInvalid
+from skein_kit.identity.spaces import DEFAULT_SPACE
 from skein_kit.ids import parse_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from uuid import UUID
 
 # What bigint holds.
 MAX_SEQUENCE = 2**63 - 1
@@ -49,15 +50,15 @@ def id_from_page_token(token: Sequence[str] | None) -> UUID | None:
     return message_id
 
 
-def keys_from_page_token(token: Sequence[str] | None) -> tuple[str, str]:
-    """Return the two keys of the last row; empty strings, which sort first, for the first page."""
+def keys_from_page_token(token: Sequence[str] | None) -> tuple[str, str, UUID]:
+    """Return the two keys and the space of the last row; those that sort first, for the first page."""
     if token is None:
-        return "", ""
+        return "", "", DEFAULT_SPACE
     try:
-        first, second = token
+        first, second, space_id = token
+        return first, second, UUID(space_id)
     except ValueError:
         raise PageTokenInvalid from None
-    return first, second
 
 
 def time_and_id_from_page_token(token: Sequence[str] | None) -> tuple[datetime, str]:

@@ -132,6 +132,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
                 gate=ApprovalGate(database, policies),
                 guard=ContentGuard(database, policies, detector),
                 waiting=waiting,
+                locate=sessions.locate,
             )
             registry.add(rpc.add_SessionServiceServicer_to_server, servicer)
             registry.add(

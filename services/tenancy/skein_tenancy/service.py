@@ -72,7 +72,10 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     async with host.database("tenancy", registry) as database, AsyncExitStack() as stack:
         audit, quota_counter = AuditLog(), QuotaCounter("tenancy")
         idempotency = IdempotencyStore(database, "tenancy", audit)
-        agents, members = AgentStore(database, quota_counter), MemberStore(database, quota_counter)
+        # Items of every space keep the row of a purged agent, and a space from being deleted. Former rows of all go.
+        whole_database = database.for_all_spaces()
+        agents = AgentStore(database, quota_counter, whole_database)
+        members, subjects = MemberStore(database, quota_counter), SubjectStore(database, quota_counter)
         invitations, quotas = InvitationStore(database, members), QuotaStore(database)
         rate_limits, spaces = RateLimitStore(database), SpaceStore(database)
         member_handlers = MemberHandlers(members, spaces, accounts, idempotency)
@@ -96,12 +99,12 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             members=member_handlers,
             invitations=invitation_handlers,
             agents=AgentHandlers(agents, idempotency),
-            subjects=SubjectHandlers(SubjectStore(database, quota_counter), idempotency),
+            subjects=SubjectHandlers(subjects, idempotency),
             tools=ToolHandlers(ToolStore(database, quota_counter), idempotency),
             policies=PolicyHandlers(PolicyStore(database), idempotency),
             quotas=quota_handlers,
             jobs=JobHandlers(TenantJobStore(database, audit), JobStore(database), idempotency),
-            spaces=SpaceHandlers(spaces, idempotency, IdempotencyStore(database.for_all_spaces(), "tenancy", audit)),
+            spaces=SpaceHandlers(spaces, idempotency, IdempotencyStore(whole_database, "tenancy", audit)),
         )
         internal_servicer = tenancy_internal_service(
             deletions=deletion_handlers,
@@ -109,12 +112,13 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             invitations=invitation_handlers,
             quotas=quota_handlers,
             rate_limits=RateLimitHandlers(rate_limits, DefaultRateLimits.from_settings(settings)),
-            maintenance=MaintenanceHandlers(database, invitations, rate_limits, agents, idempotency),
+            maintenance=MaintenanceHandlers(whole_database, invitations, rate_limits, agents, idempotency),
         )
         policies = shared_policy_cache(database)
         registry.steps = DeclaredSteps(
             gate=ApprovalGate(database, policies),
             guard=ContentGuard(database, policies, DetectorEndpoint.of(host.environment, service="tenancy")),
+            locate=subjects.locate,
         )
         registry.add(rpc.add_TenancyServiceServicer_to_server, servicer)
         registry.add(rpc.add_TenancyInternalServiceServicer_to_server, internal_servicer)

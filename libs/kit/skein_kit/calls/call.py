@@ -141,6 +141,11 @@ class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message ty
         """The space that the caller names; empty for none. It narrows what the caller sees, and never widens it."""
         return _claim(self.metadata.get(SPACE_KEY, ""))
 
+    def narrow_to(self, space_id: UUID) -> None:
+        """Reach one of the spaces from now on, also in calls to other services."""
+        self.space_ids = (space_id,)
+        self.metadata = {**self.metadata, SPACE_KEY: str(space_id)}
+
     @property
     def reports_revision(self) -> bool:
         """Whether the answer should carry its revision: the call writes, or its caller continues from there."""
@@ -311,6 +316,13 @@ def user_agent() -> str:
     """Return the user agent of the current call's client; empty when unknown."""
     call = current_call()
     return "" if call is None else call.user_agent
+
+
+def as_background_call(space_ids: tuple[UUID, ...] | None) -> _CurrentCall:
+    """Let background work reach these spaces while a block runs; None: the default one."""
+    call = Call(path="background", metadata={}, deadline=None, peer=IN_PROCESS)
+    call.space_ids = space_ids
+    return as_current_call(call)
 
 
 def as_current_call(call: Call) -> _CurrentCall:

@@ -186,6 +186,9 @@ class AccessRule:
         space_reach.check_named(caller, named)
         if caller.spaces is None:
             return None
+        if self.permission in {SYSTEM, EXTRACT}:
+            # The worker acts in one space at a time, which its token names.
+            return tuple(space_id for space_id, _ in caller.spaces)
         is_of_tenant = self.permission is None or self.permission in TENANT_PERMISSIONS
         if is_of_tenant and self.spaces != pb.SPACE_RULE_NO_ITEMS:
             raise SpacesUnsupported

@@ -13,24 +13,28 @@ FROM tenancy.policies
 WHERE tenant_id = :tenant_id;
 
 -- read_zone_of_subject --
--- Read the time zone of a person, if the person has one.
+-- Read the time zone of a person, if the person has one; of several spaces, that of the first.
 SELECT timezone
 FROM tenancy.subjects
-WHERE tenant_id = :tenant_id AND subject_id = :subject_id AND delete_time IS NULL AND timezone <> '';
+WHERE tenant_id = :tenant_id AND subject_id = :subject_id AND delete_time IS NULL AND timezone <> ''
+ORDER BY space_id
+LIMIT 1;
 
 -- read_zone_of_subject_then --
--- Read the time zone that a person had at a time, if any.
+-- Read the time zone that a person had at a time, if any; of several spaces, that of the first.
 SELECT known.timezone
 FROM (
-    SELECT s.timezone, s.delete_time
+    SELECT s.timezone, s.delete_time, s.space_id
     FROM tenancy.subjects AS s
     WHERE s.tenant_id = :tenant_id AND s.subject_id = :subject_id AND s.record_time <= :at
     UNION ALL
-    SELECT h.timezone, h.delete_time
+    SELECT h.timezone, h.delete_time, h.space_id
     FROM tenancy.subjects_history AS h
     WHERE h.tenant_id = :tenant_id AND h.subject_id = :subject_id AND h.record_time <= :at AND h.until_time > :at
 ) AS known
-WHERE known.delete_time IS NULL AND known.timezone <> '';
+WHERE known.delete_time IS NULL AND known.timezone <> ''
+ORDER BY known.space_id
+LIMIT 1;
 
 -- read_tenant_create_time --
 -- Read when a tenant was created.

@@ -1,12 +1,13 @@
-"""The steps around a method's own work: access log, repeats, content guard, approval.
+"""The steps around a method's own work: space, access log, repeats, content guard, approval.
 
-The proto declares all of them but repeats, which every write has.
+The proto declares all of them but repeats, which every write has, and the space of an id that several spaces may have.
 
 A service that serves a method without a step which the method declares cannot start.
 """
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,11 +17,12 @@ from skein_kit.idempotency.store import AnsweredBefore
 from skein_kit.rpc.declarations import GATEWAY, audit_rule, is_recorded, method_rule, response_class, screening
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 
     from skein_kit.access_log.refusals import RefusalRecorder
     from skein_kit.access_log.writer import AccessLog
     from skein_kit.approval.gate import ApprovalGate
+    from skein_kit.calls.call import Call
     from skein_kit.content_guard.guard import ContentGuard
     from skein_kit.rpc.streaming import Messages
 
@@ -38,6 +40,8 @@ class DeclaredSteps:
     guard: ContentGuard | None = None
     # Records the calls that end before the access log has them; None: they are not recorded.
     refusals: RefusalRecorder | None = None
+    # Narrows a read of several spaces to the one in which lies what it names; None: no two things have one id.
+    locate: Callable[[Any, Call], Awaitable[None]] | None = None
     # Store the writes that wait for approval, by path.
     waiting: Mapping[str, Handler] = field(default_factory=dict)
 
@@ -59,7 +63,7 @@ class DeclaredSteps:
         handler = _answer_repeats(path, handler)
         if is_recorded(path):
             handler = _present(self.access_log, path, "the access log").wrap(handler)
-        return handler
+        return handler if self.locate is None else _locate(self.locate, handler)
 
     def record_refusals(self, path: str, handler: Handler, *, is_served_here: bool) -> Handler:
         """Wrap the interceptors that refuse calls of a method: one that is recorded, or that the gateway serves."""
@@ -74,7 +78,27 @@ class DeclaredSteps:
             raise LookupError(message)
         if is_recorded(path):
             messages = _present(self.access_log, path, "the access log").wrap_stream(messages)
-        return messages
+        return messages if self.locate is None else _locate_stream(self.locate, messages)
+
+
+def _locate(locate: Callable[[Any, Call], Awaitable[None]], handler: Handler) -> Handler:
+    async def answer(request: Any, call: Call) -> Any:
+        if len(call.space_ids or ()) > 1:
+            await locate(request, call)
+        return await handler(request, call)
+
+    return answer
+
+
+def _locate_stream(locate: Callable[[Any, Call], Awaitable[None]], messages: Messages) -> Messages:
+    async def answer(request: Any, call: Call) -> AsyncGenerator[Any, None]:
+        if len(call.space_ids or ()) > 1:
+            await locate(request, call)
+        async with aclosing(messages(request, call)) as stream:
+            async for message in stream:
+                yield message
+
+    return answer
 
 
 def _answer_repeats(path: str, handler: Handler) -> Handler:

@@ -20,6 +20,7 @@ from skein_kit.identity.permissions import (
     ROLE_PERMISSIONS,
     SYSTEM_PERMISSIONS,
 )
+from skein_kit.identity.spaces import WRITER
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -83,11 +84,18 @@ class Authenticator:
             raise AuthenticationFailed(error, **fields)
 
     async def authenticate_system(
-        self, system_key: str, service: str, tenant_id: UUID | None, *, extractor: str = ""
+        self,
+        system_key: str,
+        service: str,
+        tenant_id: UUID | None,
+        *,
+        extractor: str = "",
+        space_id: UUID | None = None,
     ) -> AuthenticatedIdentity:
         """Return the identity of one of the cluster's own services, which also acts in deleted tenants.
 
-        With an `extractor` it is that one's, in a tenant that is not deleted.
+        With an `extractor` it is that one's, in a tenant that is not deleted. It acts in one space: None is the default
+        one.
 
         Only EXCHANGING_SERVICES get one: with the key alone, no service acts as another.
         """
@@ -104,12 +112,16 @@ class Authenticator:
             is_deleted = membership.tenant_is_deleted
             if not (membership.tenant_is_open or is_deleted):
                 raise TenantNotFound
+        spaces = None if space_id is None else ((space_id, WRITER),)
         if extractor:
             if tenant_id is None or is_deleted:
                 raise TenantNotFound
             return AuthenticatedIdentity(
                 caller=Caller(
-                    principal=f"extractor:{extractor}", tenant_id=tenant_id, permissions=EXTRACTOR_PERMISSIONS
+                    principal=f"extractor:{extractor}",
+                    tenant_id=tenant_id,
+                    permissions=EXTRACTOR_PERMISSIONS,
+                    spaces=spaces,
                 )
             )
         # The canary's tenants have no other admin than the cluster, which creates the keys of its probes.
@@ -122,8 +134,13 @@ class Authenticator:
                 tenant_id=tenant_id,
                 permissions=permissions,
                 is_tenant_deleted=is_deleted,
+                spaces=spaces,
             )
         )
+
+    async def space_ids(self, tenant_id: UUID) -> list[str]:
+        """Return every space of a tenant beside the default one."""
+        return await self._tenants.space_ids(tenant_id)
 
     async def introspect(self, credential: str, tenant_id: UUID, at: datetime) -> AuthenticatedIdentity | None:
         """Return the identity of a valid credential of the tenant; None for any other."""

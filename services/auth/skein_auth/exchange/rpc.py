@@ -33,20 +33,30 @@ class ExchangeHandlers:
     async def Exchange(self, request: pb.ExchangeRequest, context: Context) -> pb.ExchangeResponse:
         at = now()
         tenant_id = UUID(request.tenant_id) if request.tenant_id else None
+        space_ids: list[str] = []
         if request.HasField("system"):
             # The system key gives each service its own identity alone.
             if request.system.service not in peer_services(context):
                 raise CredentialInvalid
+            space_id = UUID(request.system.space_id) if request.system.space_id else None
             identity = await self._authenticator.authenticate_system(
-                request.system.key, request.system.service, tenant_id, extractor=request.system.extractor
+                request.system.key,
+                request.system.service,
+                tenant_id,
+                extractor=request.system.extractor,
+                space_id=space_id,
             )
+            if tenant_id is not None and space_id is None and not request.system.extractor:
+                space_ids = await self._authenticator.space_ids(tenant_id)
         else:
             identity = await self._authenticator.authenticate_bearer(
                 request.bearer, tenant_id, at, audience=request.audience
             )
         until = None if identity.expire_time is None else identity.expire_time.timestamp()
         token, seconds = await self._keyring.sign_identity(identity.caller, at=at.timestamp(), until=until)
-        return pb.ExchangeResponse(token=token, expire_time=to_timestamp(datetime.fromtimestamp(seconds, UTC)))
+        return pb.ExchangeResponse(
+            token=token, expire_time=to_timestamp(datetime.fromtimestamp(seconds, UTC)), space_ids=space_ids
+        )
 
     async def GetCheckKeys(self, request: pb.GetCheckKeysRequest, context: Context) -> pb.GetCheckKeysResponse:
         return pb.GetCheckKeysResponse(check_keys=await self._check_keys.get_all())

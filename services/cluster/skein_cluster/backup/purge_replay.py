@@ -26,6 +26,7 @@ from skein_kit.calls.call import Call, as_current_call
 from skein_kit.host.process import Host, run_services
 from skein_kit.identity import permissions
 from skein_kit.identity.identity_token import Caller, IdentityTokenVerifier, sign_identity_token
+from skein_kit.identity.spaces import DEFAULT_SPACE, WRITER
 from skein_kit.settings import ProcessSettings
 
 if TYPE_CHECKING:
@@ -98,14 +99,15 @@ class _ServicePurge:
         self._session = session_pb2_grpc.SessionServiceStub(host.channel("session"))
 
     async def tenant(self, items: PurgedItems) -> None:
-        """Purge a tenant's items; those that another purge removed are skipped."""
+        """Purge items of a space; those that another purge removed are skipped."""
+        place = (items.tenant_id, items.space_id)
         for session_id in items.session_ids:
             of_session = states_pb2.PurgeSessionRequest(session_id=session_id)
-            await self._all(items.tenant_id, self._session.PurgeSession, of_session)
+            await self._all(place, self._session.PurgeSession, of_session)
         for subject_id in items.session_subjects:
             of_subject = states_pb2.PurgeSubjectRequest(subject_id=subject_id)
-            await self._all(items.tenant_id, self._session.PurgeSubject, of_subject)
-        with self._acting(items.tenant_id):
+            await self._all(place, self._session.PurgeSubject, of_subject)
+        with self._acting(*place):
             for part in _parts(items.message_ids, _MESSAGES_AT_ONCE):
                 await self._session.PurgeMessages(states_pb2.PurgeMessagesRequest(message_ids=part))
             for block_id in items.block_ids:
@@ -116,33 +118,38 @@ class _ServicePurge:
         # People come first: only the purge of a person clears the sessions of its memories from the access log.
         for subject_id in items.memory_subjects:
             memory_filter = memory_pb2.MemoryFilter(subject_id=subject_id)
-            await self._memories(items.tenant_id, memory_pb2.MemorySelection(filter=memory_filter))
+            await self._memories(place, memory_pb2.MemorySelection(filter=memory_filter))
         for part in _parts(items.memory_ids, _MEMORIES_AT_ONCE):
-            await self._memories(items.tenant_id, memory_pb2.MemorySelection(memory_ids=part))
+            await self._memories(place, memory_pb2.MemorySelection(memory_ids=part))
 
-    async def _all(self, tenant_id: UUID, purge: Callable[..., Awaitable[Any]], request: Message) -> None:
+    async def _all(self, place: tuple[UUID, UUID], purge: Callable[..., Awaitable[Any]], request: Message) -> None:
         """Purge a session or person by repeated calls until no rows are left."""
         more = True
         while more:
-            with self._acting(tenant_id):
+            with self._acting(*place):
                 more = (await purge(request)).receipt.more
 
-    async def _memories(self, tenant_id: UUID, selection: memory_pb2.MemorySelection) -> None:
+    async def _memories(self, place: tuple[UUID, UUID], selection: memory_pb2.MemorySelection) -> None:
         """Purge a selection page by page, in cold storage too."""
         request = memory_pb2.PurgeMemoriesRequest(selection=selection, page_size=_MEMORIES_AT_ONCE)
         while True:
-            with self._acting(tenant_id):
+            with self._acting(*place):
                 response = await self._memory.PurgeMemories(request)
             if not response.next_page_token:
                 return
             request.page_token = response.next_page_token
 
     @contextmanager
-    def _acting(self, tenant_id: UUID) -> Iterator[None]:
-        """Act in a tenant during the block, for at most two minutes."""
+    def _acting(self, tenant_id: UUID, space_id: UUID) -> Iterator[None]:
+        """Act in a space of a tenant during the block, for at most two minutes."""
         deadline = asyncio.get_running_loop().time() + _CALL_SECONDS
         call = Call(path="restore", metadata={}, deadline=deadline, peer="restore")
-        caller = Caller(principal=_PRINCIPAL, tenant_id=tenant_id, permissions=permissions.TENANT_PERMISSIONS)
+        caller = Caller(
+            principal=_PRINCIPAL,
+            tenant_id=tenant_id,
+            permissions=permissions.TENANT_PERMISSIONS,
+            spaces=None if space_id == DEFAULT_SPACE else ((space_id, WRITER),),
+        )
         with as_current_call(call):
             call.identity_token, _ = sign_identity_token(caller, key=self._key, at=time.time())
             yield

@@ -62,6 +62,7 @@ class Rebase(IntEnum):
     ITEM_GONE = 3
     BUDGET = 4
     ANSWER_LOST = 5
+    SPACE_LOST = 6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

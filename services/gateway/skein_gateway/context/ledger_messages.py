@@ -13,6 +13,8 @@ from skein_gateway.context.model import ItemKind
 from skein_gateway.recall.rpc import subject_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from skein_gateway.context.ledger import Turn
 
 _KINDS = {
@@ -51,8 +53,8 @@ def ledger(message: ledgers_pb2.ContextLedger) -> Ledger:
     )
 
 
-def ledger_message(request: pb.BuildContextRequest, turn: Turn) -> ledgers_pb2.ContextLedger:
-    """Return the ledger after a turn of a request."""
+def ledger_message(request: pb.BuildContextRequest, turn: Turn, space_ids: Iterable[str]) -> ledgers_pb2.ContextLedger:
+    """Return the ledger after a turn of a request that reached some spaces."""
     after = turn.ledger
     return ledgers_pb2.ContextLedger(
         ledger_id=request.ledger_id,
@@ -81,6 +83,7 @@ def ledger_message(request: pb.BuildContextRequest, turn: Turn) -> ledgers_pb2.C
         request_id=request.request_id,
         request_digest=request_digest(request, after.salt) if request.request_id else b"",
         rebase=turn.rebase,
+        space_ids=space_ids,
     )
 
 

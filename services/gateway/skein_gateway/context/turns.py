@@ -22,7 +22,10 @@ from skein_gateway.context.packer import run_by_length
 from skein_gateway.errors import ContextLedgerChanged, ContextLedgerNotFound
 from skein_gateway.recall.rpc import item_filter, may_call
 from skein_kit.calls.call import caller as caller_of
+from skein_kit.calls.call import current_call
 from skein_kit.errors import RequestIdReused
+from skein_kit.identity.permissions import ACCESS_RULES
+from skein_kit.identity.spaces import DEFAULT_SPACE
 from skein_kit.ids import EPOCH, now
 from skein_kit.rpc.interceptors import translate_upstream
 
@@ -43,6 +46,8 @@ TURNS = Counter(
     ["kind"],
 )
 _SALT_BYTES = 16
+_DEFAULT_SPACES = frozenset({str(DEFAULT_SPACE)})
+_RECALL = ACCESS_RULES["/skein.recall.v1.RecallService/Recall"]
 # An unchanged ledger with less time to live is stored again: it must not expire while its conversation goes on.
 _TOUCHED_TTL = timedelta(hours=23)
 _KINDS = {recall_pb2.ITEM_KIND_MEMORY: ItemKind.MEMORY, recall_pb2.ITEM_KIND_MESSAGE: ItemKind.MESSAGE}
@@ -58,6 +63,9 @@ class KnownLedger:
     is_repeat: bool = False
     # Of memories and messages that are not as they were.
     checks: Mapping[ItemKey, Check] = field(default_factory=dict)
+    # What the caller sees, and what this call reaches of it.
+    visible_space_ids: frozenset[str] = _DEFAULT_SPACES
+    space_ids: frozenset[str] = _DEFAULT_SPACES
 
     @property
     def ledger(self) -> Ledger:
@@ -73,9 +81,18 @@ class KnownLedger:
 
     def is_continued_by(self, request: pb.BuildContextRequest) -> bool:
         """Tell whether a request goes on from the ledger's texts, with the same reader."""
-        if self.stored is None or not request.ledger_revision:
+        if self.stored is None or not request.ledger_revision or not self._spaces_of_texts <= self.space_ids:
             return False
         return self.stored.reader_digest == ledger_messages.reader_digest(request, self.stored.salt)
+
+    @property
+    def has_lost_space(self) -> bool:
+        """Whether the texts may be of a space that the caller no longer sees."""
+        return not self._spaces_of_texts <= self.visible_space_ids
+
+    @property
+    def _spaces_of_texts(self) -> frozenset[str]:
+        return frozenset() if self.stored is None else frozenset(self.stored.space_ids) or _DEFAULT_SPACES
 
 
 class LedgerTurns:
@@ -102,15 +119,15 @@ class LedgerTurns:
         if not response.HasField("ledger"):
             if request.ledger_revision:
                 raise ContextLedgerNotFound
-            return KnownLedger(stored=None)
+            return _with_reach(KnownLedger(stored=None))
         stored = response.ledger
         if is_repeat := bool(request.request_id) and request.request_id == stored.request_id:
             if stored.request_digest != ledger_messages.request_digest(request, stored.salt):
                 raise RequestIdReused
         elif request.ledger_revision not in (0, stored.revision):
             raise ContextLedgerChanged(requested=request.ledger_revision, current=stored.revision)
-        known = KnownLedger(stored=stored, is_repeat=is_repeat)
-        if not (is_repeat or known.is_continued_by(request)):
+        known = _with_reach(KnownLedger(stored=stored, is_repeat=is_repeat))
+        if known.has_lost_space or not (is_repeat or known.is_continued_by(request)):
             return known
         return replace(known, checks=await self._check(request, known, seconds))
 
@@ -132,7 +149,7 @@ class LedgerTurns:
         if known.stored is not None and _is_same(turn, known.stored):
             return replace(turn, ledger=replace(turn.ledger, revision=known.stored.revision))
         put_request = ledgers_pb2.PutContextLedgerRequest(
-            ledger=ledger_messages.ledger_message(request, turn),
+            ledger=ledger_messages.ledger_message(request, turn, sorted(known.space_ids)),
             last_revision=0 if known.stored is None else known.stored.revision,
         )
         try:
@@ -183,6 +200,9 @@ def _turn_of(
     """Return the append to a ledger, or a first text where there can be none."""
     options, ledger = convert.pack_options(request), known.ledger
     rebase = Rebase.REQUESTED
+    if known.has_lost_space:
+        ledger = replace(ledger, revision=_next_revision(known), entries=())
+        return first_text(candidates, options, ledger, Rebase.SPACE_LOST)
     if known.is_repeat:
         repeated = repeat(_present_items(known, result), options, ledger, known.rebase)
         if not isinstance(repeated, Rebase):
@@ -200,6 +220,18 @@ def _turn_of(
     elif known.stored is not None and request.ledger_revision and not known.is_repeat:
         rebase = Rebase.REQUEST_CHANGED
     return first_text(candidates, options, ledger, rebase)
+
+
+def _with_reach(known: KnownLedger) -> KnownLedger:
+    """Return it with the spaces that the caller sees, and those that the call reaches."""
+    call = current_call()
+    if call is None or call.caller is None or call.caller.spaces is None:
+        return known
+    return replace(
+        known,
+        visible_space_ids=frozenset(str(space_id) for space_id, _ in call.caller.spaces),
+        space_ids=frozenset(map(str, _RECALL.space_ids(call.caller, call.named_space) or ())),
+    )
 
 
 def _next_revision(known: KnownLedger) -> int:

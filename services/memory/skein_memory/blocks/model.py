@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from uuid import UUID
 
 from skein_kit.errors import FieldInvalid
 from skein_kit.ids import new_id
@@ -16,6 +17,8 @@ from skein_memory.validation import check_revision, check_storable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+# The place of a block in lists: its id and its space.
+Position: TypeAlias = tuple[str, UUID]
 # The default limit of a value, in characters.
 DEFAULT_LIMIT = 2000
 NEARLY_FULL = 0.9
@@ -73,6 +76,8 @@ class Block:
     # By field; the trust follows from their ratings. None: none is rated, or it was not read.
     writers: Writers
     trust: float | None = field(default=None, compare=False)
+    # In lists: where it lies.
+    space_id: UUID | None = field(default=None, compare=False)
 
     @classmethod
     def create(cls, draft: BlockDraft, *, block_id: str, at: datetime, by: str) -> Self:

@@ -35,47 +35,57 @@ FROM memory.blocks
 WHERE tenant_id = :tenant_id AND block_id = :block_id
 FOR NO KEY UPDATE;
 
+-- space_of_block --
+-- Find the space of a block, among those that the call reaches: of blocks with one id, the first one that is not deleted.
+SELECT space_id
+FROM memory.blocks
+WHERE tenant_id = :tenant_id AND block_id = :block_id
+ORDER BY delete_time IS NOT NULL, space_id
+LIMIT 1;
+
 -- list_blocks --
--- Read blocks that pass a filter in the order of their ids; a null condition does not restrict.
-SELECT block_id, label, value, max_characters, description, read_only, is_template, template_name, subject_id, metadata,
+-- Read blocks that pass a filter in the order of their ids and spaces; a null condition does not restrict.
+SELECT block_id, space_id, label, value, max_characters, description, read_only, is_template, template_name, subject_id, metadata,
        revision, create_time, update_time, greatest(record_time, update_time) AS record_time, delete_time, created_by,
        updated_by, writers
 FROM memory.blocks
-WHERE tenant_id = :tenant_id AND block_id > :after_id
+WHERE tenant_id = :tenant_id AND (block_id, space_id) > (:after_id, :after_space_id::uuid)
     AND (:show_deleted::boolean OR delete_time IS NULL)
     AND (:label::text IS NULL OR label = :label)
     AND (:subject_id::text IS NULL OR (subject_id = :subject_id AND subject_id <> ''))
     AND (:template_name::text IS NULL OR template_name = :template_name)
     AND (:is_template::boolean IS NULL OR is_template = :is_template)
-ORDER BY block_id
+ORDER BY block_id, space_id
 LIMIT :count;
 
 -- list_agent_blocks --
--- Read blocks that an agent carries in the order of their ids: all, or those about one subject and without a subject.
+-- Read blocks that an agent carries in the order of their ids and spaces: all, or those about one subject and without a subject.
 -- An agent that is deleted carries none; with `as_of_time`, one that was deleted by then.
-SELECT blocks.block_id, blocks.label, value, max_characters, description, read_only, is_template, template_name,
+SELECT blocks.block_id, blocks.space_id, blocks.label, value, max_characters, description, read_only, is_template, template_name,
        blocks.subject_id, metadata, revision, create_time, update_time,
        greatest(blocks.record_time, update_time) AS record_time, delete_time, created_by, updated_by, writers
 FROM memory.block_agents
 JOIN memory.blocks ON blocks.tenant_id = :tenant_id AND blocks.block_id = block_agents.block_id
+    AND blocks.space_id = block_agents.space_id
 WHERE block_agents.tenant_id = :tenant_id AND block_agents.agent_id = :agent_id
-    AND block_agents.block_id > :after_id
+    AND (block_agents.block_id, block_agents.space_id) > (:after_id, :after_space_id::uuid)
     AND (:subject_id::text IS NULL OR block_agents.subject_id = '' OR block_agents.subject_id = :subject_id)
     AND blocks.delete_time IS NULL
     AND NOT EXISTS (
         SELECT FROM tenancy.agents AS gone
         WHERE gone.tenant_id = :tenant_id AND gone.agent_id = :agent_id AND gone.delete_time IS NOT NULL
             AND (:as_of_time::timestamptz IS NULL OR gone.delete_time <= :as_of_time))
-ORDER BY block_agents.block_id
+ORDER BY block_agents.block_id, block_agents.space_id
 LIMIT :count;
 
 -- measure_prompt_bytes --
 -- Name the blocks that an agent carries about one subject and without a subject, with the bytes of their values and
 -- their writers. A deleted
 -- agent carries none; with `as_of_time`, one that was deleted by then.
-SELECT blocks.block_id, blocks.label, blocks.subject_id, octet_length(value) AS bytes, writers
+SELECT blocks.block_id, blocks.space_id, blocks.label, blocks.subject_id, octet_length(value) AS bytes, writers
 FROM memory.block_agents
 JOIN memory.blocks ON blocks.tenant_id = :tenant_id AND blocks.block_id = block_agents.block_id
+    AND blocks.space_id = block_agents.space_id
 WHERE block_agents.tenant_id = :tenant_id AND block_agents.agent_id = :agent_id
     AND block_agents.subject_id = ANY (:subject_ids::text[])
     AND blocks.delete_time IS NULL
@@ -86,7 +96,7 @@ WHERE block_agents.tenant_id = :tenant_id AND block_agents.agent_id = :agent_id
 
 -- get_blocks --
 -- Read blocks by id, in no order.
-SELECT block_id, label, value, max_characters, description, read_only, is_template, template_name, subject_id, metadata,
+SELECT block_id, space_id, label, value, max_characters, description, read_only, is_template, template_name, subject_id, metadata,
        revision, create_time, update_time, greatest(record_time, update_time) AS record_time, delete_time, created_by,
        updated_by, writers
 FROM memory.blocks

@@ -11,14 +11,15 @@ from skein.memory.v1 import blocks_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid, PageTokenInvalid, UpdateMaskInvalid
-from skein_kit.ids import now
+from skein_kit.identity.spaces import DEFAULT_SPACE
+from skein_kit.ids import now, parse_id
 from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc.pagination import read_token, resolve_page_size, write_token
 from skein_kit.rpc.row_times import ImportTimes
 from skein_kit.rpc.well_known_types import merge_masked, to_timestamp, updated_fields
 from skein_memory.blocks import convert
 from skein_memory.blocks import text as block_text
-from skein_memory.blocks.model import Block
+from skein_memory.blocks.model import Block, Position
 from skein_memory.errors import BlockNotFound, BlockTemplateNotFound
 from skein_memory.paging import PageBuilder
 from skein_memory.validation import prefix_field_paths
@@ -40,6 +41,8 @@ UPDATABLE = frozenset(
         "label", "value", "limit", "description", "read_only", "is_template", "template_name", "subject_id", "metadata",
     }
 )  # fmt: skip
+# Before every block.
+_FIRST: Position = ("", DEFAULT_SPACE)
 # Digits of the highest revision.
 _MAX_DIGITS = 18
 
@@ -99,7 +102,7 @@ class BlockHandlers:
         at, tenant_id = now(), caller_of(context).require_tenant()
         as_of_time = read_as_of_time(request, at=at)
 
-        async def read(after: str, count: int) -> list[Block]:
+        async def read(after: Position, count: int) -> list[Block]:
             return await self._store.list_blocks(
                 tenant_id,
                 after=after,
@@ -216,7 +219,7 @@ class BlockHandlers:
         # The empty text selects blocks without a subject, None all blocks.
         subject_id = request.subject_id if request.hide_other_subjects else request.subject_id or None
 
-        async def read(after: str, count: int) -> list[Block]:
+        async def read(after: Position, count: int) -> list[Block]:
             return await self._store.list_agent_blocks(
                 tenant_id, request.agent_id, subject_id, after=after, count=count, at=at, as_of_time=as_of_time
             )
@@ -334,18 +337,32 @@ class BlockHandlers:
 async def _page(
     request: pb.ListBlocksRequest | pb.ListAgentBlocksRequest,
     tenant_id: UUID,
-    read: Callable[[str, int], Awaitable[list[Block]]],
+    read: Callable[[Position, int], Awaitable[list[Block]]],
 ) -> tuple[list[pb.Block], str]:
     """Read a page in batches that fit the response; return it with the token of the next page, empty after the last."""
-    size, after, has_more = resolve_page_size(request.page_size), _cursor(request, tenant_id), True
-    builder = PageBuilder[pb.Block]()
+    size, after, has_more = resolve_page_size(request.page_size), _position(request, tenant_id), True
+    builder, positions = PageBuilder[pb.Block](), list[Position]()
     while has_more and len(builder.items) < size and not builder.is_full:
         count = builder.next_batch_size(size - len(builder.items))
         blocks = await read(after, count + 1)
         has_more = builder.add(convert.block(block) for block in blocks[:count]) < len(blocks)
-        after = blocks[:count][-1].block_id if blocks else ""
-    token = write_token([builder.items[-1].block_id], tenant_id, request) if has_more else ""
-    return builder.items, token
+        positions += [(block.block_id, block.space_id or DEFAULT_SPACE) for block in blocks[:count]]
+        after = positions[-1] if blocks else _FIRST
+    if not has_more:
+        return builder.items, ""
+    block_id, space_id = positions[len(builder.items) - 1]
+    return builder.items, write_token([block_id, str(space_id)], tenant_id, request)
+
+
+def _position(request: pb.ListBlocksRequest | pb.ListAgentBlocksRequest, tenant_id: UUID) -> Position:
+    """Return the last block of the page before."""
+    cursor = read_token(request.page_token, tenant_id, request)
+    if cursor is None:
+        return _FIRST
+    space_id = parse_id(cursor[-1])
+    if len(cursor) != 2 or "\0" in cursor[0] or space_id is None:  # noqa: PLR2004 - an id and its space.
+        raise PageTokenInvalid
+    return cursor[0], space_id
 
 
 def _cursor(request: Message, tenant_id: UUID) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from dataclasses import replace as but
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.database.transactions import translate_constraint_errors
 from skein_kit.database.tx_options import READ_ONLY, TxOptions
 from skein_kit.errors import AgentNotActive, MessageTooLarge
@@ -35,9 +36,11 @@ if TYPE_CHECKING:
 
     import asyncpg
 
+    from skein_kit.calls.call import Call
     from skein_kit.database.named_queries import Query
     from skein_kit.database.transactions import Database, Transaction
     from skein_kit.quotas.store import QuotaCounter
+    from skein_memory.blocks.model import Position
 
 _IMMUTABLE_COLUMNS = frozenset({"create_time", "created_by"})
 # Above every revision.
@@ -62,6 +65,17 @@ class BlockStore:
         if agent_id:
             await attach(tx, tenant_id, block, agent_id, at=block.record_time, by=block.created_by)
         await self._quotas.charge(tx, tenant_id, {"blocks": 1})
+
+    async def locate(self, request: Any, call: Call) -> None:
+        """Narrow a read that names a block to the block's space: several spaces may have the id."""
+        block_id = getattr(request, "block_id", "")
+        if not block_id:
+            return
+        tenant_id = caller_of(call).require_tenant()
+        async with self._database.transaction(tenant_id, READ_ONLY) as tx:
+            space_id = await tx.value(QUERIES["space_of_block"], tenant_id=tenant_id, block_id=block_id)
+        if space_id is not None:
+            call.narrow_to(space_id)
 
     async def read_block(self, tx: Transaction, tenant_id: UUID, block_id: str) -> Block | None:
         """Read a block, deleted or not; None when there is none."""
@@ -89,28 +103,34 @@ class BlockStore:
             return but(block, trust=block.writers.trust(ratings))
 
     async def list_blocks(
-        self, tenant_id: UUID, *, after: str, count: int, at: datetime, as_of_time: datetime | None = None,
+        self, tenant_id: UUID, *, after: Position, count: int, at: datetime, as_of_time: datetime | None = None,
         **conditions: object,
     ) -> list[Block]:  # fmt: skip
-        """Read up to `count` blocks that match as of a time, in the order of their ids, after the id `after`."""
+        """Read up to `count` blocks that match as of a time, in the order of their ids and spaces, after one."""
+        after_id, after_space_id = after
         async with TenantReader.open(self._database, tenant_id, at=at, as_of_time=as_of_time) as reader:
-            return await _read(reader, await reader.rows("list_blocks", after_id=after, count=count, **conditions))
+            rows = await reader.rows(
+                "list_blocks", after_id=after_id, after_space_id=after_space_id, count=count, **conditions
+            )
+            return await _read(reader, rows)
 
     async def list_agent_blocks(
-        self, tenant_id: UUID, agent_id: str, subject_id: str | None, *, after: str, count: int, at: datetime,
+        self, tenant_id: UUID, agent_id: str, subject_id: str | None, *, after: Position, count: int, at: datetime,
         as_of_time: datetime | None = None,
     ) -> list[Block]:  # fmt: skip
-        """Read up to `count` blocks of an agent, as of a time, in the order of their ids.
+        """Read up to `count` blocks of an agent, as of a time, in the order of their ids and spaces.
 
         Blocks about one subject and blocks without one; an empty subject_id selects only the latter, None all.
         """
+        after_id, after_space_id = after
         async with TenantReader.open(self._database, tenant_id, at=at, as_of_time=as_of_time) as reader:
             rows = await reader.rows(
                 "list_agent_blocks",
                 agent_id=agent_id,
                 subject_id=subject_id,
                 as_of_time=as_of_time,
-                after_id=after,
+                after_id=after_id,
+                after_space_id=after_space_id,
                 count=count,
             )
             return await _read(reader, rows)
@@ -204,7 +224,7 @@ class BlockStore:
         self, tenant_id: UUID, agent_id: str, subject_id: str, labels: Sequence[str], *, min_trust: float, at: datetime,
         as_of_time: datetime | None,
     ) -> list[Block]:  # fmt: skip
-        """Read the blocks of an agent for a prompt about a subject, as of a time, one for each label.
+        """Read the blocks of an agent for a prompt about a subject, as of a time, one for each label in each space.
 
         A block about the subject replaces one without a subject; no labels select all. Blocks with less than
         `min_trust` are left out before. Raises MessageTooLarge.
@@ -213,19 +233,20 @@ class BlockStore:
             rows = await reader.rows(
                 "measure_prompt_bytes", agent_id=agent_id, subject_ids=["", subject_id], as_of_time=as_of_time
             )
-            writers = {row["block_id"]: Writers.read(row["writers"]) for row in rows}
+            writers = {_position(row): Writers.read(row["writers"]) for row in rows}
             ratings = await _ratings(reader, writers.values())
-            rows = [row for row in rows if is_trusted(writers[row["block_id"]].trust(ratings), min_trust)]
-            rows_by_label: dict[str, asyncpg.Record] = {}
+            rows = [row for row in rows if is_trusted(writers[_position(row)].trust(ratings), min_trust)]
+            rows_by_label: dict[tuple[str, UUID], asyncpg.Record] = {}
             for row in sorted(rows, key=lambda row: str(row["subject_id"])):
                 if not labels or row["label"] in labels:
-                    rows_by_label[row["label"]] = row
+                    rows_by_label[row["label"], row["space_id"]] = row
             size = sum(row["bytes"] for row in rows_by_label.values())
             if size > PAGE_BYTES:
                 raise MessageTooLarge(limit=PAGE_BYTES, size=size)
-            ids = [row["block_id"] for row in rows_by_label.values()]
+            positions = {_position(row) for row in rows_by_label.values()}
+            ids = [block_id for block_id, _ in positions]
             block_rows = await reader.rows("get_blocks", block_ids=ids) if ids else []
-        return [block_of(row) for row in block_rows]
+        return [block_of(row) for row in block_rows if _position(row) in positions]
 
     async def _blocks(self, query: Query, *, tenant_id: UUID, **values: object) -> list[Block]:
         async with self._database.transaction(tenant_id, READ_ONLY) as tx:
@@ -381,7 +402,12 @@ def block_of(row: asyncpg.Record) -> Block:
         created_by=row["created_by"],
         updated_by=row["updated_by"],
         writers=Writers.read(row["writers"]),
+        space_id=row.get("space_id"),
     )
+
+
+def _position(row: asyncpg.Record) -> Position:
+    return row["block_id"], row["space_id"]
 
 
 def _event(kind: str, block: Block, fields: Sequence[str] = ()) -> Event:

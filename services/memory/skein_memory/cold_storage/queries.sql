@@ -322,7 +322,10 @@ ORDER BY 1;
 -- Insert unarchived rows into memory.revisions; skip rows whose key exists.
 INSERT INTO memory.revisions
 SELECT kept.*
-FROM jsonb_populate_recordset(NULL::memory.revisions, :rows::jsonb) AS kept
+FROM jsonb_populate_recordset(
+    -- An older archive names no spaces.
+    jsonb_populate_record(NULL::memory.revisions, jsonb_build_object('space_id', skein.space_id())), :rows::jsonb
+) AS kept
 WHERE kept.tenant_id = :tenant_id
 ON CONFLICT DO NOTHING;
 

@@ -1,12 +1,15 @@
 -- get_state --
--- Read an agent's state in a session (an empty id: in none), unless the state has expired or the agent is deleted.
+-- Read an agent's state in a session (an empty id: in none), unless the state has expired or the agent is deleted; of
+-- those in several spaces the first one.
 SELECT agent_id, session_id, state_data, revision, expire_time, create_time, update_time, created_by, updated_by
 FROM session.agent_states
 WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND session_id = :session_id
     AND (expire_time IS NULL OR expire_time > :at)
     AND NOT EXISTS (
         SELECT FROM tenancy.agents AS agent
-        WHERE agent.tenant_id = :tenant_id AND agent.agent_id = :agent_id AND agent.delete_time IS NOT NULL);
+        WHERE agent.tenant_id = :tenant_id AND agent.agent_id = :agent_id AND agent.delete_time IS NOT NULL)
+ORDER BY space_id
+LIMIT 1;
 
 -- lock_state --
 -- Read an agent's state in a session or in none, expired or not, and lock its row.
@@ -35,23 +38,23 @@ WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND session_id = :session_
 RETURNING revision;
 
 -- list_states --
--- Read states that have not expired, by agent and session, after the keys of another. States of deleted agents are left
--- out.
-SELECT agent_id, session_id, state_data, revision, expire_time, create_time, update_time, created_by, updated_by
+-- Read states that have not expired, by agent, session and space, after the keys of another. States of deleted agents are
+-- left out.
+SELECT agent_id, session_id, space_id, state_data, revision, expire_time, create_time, update_time, created_by, updated_by
 FROM session.agent_states
-WHERE tenant_id = :tenant_id AND (agent_id, session_id) > (:after_agent::text, :after_session::text)
+WHERE tenant_id = :tenant_id AND (agent_id, session_id, space_id) > (:after_agent::text, :after_session::text, :after_space_id::uuid)
     AND (:agent_id::text IS NULL OR agent_id = :agent_id)
     AND (expire_time IS NULL OR expire_time > :at)
     AND NOT EXISTS (
         SELECT FROM tenancy.agents AS agent
         WHERE agent.tenant_id = :tenant_id AND agent.agent_id = agent_states.agent_id AND agent.delete_time IS NOT NULL)
-ORDER BY agent_id, session_id
+ORDER BY agent_id, session_id, space_id
 LIMIT :limit;
 
 -- list_states_of_session --
 -- Read the states of a session that have not expired, by agent, after another. `show_deleted` includes states of
 -- deleted agents.
-SELECT agent_id, session_id, state_data, revision, expire_time, create_time, update_time, created_by, updated_by
+SELECT agent_id, session_id, space_id, state_data, revision, expire_time, create_time, update_time, created_by, updated_by
 FROM session.agent_states
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND session_id <> '' AND agent_id > :after_agent::text
     AND (:agent_id::text IS NULL OR agent_id = :agent_id)

@@ -57,7 +57,8 @@ class AgentStateHandlers:
         states = fit_items(convert.agent_state(row) for row in rows[:size])
         response = pb.ListAgentStatesResponse(states=states)
         if len(rows) > len(states):
-            last = [states[-1].agent_id, states[-1].session_id]
+            last_row = rows[len(states) - 1]
+            last = [last_row["agent_id"], last_row["session_id"], str(last_row["space_id"])]
             response.next_page_token = write_token(last, tenant_id, request)
         return response
 

@@ -69,19 +69,21 @@ class AgentStateStore:
         *,
         agent_id: str | None,
         session_id: str | None,
-        after: tuple[str, str],
+        after: tuple[str, str, UUID],
         at: datetime,
         limit: int,
     ) -> list[Record]:
-        """Read states that have not expired, by agent and session, after the keys of another state.
+        """Read states that have not expired, by agent, session and space, after the keys of another state.
 
         `agent_id` and `session_id` restrict the list; None does not.
         """
-        after_agent, after_session = after
+        after_agent, after_session, after_space_id = after
         values = {"tenant_id": tenant_id, "agent_id": agent_id, "after_agent": after_agent, "at": at, "limit": limit}
         async with self._database.transaction(tenant_id) as tx:
             if session_id is None:
-                return await tx.rows(_QUERIES["list_states"], **values, after_session=after_session)
+                return await tx.rows(
+                    _QUERIES["list_states"], **values, after_session=after_session, after_space_id=after_space_id
+                )
             return await tx.rows(
                 _QUERIES["list_states_of_session"], **values, session_id=session_id, show_deleted=False
             )

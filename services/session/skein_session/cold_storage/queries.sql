@@ -15,6 +15,7 @@ SELECT own.session_id, own.title, own.archive_time, own.hide_time, stored.messag
     stored.checksum, stored.archived_by
 FROM session.sessions AS own
 JOIN session.archived_sessions AS stored ON stored.tenant_id = :tenant_id AND stored.session_id = own.session_id
+    AND stored.space_id = own.space_id
 WHERE own.tenant_id = :tenant_id AND own.is_active AND own.archive_time IS NOT NULL
     AND (own.archive_time < :before_time OR own.archive_time = :before_time AND own.session_id > :after_id)
     AND own.archive_time <= :before_time
@@ -22,16 +23,16 @@ ORDER BY own.archive_time DESC, own.session_id
 LIMIT :count;
 
 -- messages_to_archive --
--- Read messages of a session, deleted or not, as JSON of whole rows.
-SELECT sequence, message_id, subject_id, is_active, to_jsonb(archived)::text AS row
+-- Read messages of a session, deleted or not, as JSON of whole rows without their space, which is the session's.
+SELECT sequence, message_id, subject_id, is_active, (to_jsonb(archived) - 'space_id')::text AS row
 FROM session.messages AS archived
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND sequence > :after
 ORDER BY sequence
 LIMIT :count;
 
 -- order_to_archive --
--- Read positions of a session as JSON of whole rows.
-SELECT sequence, to_jsonb(archived)::text AS row
+-- Read positions of a session as JSON of whole rows without their space.
+SELECT sequence, (to_jsonb(archived) - 'space_id')::text AS row
 FROM session.message_order AS archived
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND sequence > :after
 ORDER BY sequence
@@ -43,17 +44,21 @@ DELETE FROM session.messages
 WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]);
 
 -- unarchive_messages --
--- Insert messages from cold storage.
+-- Insert messages from cold storage into the space of the transaction, which is their session's.
 INSERT INTO session.messages
 SELECT archived.*
-FROM jsonb_populate_recordset(NULL::session.messages, :rows::jsonb) AS archived
+FROM jsonb_populate_recordset(
+    jsonb_populate_record(NULL::session.messages, jsonb_build_object('space_id', skein.space_id())), :rows::jsonb
+) AS archived
 WHERE archived.tenant_id = :tenant_id;
 
 -- unarchive_order --
--- Insert positions from cold storage.
+-- Insert positions from cold storage into the space of the transaction.
 INSERT INTO session.message_order
 SELECT archived.*
-FROM jsonb_populate_recordset(NULL::session.message_order, :rows::jsonb) AS archived
+FROM jsonb_populate_recordset(
+    jsonb_populate_record(NULL::session.message_order, jsonb_build_object('space_id', skein.space_id())), :rows::jsonb
+) AS archived
 WHERE archived.tenant_id = :tenant_id;
 
 -- parse_archived_messages --
@@ -89,6 +94,7 @@ SELECT stored.file_id, stored.checksum, stored.byte_count, stored.message_count,
     own.is_active, own.agent_id, own.subject_id
 FROM session.archived_sessions AS stored
 JOIN session.sessions AS own ON own.tenant_id = :tenant_id AND own.session_id = stored.session_id
+    AND own.space_id = stored.space_id
 WHERE stored.tenant_id = :tenant_id AND stored.session_id = :session_id;
 
 -- delete_archived_session --
@@ -116,6 +122,7 @@ WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]);
 SELECT message.session_id, own.subject_id IS NOT DISTINCT FROM :subject_id::text AS is_own
 FROM session.archived_messages AS message
 JOIN session.sessions AS own ON own.tenant_id = :tenant_id AND own.session_id = message.session_id
+    AND own.space_id = message.space_id
 WHERE message.tenant_id = :tenant_id AND message.subject_id = :subject_id AND message.session_id > :after
 ORDER BY message.session_id
 LIMIT 1;

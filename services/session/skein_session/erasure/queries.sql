@@ -137,10 +137,12 @@ SET summary = NULL
 WHERE tenant_id = :tenant_id AND session_id = ANY (:session_ids::text[]);
 
 -- clear_responses --
--- Clear the saved responses that show sessions: a repeated request gets an empty response and has no effect.
+-- Clear the saved responses that show sessions, of one space or, in a transaction of all spaces, of any: a repeated request
+-- gets an empty response and has no effect.
 UPDATE session.requests
 SET response = '', fingerprint = '', session_id = NULL
-WHERE tenant_id = :tenant_id AND session_id = ANY (:session_ids::text[]);
+WHERE tenant_id = :tenant_id AND session_id = ANY (:session_ids::text[])
+    AND (session_space_id IS NULL OR skein.space_id() IS NULL OR session_space_id = skein.space_id());
 
 -- detach_states_of_session --
 -- Keep the states that agents have in a session as their states outside of sessions, of those that have none there.

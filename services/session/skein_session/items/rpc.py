@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from skein.session.v1 import states_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
+from skein_kit.identity.spaces import DEFAULT_SPACE
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
 from skein_kit.rpc.row_times import ImportTimes
@@ -41,7 +42,7 @@ class ItemHandlers:
         self, request: pb.ListSessionItemsRequest, context: Context
     ) -> pb.ListSessionItemsResponse:
         tenant_id = caller_of(context).require_tenant()
-        after_key, _ = keys_from_page_token(read_token(request.page_token, tenant_id, request))
+        after_key, *_ = keys_from_page_token(read_token(request.page_token, tenant_id, request))
         size = resolve_page_size(request.page_size)
         rows = await self._store.list_items(
             tenant_id, request.session_id, prefix=request.prefix or None, after_key=after_key, at=now(), limit=size + 1
@@ -49,7 +50,7 @@ class ItemHandlers:
         items = fit_items(convert.session_item(row) for row in rows[:size])
         response = pb.ListSessionItemsResponse(items=items)
         if len(rows) > len(items):
-            response.next_page_token = write_token([items[-1].key, ""], tenant_id, request)
+            response.next_page_token = write_token([items[-1].key, "", str(DEFAULT_SPACE)], tenant_id, request)
         return response
 
     async def DeleteSessionItem(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from skein.session.v1 import ledgers_pb2 as pb
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 # No cache of a provider lasts longer than a conversation's pause.
 LEDGER_TTL = timedelta(days=1)
 # Fields that the row has in columns of their own.
-_COLUMNS = ("ledger_id", "revision", "session_id", "subject_id", "create_time", "expire_time")
+_COLUMNS = ("ledger_id", "revision", "session_id", "subject_id", "create_time", "expire_time", "space_ids")
 
 
 def ledger(row: Record | Mapping[str, Any]) -> pb.ContextLedger:
@@ -24,6 +25,7 @@ def ledger(row: Record | Mapping[str, Any]) -> pb.ContextLedger:
     message = pb.ContextLedger.FromString(row["content"])
     message.ledger_id, message.revision = row["ledger_id"], row["revision"]
     message.session_id, message.subject_id = row["session_id"], row["subject_id"]
+    message.space_ids.extend(map(str, row["space_ids"] or ()))
     message.create_time.FromDatetime(row["create_time"])
     message.expire_time.FromDatetime(row["expire_time"])
     return message
@@ -50,6 +52,7 @@ def columns(message: pb.ContextLedger, at: datetime) -> dict[str, object]:
         "revision": message.revision,
         "session_id": message.session_id,
         "subject_id": message.subject_id,
+        "space_ids": [UUID(space_id) for space_id in message.space_ids] or None,
         "content": content.SerializeToString(),
         "expire_time": at + LEDGER_TTL,
     }

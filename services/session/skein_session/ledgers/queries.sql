@@ -1,6 +1,6 @@
 -- get_ledger --
 -- Read a caller's ledger, unless it has expired.
-SELECT ledger_id, revision, session_id, subject_id, content, create_time, expire_time
+SELECT ledger_id, revision, session_id, subject_id, space_ids, content, create_time, expire_time
 FROM session.context_ledgers
 WHERE tenant_id = :tenant_id AND principal = :principal AND agent_id = :agent_id AND ledger_id = :ledger_id
     AND expire_time > :at;
@@ -8,16 +8,17 @@ WHERE tenant_id = :tenant_id AND principal = :principal AND agent_id = :agent_id
 -- insert_ledger --
 -- Insert a caller's ledger; no row comes back when there is another.
 INSERT INTO session.context_ledgers
-    (tenant_id, principal, agent_id, ledger_id, revision, session_id, subject_id, content, create_time, expire_time)
-VALUES (:tenant_id, :principal, :agent_id, :ledger_id, :revision, :session_id, :subject_id, :content, :create_time,
-        :expire_time)
+    (tenant_id, principal, agent_id, ledger_id, revision, session_id, subject_id, space_ids, content, create_time,
+     expire_time)
+VALUES (:tenant_id, :principal, :agent_id, :ledger_id, :revision, :session_id, :subject_id, :space_ids, :content,
+        :create_time, :expire_time)
 ON CONFLICT ON CONSTRAINT context_ledgers_pkey DO NOTHING
 RETURNING revision;
 
 -- renew_ledger --
 -- Replace a caller's expired ledger; no row comes back when it has not expired.
 UPDATE session.context_ledgers
-SET revision = :revision, session_id = :session_id, subject_id = :subject_id, content = :content,
+SET revision = :revision, session_id = :session_id, subject_id = :subject_id, space_ids = :space_ids, content = :content,
     create_time = :create_time, expire_time = :expire_time
 WHERE tenant_id = :tenant_id AND principal = :principal AND agent_id = :agent_id AND ledger_id = :ledger_id
     AND expire_time <= :create_time
@@ -26,7 +27,7 @@ RETURNING revision;
 -- replace_ledger --
 -- Replace a revision of a caller's ledger; no row comes back when the ledger has another one.
 UPDATE session.context_ledgers
-SET revision = :revision, session_id = :session_id, subject_id = :subject_id, content = :content,
+SET revision = :revision, session_id = :session_id, subject_id = :subject_id, space_ids = :space_ids, content = :content,
     expire_time = :expire_time
 WHERE tenant_id = :tenant_id AND principal = :principal AND agent_id = :agent_id AND ledger_id = :ledger_id
     AND revision = :last_revision AND expire_time > :at
@@ -40,7 +41,7 @@ WHERE tenant_id = :tenant_id AND principal = :principal AND agent_id = :agent_id
 
 -- list_ledgers_of_subject --
 -- Read a subject's ledgers, by caller and name, after another.
-SELECT principal, agent_id, ledger_id, revision, session_id, subject_id, content, create_time, expire_time
+SELECT principal, agent_id, ledger_id, revision, session_id, subject_id, space_ids, content, create_time, expire_time
 FROM session.context_ledgers
 WHERE tenant_id = :tenant_id AND subject_id = :subject_id
     AND (principal, agent_id, ledger_id) > (:after_principal::text, :after_agent::text, :after_ledger::text)
@@ -53,9 +54,10 @@ DELETE FROM session.context_ledgers
 WHERE tenant_id = :tenant_id AND subject_id = :subject_id;
 
 -- purge_ledgers_of_sessions --
--- Delete the ledgers whose texts have recent messages of sessions.
+-- Delete the ledgers whose texts have recent messages of sessions; in one space, those whose texts may be of it.
 DELETE FROM session.context_ledgers
-WHERE tenant_id = :tenant_id AND session_id = ANY (:session_ids::text[]) AND session_id <> '';
+WHERE tenant_id = :tenant_id AND session_id = ANY (:session_ids::text[]) AND session_id <> ''
+    AND (space_ids IS NULL OR skein.space_id() IS NULL OR skein.space_id() = ANY (space_ids));
 
 -- delete_expired_ledgers --
 -- Delete expired ledgers, oldest first, up to a limit; a ledger that a concurrent call extends stays.

@@ -45,10 +45,12 @@ ORDER BY external_id
 LIMIT 1;
 
 -- message_id_of_external_id --
--- Find the message of an external id.
+-- Find the message of an external id; of those in several spaces the first one.
 SELECT message_id
 FROM session.message_external_ids
-WHERE tenant_id = :tenant_id AND external_id = :external_id;
+WHERE tenant_id = :tenant_id AND external_id = :external_id
+ORDER BY space_id
+LIMIT 1;
 
 -- read_messages --
 -- Read messages by ids, in no order, without deleted ones. With the array the planner skips the partitions of other

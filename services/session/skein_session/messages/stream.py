@@ -1,4 +1,4 @@
-"""Streams of new messages: one poll of the database for all streams of a tenant.
+"""Streams of new messages: one poll of the database for all streams of a tenant, in each space.
 
 A poll reads the last sequence number of each session. A stream that is behind reads the messages itself, at the pace
 of its caller.
@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from skein.session.v1 import session_pb2 as pb
 from skein_kit import message_rows
+from skein_kit.calls.call import as_background_call, current_space_ids
 from skein_kit.errors import DatabaseUnavailable, RpcError
 from skein_kit.telemetry import logs
 from skein_session.errors import SessionArchived, SessionNotFound
@@ -29,6 +30,9 @@ _POLL_TIMEOUT_SECONDS = 10.0
 _MAX_FAILURES = 10
 
 log = logs.get("session")
+
+# A tenant, and the spaces of it that a call reaches.
+_Reach: TypeAlias = "tuple[UUID, tuple[UUID, ...] | None]"
 
 
 class StreamSubscriber:
@@ -66,14 +70,15 @@ class StreamSubscriber:
 
 
 class StreamHub:
-    """The streams of a process, with one polling task per tenant."""
+    """The streams of a process, with one polling task per tenant and space."""
 
     def __init__(self, store: MessageStore, *, heartbeat_seconds: float, max_poll_seconds: float) -> None:
         """Poll at intervals that double up to `max_poll_seconds` while no session changes."""
         self._store = store
         self._heartbeat_seconds = heartbeat_seconds
         self._max_poll_seconds = max_poll_seconds
-        self._subscribers: dict[UUID, set[StreamSubscriber]] = {}
+        # By tenant, and the spaces that the calls reach.
+        self._subscribers: dict[_Reach, set[StreamSubscriber]] = {}
         self._polls: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
@@ -102,7 +107,8 @@ class StreamHub:
         if position.is_archived:
             raise SessionArchived(session_id=session_id)
         sequence = position.last_sequence if after is None else after
-        subscriber = self._subscribe(tenant_id, StreamSubscriber(session_id, position))
+        reach = (tenant_id, current_space_ids())
+        subscriber = self._subscribe(reach, StreamSubscriber(session_id, position))
         try:
             yield pb.StreamMessagesResponse(sequence=sequence)
             while True:
@@ -124,31 +130,33 @@ class StreamHub:
                 if subscriber.error is not None:
                     raise subscriber.error
         finally:
-            self._subscribers.get(tenant_id, set()).discard(subscriber)
+            self._subscribers.get(reach, set()).discard(subscriber)
 
-    def _subscribe(self, tenant_id: UUID, subscriber: StreamSubscriber) -> StreamSubscriber:
-        subscribers = self._subscribers.get(tenant_id)
+    def _subscribe(self, reach: _Reach, subscriber: StreamSubscriber) -> StreamSubscriber:
+        subscribers = self._subscribers.get(reach)
         if subscribers is None:
-            subscribers = self._subscribers[tenant_id] = set()
+            subscribers = self._subscribers[reach] = set()
             # An empty context, because the task outlives the call that starts it.
-            task = asyncio.create_task(self._poll(tenant_id, subscribers), context=contextvars.Context())
+            task = asyncio.create_task(self._poll(reach, subscribers), context=contextvars.Context())
             self._polls.add(task)
             task.add_done_callback(self._polls.discard)
         subscribers.add(subscriber)
         return subscriber
 
-    async def _poll(self, tenant_id: UUID, subscribers: set[StreamSubscriber]) -> None:
+    async def _poll(self, reach: _Reach, subscribers: set[StreamSubscriber]) -> None:
         interval, failures = MIN_POLL_SECONDS, 0
+        tenant_id, space_ids = reach
         while True:
             await asyncio.sleep(interval)
             if not subscribers:
-                del self._subscribers[tenant_id]
+                del self._subscribers[reach]
                 return
             interval = min(2 * interval, self._max_poll_seconds)
             session_ids = {subscriber.session_id for subscriber in subscribers}
             try:
-                async with asyncio.timeout(_POLL_TIMEOUT_SECONDS):
-                    positions = await self._store.read_stream_positions(tenant_id, session_ids)
+                with as_background_call(space_ids):
+                    async with asyncio.timeout(_POLL_TIMEOUT_SECONDS):
+                        positions = await self._store.read_stream_positions(tenant_id, session_ids)
             except Exception as error:  # noqa: BLE001 - the next poll may succeed after any error.
                 failures += 1
                 log.warning("message_poll_failed", error=type(error).__name__, failures=failures)

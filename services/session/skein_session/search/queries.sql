@@ -1,6 +1,7 @@
 -- search_messages --
 -- Rank messages by BM25 (k1 = 1.2, b = 0.75); each matches any term of the query. Document counts and lengths are those
--- of the whole tenant, whatever the filters. The postings of a term are one range of the primary key.
+-- of the whole tenant, whatever the filters. The postings of a term are one range of the primary key. They have no space:
+-- `in_spaces` leaves out those whose documents the call does not reach.
 SELECT match.item_id,
     sum(
         ln(1 + (greatest(corpus.documents, match.term_documents) - match.term_documents + 0.5)
@@ -33,6 +34,9 @@ WHERE (:lowest::uuid IS NULL OR match.item_id >= :lowest)
         SELECT FROM recall.documents AS document
         WHERE document.tenant_id = :tenant_id AND document.item_id = match.item_id
             AND document.session_id = :session_id))
+    AND (NOT :in_spaces::boolean OR EXISTS (
+        SELECT FROM recall.documents AS document
+        WHERE document.tenant_id = :tenant_id AND document.item_id = match.item_id))
 GROUP BY match.item_id
 ORDER BY score DESC, match.item_id DESC
 LIMIT :limit;
@@ -41,17 +45,21 @@ LIMIT :limit;
 -- Read the positions around hits, up to `context_size` before and after each, in order. `hit_number` is the hit's
 -- position in the arrays, from 1.
 SELECT hit.hit_number, neighbour.sequence, neighbour.message_id
-FROM unnest(:session_ids::text[], :sequences::bigint[]) WITH ORDINALITY AS hit (session_id, sequence, hit_number),
+FROM unnest(:session_ids::text[], :sequences::bigint[], :message_ids::uuid[]) WITH ORDINALITY
+    AS hit (session_id, sequence, message_id, hit_number)
+-- Sessions of several spaces may have one id.
+JOIN session.message_order AS own ON own.tenant_id = :tenant_id AND own.session_id = hit.session_id
+    AND own.sequence = hit.sequence AND own.message_id = hit.message_id,
 LATERAL (
     (SELECT sequence, message_id
      FROM session.message_order
-     WHERE tenant_id = :tenant_id AND session_id = hit.session_id AND sequence < hit.sequence
+     WHERE tenant_id = :tenant_id AND session_id = hit.session_id AND sequence < hit.sequence AND space_id = own.space_id
      ORDER BY sequence DESC
      LIMIT :context_size)
     UNION ALL
     (SELECT sequence, message_id
      FROM session.message_order
-     WHERE tenant_id = :tenant_id AND session_id = hit.session_id AND sequence > hit.sequence
+     WHERE tenant_id = :tenant_id AND session_id = hit.session_id AND sequence > hit.sequence AND space_id = own.space_id
      ORDER BY sequence
      LIMIT :context_size)
 ) AS neighbour
@@ -74,11 +82,14 @@ ORDER BY counted_term.message_count, query_term.lexeme
 LIMIT 1;
 
 -- messages_with_term --
--- Find messages that have a term, within a range of ids, newest first.
+-- Find messages that have a term, within a range of ids, newest first; `in_spaces` as above.
 SELECT item_id
 FROM recall.postings
 WHERE tenant_id = :tenant_id AND term = :term AND kind = 'message' AND frequency > 0
     AND item_id >= :from_id AND item_id < :before_id
+    AND (NOT :in_spaces::boolean OR EXISTS (
+        SELECT FROM recall.documents AS document
+        WHERE document.tenant_id = :tenant_id AND document.item_id = postings.item_id))
 ORDER BY item_id DESC
 LIMIT :count;
 

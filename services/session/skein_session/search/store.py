@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from skein_kit.calls.call import current_space_ids
 from skein_kit.database.named_queries import Queries, with_condition
 from skein_kit.rpc.pagination import PAGE_BYTES
 from skein_kit.search_text.segmentation import segment
@@ -54,6 +55,7 @@ class SearchStore:
                 lowest=query.lowest_id,
                 below=query.before_id,
                 session_id=query.session_id or None,
+                in_spaces=current_space_ids() is not None,
                 limit=query.limit,
             )
             scores = {row["item_id"]: row["score"] for row in rows}
@@ -157,6 +159,7 @@ class SearchStore:
             term=rarest_row["term"],
             from_id=query.lowest_id or NO_ID,
             before_id=newest[-1],
+            in_spaces=current_space_ids() is not None,
             count=MAX_SCANNED_MESSAGES,
         )
         older = [row["item_id"] for row in rows]
@@ -195,6 +198,7 @@ class SearchStore:
             tenant_id=tenant_id,
             session_ids=[hit.row["session_id"] for hit in hits],
             sequences=[hit.row["sequence"] for hit in hits],
+            message_ids=[hit.row["message_id"] for hit in hits],
             context_size=query.context_size,
         )
         ids = list(dict.fromkeys(row["message_id"] for row in positions if row["message_id"] not in returned_ids))

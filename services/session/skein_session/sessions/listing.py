@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
+from uuid import UUID
 
 from skein_kit.errors import PageTokenInvalid
+from skein_kit.identity.spaces import DEFAULT_SPACE
 from skein_session.sessions.model import DEFAULT_TYPE, HIDDEN
 
 if TYPE_CHECKING:
@@ -77,14 +79,15 @@ class ListCursor:
     session, and it ends at any rate of updates and creations.
     """
 
-    # The last session scanned by the first pass; None at its start and in the second pass.
-    after: tuple[datetime, str] | None = None
+    # The last session scanned by the first pass, with its space; None at its start and in the second pass.
+    after: tuple[datetime, str, UUID] | None = None
     # The newest update when the first pass began.
     newest_update_time: datetime | None = None
     # When the first page was read.
     start_time: datetime | None = None
     # The last session scanned by the second pass, "" at its start; None in the first pass.
     after_id: str | None = None
+    after_space_id: UUID = DEFAULT_SPACE
 
     @classmethod
     def of(cls, token: Sequence[str] | None) -> Self:
@@ -92,14 +95,15 @@ class ListCursor:
         if token is None:
             return cls()
         try:
-            pass_name, time, session_id, newest_update_time, start_time = token
+            pass_name, time, session_id, space_id, newest_update_time, start_time = token
             if pass_name not in {_FIRST_PASS, _SECOND_PASS}:
                 raise PageTokenInvalid
             return cls(
-                after=(_parse_time(time), session_id) if pass_name == _FIRST_PASS else None,
+                after=(_parse_time(time), session_id, UUID(space_id)) if pass_name == _FIRST_PASS else None,
                 newest_update_time=_parse_time(newest_update_time),
                 start_time=_parse_time(start_time),
                 after_id=session_id if pass_name == _SECOND_PASS else None,
+                after_space_id=UUID(space_id) if pass_name == _SECOND_PASS else DEFAULT_SPACE,
             )
         except (ValueError, OverflowError):
             raise PageTokenInvalid from None
@@ -113,19 +117,28 @@ class ListCursor:
         """Return the parts of the page token."""
         times = [time.isoformat() if time else "" for time in (self.newest_update_time, self.start_time)]
         if self.after is not None:
-            return [_FIRST_PASS, self.after[0].isoformat(), self.after[1], *times]
-        return [_SECOND_PASS, "", self.after_id or "", *times]
+            return [_FIRST_PASS, self.after[0].isoformat(), self.after[1], str(self.after[2]), *times]
+        return [_SECOND_PASS, "", self.after_id or "", str(self.after_space_id), *times]
 
     def advance(
-        self, time: datetime | None, session_id: str, *, newest_update_time: datetime | None, at: datetime
+        self,
+        time: datetime | None,
+        session_id: str,
+        space_id: UUID,
+        *,
+        newest_update_time: datetime | None,
+        at: datetime,
     ) -> ListCursor:
-        """Return the cursor after a session; `newest_update_time` and `at` are those of the first page."""
+        """Return the cursor after a session of a space; `newest_update_time` and `at` are those of the first page."""
         if self.is_second_pass or time is None:
             return ListCursor(
-                newest_update_time=self.newest_update_time, start_time=self.start_time, after_id=session_id
+                newest_update_time=self.newest_update_time,
+                start_time=self.start_time,
+                after_id=session_id,
+                after_space_id=space_id,
             )
         return ListCursor(
-            after=(time, session_id),
+            after=(time, session_id, space_id),
             newest_update_time=self.newest_update_time or newest_update_time,
             start_time=self.start_time or at,
         )

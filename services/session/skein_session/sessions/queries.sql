@@ -29,6 +29,14 @@ SELECT session_id, title, state, session_type, subject_id, agent_id, metadata, s
 FROM session.sessions
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active;
 
+-- space_of_session --
+-- Find the space of a session, among those that the call reaches: of sessions with one id, the first one that is not deleted.
+SELECT space_id
+FROM session.sessions
+WHERE tenant_id = :tenant_id AND session_id = :session_id
+ORDER BY is_active DESC, space_id
+LIMIT 1;
+
 -- participants_of_session --
 -- Read the agent and the subject that a session's messages inherit.
 SELECT agent_id, subject_id
@@ -46,7 +54,7 @@ WHERE tenant_id = :tenant_id AND item_id = :item_id;
 -- `of_...` choose the index to scan; the other conditions filter within the window. At least one row comes back, with
 -- the size and the end of the window. Hidden sessions have an index of their own, hence the two halves.
 WITH candidates AS (
-    (SELECT session_id, update_time, state, session_type, subject_id, agent_id, create_time
+    (SELECT session_id, space_id, update_time, state, session_type, subject_id, agent_id, create_time
      FROM session.sessions
      WHERE :current::boolean AND tenant_id = :tenant_id AND is_active AND state <> 'hidden'
          AND (:of_subject_id::text IS NULL OR subject_id = :of_subject_id)
@@ -55,11 +63,12 @@ WITH candidates AS (
          AND (:of_session_ids::text[] IS NULL OR session_id = ANY (:of_session_ids))
          -- The index serves the first of these two conditions.
          AND (:after_time::timestamptz IS NULL OR update_time <= :after_time)
-         AND (:after_time::timestamptz IS NULL OR update_time < :after_time OR session_id > :after_id::text)
-     ORDER BY update_time DESC, session_id
+         AND (:after_time::timestamptz IS NULL OR update_time < :after_time
+             OR (session_id, space_id) > (:after_id::text, :after_space_id::uuid))
+     ORDER BY update_time DESC, session_id, space_id
      LIMIT :window)
     UNION ALL
-    (SELECT session_id, update_time, state, session_type, subject_id, agent_id, create_time
+    (SELECT session_id, space_id, update_time, state, session_type, subject_id, agent_id, create_time
      FROM session.sessions
      WHERE :hidden::boolean AND tenant_id = :tenant_id AND is_active AND state = 'hidden'
          AND (:of_subject_id::text IS NULL OR subject_id = :of_subject_id)
@@ -68,16 +77,17 @@ WITH candidates AS (
          AND (:of_session_ids::text[] IS NULL OR session_id = ANY (:of_session_ids))
          -- The index serves the first of these two conditions.
          AND (:after_time::timestamptz IS NULL OR update_time <= :after_time)
-         AND (:after_time::timestamptz IS NULL OR update_time < :after_time OR session_id > :after_id::text)
-     ORDER BY update_time DESC, session_id
+         AND (:after_time::timestamptz IS NULL OR update_time < :after_time
+             OR (session_id, space_id) > (:after_id::text, :after_space_id::uuid))
+     ORDER BY update_time DESC, session_id, space_id
      LIMIT :window)
 ), scanned AS MATERIALIZED (
-    SELECT session_id, update_time, state, session_type, subject_id, agent_id, create_time
+    SELECT session_id, space_id, update_time, state, session_type, subject_id, agent_id, create_time
     FROM candidates
-    ORDER BY update_time DESC, session_id
+    ORDER BY update_time DESC, session_id, space_id
     LIMIT :window
 ), matching AS (
-    SELECT session_id
+    SELECT session_id, space_id
     FROM scanned
     WHERE (:states::text[] IS NULL OR state = ANY (:states))
         AND (:session_type::text IS NULL OR session_type = :session_type)
@@ -88,27 +98,28 @@ WITH candidates AS (
         AND (:path_1::text IS NULL OR EXISTS (
             SELECT FROM session.session_properties AS property
             WHERE property.tenant_id = :tenant_id AND property.path = :path_1 AND property.value = :value_1
-                AND property.session_id = scanned.session_id))
+                AND property.session_id = scanned.session_id AND property.space_id = scanned.space_id))
         AND (:path_2::text IS NULL OR EXISTS (
             SELECT FROM session.session_properties AS property
             WHERE property.tenant_id = :tenant_id AND property.path = :path_2 AND property.value = :value_2
-                AND property.session_id = scanned.session_id))
+                AND property.session_id = scanned.session_id AND property.space_id = scanned.space_id))
         AND (:path_3::text IS NULL OR EXISTS (
             SELECT FROM session.session_properties AS property
             WHERE property.tenant_id = :tenant_id AND property.path = :path_3 AND property.value = :value_3
-                AND property.session_id = scanned.session_id))
+                AND property.session_id = scanned.session_id AND property.space_id = scanned.space_id))
         AND (:path_4::text IS NULL OR EXISTS (
             SELECT FROM session.session_properties AS property
             WHERE property.tenant_id = :tenant_id AND property.path = :path_4 AND property.value = :value_4
-                AND property.session_id = scanned.session_id))
+                AND property.session_id = scanned.session_id AND property.space_id = scanned.space_id))
         AND (:path_5::text IS NULL OR EXISTS (
             SELECT FROM session.session_properties AS property
             WHERE property.tenant_id = :tenant_id AND property.path = :path_5 AND property.value = :value_5
-                AND property.session_id = scanned.session_id))
-    ORDER BY update_time DESC, session_id
+                AND property.session_id = scanned.session_id AND property.space_id = scanned.space_id))
+    ORDER BY update_time DESC, session_id, space_id
     LIMIT :limit
 )
-SELECT edge.scanned_count, edge.newest_update_time, edge.last_time, edge.last_id, page.session_id, page.title,
+SELECT edge.scanned_count, edge.newest_update_time, edge.last_time, edge.last_id, edge.last_space_id,
+    page.session_id, page.space_id, page.title,
     page.state, page.session_type, page.subject_id, page.agent_id, page.metadata, page.summary, page.end_reason,
     page.message_count,
     page.last_sequence, page.revision, page.create_time, page.update_time, page.end_time, page.hide_time,
@@ -116,48 +127,54 @@ SELECT edge.scanned_count, edge.newest_update_time, edge.last_time, edge.last_id
 FROM (
     SELECT (SELECT count(*) FROM scanned) AS scanned_count,
         (SELECT max(update_time) FROM scanned) AS newest_update_time,
-        (SELECT update_time FROM scanned ORDER BY update_time, session_id DESC LIMIT 1) AS last_time,
-        (SELECT session_id FROM scanned ORDER BY update_time, session_id DESC LIMIT 1) AS last_id
+        last.update_time AS last_time, last.session_id AS last_id, last.space_id AS last_space_id
+    FROM (SELECT) AS one
+    LEFT JOIN LATERAL (
+        SELECT update_time, session_id, space_id FROM scanned ORDER BY update_time, session_id DESC, space_id DESC LIMIT 1
+    ) AS last ON true
 ) AS edge
 LEFT JOIN (
     SELECT session.*
     FROM matching, session.sessions AS session
     WHERE session.tenant_id = :tenant_id AND session.session_id = matching.session_id
+        AND session.space_id = matching.space_id
 ) AS page ON true
-ORDER BY page.update_time DESC, page.session_id;
+ORDER BY page.update_time DESC, page.session_id, page.space_id;
 
 -- list_sessions_second_pass --
 -- Scan a window of sessions that were updated after a time and created before another, in the order of their ids, which
 -- no update changes. Returns the same columns as list_sessions.
 WITH candidates AS (
-    (SELECT session_id, update_time, state, session_type, subject_id, agent_id, create_time
+    (SELECT session_id, space_id, update_time, state, session_type, subject_id, agent_id, create_time
      FROM session.sessions
      WHERE :current::boolean AND tenant_id = :tenant_id AND is_active AND state <> 'hidden'
          AND (:of_subject_id::text IS NULL OR subject_id = :of_subject_id)
          AND (:of_agent_id::text IS NULL OR agent_id = :of_agent_id)
          AND (:of_session_type::text IS NULL OR session_type = :of_session_type AND session_type <> 'conversation')
          AND (:of_session_ids::text[] IS NULL OR session_id = ANY (:of_session_ids))
-         AND update_time > :updated_after AND create_time <= :created_until AND session_id > :after_id
-     ORDER BY session_id
+         AND update_time > :updated_after AND create_time <= :created_until
+         AND (session_id, space_id) > (:after_id::text, :after_space_id::uuid)
+     ORDER BY session_id, space_id
      LIMIT :window)
     UNION ALL
-    (SELECT session_id, update_time, state, session_type, subject_id, agent_id, create_time
+    (SELECT session_id, space_id, update_time, state, session_type, subject_id, agent_id, create_time
      FROM session.sessions
      WHERE :hidden::boolean AND tenant_id = :tenant_id AND is_active AND state = 'hidden'
          AND (:of_subject_id::text IS NULL OR subject_id = :of_subject_id)
          AND (:of_agent_id::text IS NULL OR agent_id = :of_agent_id)
          AND (:of_session_type::text IS NULL OR session_type = :of_session_type AND session_type <> 'conversation')
          AND (:of_session_ids::text[] IS NULL OR session_id = ANY (:of_session_ids))
-         AND update_time > :updated_after AND create_time <= :created_until AND session_id > :after_id
-     ORDER BY session_id
+         AND update_time > :updated_after AND create_time <= :created_until
+         AND (session_id, space_id) > (:after_id::text, :after_space_id::uuid)
+     ORDER BY session_id, space_id
      LIMIT :window)
 ), scanned AS MATERIALIZED (
-    SELECT session_id, update_time, state, session_type, subject_id, agent_id, create_time
+    SELECT session_id, space_id, update_time, state, session_type, subject_id, agent_id, create_time
     FROM candidates
-    ORDER BY session_id
+    ORDER BY session_id, space_id
     LIMIT :window
 ), matching AS (
-    SELECT session_id
+    SELECT session_id, space_id
     FROM scanned
     WHERE (:states::text[] IS NULL OR state = ANY (:states))
         AND (:session_type::text IS NULL OR session_type = :session_type)
@@ -168,27 +185,28 @@ WITH candidates AS (
         AND (:path_1::text IS NULL OR EXISTS (
             SELECT FROM session.session_properties AS property
             WHERE property.tenant_id = :tenant_id AND property.path = :path_1 AND property.value = :value_1
-                AND property.session_id = scanned.session_id))
+                AND property.session_id = scanned.session_id AND property.space_id = scanned.space_id))
         AND (:path_2::text IS NULL OR EXISTS (
             SELECT FROM session.session_properties AS property
             WHERE property.tenant_id = :tenant_id AND property.path = :path_2 AND property.value = :value_2
-                AND property.session_id = scanned.session_id))
+                AND property.session_id = scanned.session_id AND property.space_id = scanned.space_id))
         AND (:path_3::text IS NULL OR EXISTS (
             SELECT FROM session.session_properties AS property
             WHERE property.tenant_id = :tenant_id AND property.path = :path_3 AND property.value = :value_3
-                AND property.session_id = scanned.session_id))
+                AND property.session_id = scanned.session_id AND property.space_id = scanned.space_id))
         AND (:path_4::text IS NULL OR EXISTS (
             SELECT FROM session.session_properties AS property
             WHERE property.tenant_id = :tenant_id AND property.path = :path_4 AND property.value = :value_4
-                AND property.session_id = scanned.session_id))
+                AND property.session_id = scanned.session_id AND property.space_id = scanned.space_id))
         AND (:path_5::text IS NULL OR EXISTS (
             SELECT FROM session.session_properties AS property
             WHERE property.tenant_id = :tenant_id AND property.path = :path_5 AND property.value = :value_5
-                AND property.session_id = scanned.session_id))
-    ORDER BY session_id
+                AND property.session_id = scanned.session_id AND property.space_id = scanned.space_id))
+    ORDER BY session_id, space_id
     LIMIT :limit
 )
-SELECT edge.scanned_count, edge.newest_update_time, edge.last_time, edge.last_id, page.session_id, page.title,
+SELECT edge.scanned_count, edge.newest_update_time, edge.last_time, edge.last_id, edge.last_space_id,
+    page.session_id, page.space_id, page.title,
     page.state, page.session_type, page.subject_id, page.agent_id, page.metadata, page.summary, page.end_reason,
     page.message_count,
     page.last_sequence, page.revision, page.create_time, page.update_time, page.end_time, page.hide_time,
@@ -196,15 +214,19 @@ SELECT edge.scanned_count, edge.newest_update_time, edge.last_time, edge.last_id
 FROM (
     SELECT (SELECT count(*) FROM scanned) AS scanned_count,
         (SELECT max(update_time) FROM scanned) AS newest_update_time,
-        NULL::timestamptz AS last_time,
-        (SELECT max(session_id) FROM scanned) AS last_id
+        NULL::timestamptz AS last_time, last.session_id AS last_id, last.space_id AS last_space_id
+    FROM (SELECT) AS one
+    LEFT JOIN LATERAL (
+        SELECT session_id, space_id FROM scanned ORDER BY session_id DESC, space_id DESC LIMIT 1
+    ) AS last ON true
 ) AS edge
 LEFT JOIN (
     SELECT session.*
     FROM matching, session.sessions AS session
     WHERE session.tenant_id = :tenant_id AND session.session_id = matching.session_id
+        AND session.space_id = matching.space_id
 ) AS page ON true
-ORDER BY page.session_id;
+ORDER BY page.session_id, page.space_id;
 
 -- sessions_with_property --
 -- Find sessions that have a property, up to a limit.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.database.named_queries import Queries
 from skein_kit.database.tx_options import READ_ONLY
 from skein_kit.errors import RevisionStale, TransactionConflict
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from asyncpg import Record
 
+    from skein_kit.calls.call import Call
     from skein_kit.database.transactions import Database, Transaction
     from skein_kit.filters.json_properties import Property
     from skein_kit.policies.store import PolicyCache
@@ -57,16 +59,23 @@ class SessionScan:
     newest_update_time: datetime | None
     last_time: datetime | None
     last_id: str
+    last_space_id: UUID
 
     def next_cursor(self, cursor: ListCursor, *, page_length: int, at: datetime) -> ListCursor | None:
         """Return the cursor after the first `page_length` rows; None after the last page."""
         if len(self.rows) > page_length:
             last = self.rows[page_length - 1]
             return cursor.advance(
-                last["update_time"], last["session_id"], newest_update_time=self.newest_update_time, at=at
+                last["update_time"],
+                last["session_id"],
+                last["space_id"],
+                newest_update_time=self.newest_update_time,
+                at=at,
             )
         if self.is_window_full:
-            return cursor.advance(self.last_time, self.last_id, newest_update_time=self.newest_update_time, at=at)
+            return cursor.advance(
+                self.last_time, self.last_id, self.last_space_id, newest_update_time=self.newest_update_time, at=at
+            )
         return cursor.second_pass() if self.has_second_pass else None
 
 
@@ -101,6 +110,17 @@ class SessionStore:
         async with self._database.transaction(tenant_id, READ_ONLY) as tx:
             return await require_session(tx, tenant_id, session_id)
 
+    async def locate(self, request: Any, call: Call) -> None:
+        """Narrow a read that names a session to the session's space: several spaces may have the id."""
+        session_id = getattr(request, "session_id", "")
+        if not session_id:
+            return
+        tenant_id = caller_of(call).require_tenant()
+        async with self._database.transaction(tenant_id, READ_ONLY) as tx:
+            space_id = await tx.value(_QUERIES["space_of_session"], tenant_id=tenant_id, session_id=session_id)
+        if space_id is not None:
+            call.narrow_to(space_id)
+
     async def list_sessions(
         self, tenant_id: UUID, session_filter: SessionFilter, cursor: ListCursor, *, limit: int
     ) -> SessionScan:
@@ -122,6 +142,7 @@ class SessionStore:
             newest_update_time=window_row["newest_update_time"],
             last_time=window_row["last_time"],
             last_id=window_row["last_id"],
+            last_space_id=window_row["last_space_id"],
         )
 
     async def update_session(self, tx: Transaction, tenant_id: UUID, change: SessionChange, at: datetime) -> Record:
@@ -296,9 +317,16 @@ class SessionStore:
                 updated_after=cursor.newest_update_time,
                 created_until=cursor.start_time,
                 after_id=cursor.after_id,
+                after_space_id=cursor.after_space_id,
             )
-        after_time, after_id = cursor.after or (None, None)
-        return await tx.rows(_QUERIES["list_sessions"], **values, after_time=after_time, after_id=after_id)
+        after_time, after_id, after_space_id = cursor.after or (None, None, None)
+        return await tx.rows(
+            _QUERIES["list_sessions"],
+            **values,
+            after_time=after_time,
+            after_id=after_id,
+            after_space_id=after_space_id,
+        )
 
 
 def session_state(row: Record) -> SessionState:

@@ -6,7 +6,9 @@ import hashlib
 import secrets
 from typing import TYPE_CHECKING
 
+from skein_kit.calls.call import current_space_ids
 from skein_kit.database.named_queries import Queries
+from skein_kit.identity.spaces import DEFAULT_SPACE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,14 +21,14 @@ _QUERIES = Queries.load("skein_session")
 _SALT_BYTES = 32
 
 
-def of_session(session_id: str) -> str:
-    """Return the name of a session's tombstone."""
-    return f"session {session_id}"
+def of_session(session_id: str, space_id: UUID | None = None) -> str:
+    """Return the name of a session's tombstone in a space; None: the one where the call writes."""
+    return f"session{_of_space(space_id)} {session_id}"
 
 
-def of_message(external_id: str) -> str:
-    """Return the name of the tombstone of a message's external id."""
-    return f"message {external_id}"
+def of_message(external_id: str, space_id: UUID | None = None) -> str:
+    """Return the name of the tombstone of a message's external id in a space; None: the one where the call writes."""
+    return f"message{_of_space(space_id)} {external_id}"
 
 
 def of_message_id(message_id: UUID) -> str:
@@ -37,6 +39,12 @@ def of_message_id(message_id: UUID) -> str:
 def of_subject(subject_id: str) -> str:
     """Return the name of a subject's tombstone, which keeps no later rows about the subject out."""
     return f"subject {subject_id}"
+
+
+def _of_space(space_id: UUID | None) -> str:
+    """Return the mark of names in a space: a purged name of another space is free. The default one has none."""
+    space_id = space_id or next(iter(current_space_ids() or ()), DEFAULT_SPACE)
+    return "" if space_id == DEFAULT_SPACE else f"@{space_id}"
 
 
 def digest_of(salt: bytes, name: str) -> bytes:

@@ -29,8 +29,10 @@ _MAX_CALL_TIME = timedelta(minutes=10)
 class AgentStore:
     """Agents of a tenant."""
 
-    def __init__(self, database: Database, quota_counter: QuotaCounter) -> None:
+    def __init__(self, database: Database, quota_counter: QuotaCounter, whole_database: Database) -> None:
+        """The transactions of `whole_database` see what lies in every space."""
         self._database = database
+        self._whole_database = whole_database
         self._quota_counter = quota_counter
 
     async def create_agent(
@@ -120,7 +122,7 @@ class AgentStore:
 
     async def delete_purged(self, tenant_id: UUID, at: datetime) -> int:
         """Remove purged agents to which no service refers, and free their ids; return how many."""
-        async with self._database.transaction(tenant_id) as tx:
+        async with self._whole_database.transaction(tenant_id) as tx:
             return await tx.execute(
                 QUERIES["delete_purged_agents"], tenant_id=tenant_id, purged_before=at - _MAX_CALL_TIME
             )

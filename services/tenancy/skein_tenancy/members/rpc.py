@@ -100,6 +100,9 @@ class MemberHandlers:
         if request.principals and response.has_spaces:
             spaces = await self._spaces.visible_spaces(tenant_id, request.principals, request.client_principal)
             response.spaces.extend(visible_spaces(spaces))
+        elif request.all_spaces and response.has_spaces:
+            space_ids = await self._spaces.open_space_ids(tenant_id)
+            response.spaces.extend(pb.VisibleSpace(space_id=str(space_id)) for space_id in space_ids)
         return response
 
     async def RemoveAccount(self, request: pb.RemoveAccountRequest, context: Context) -> pb.RemoveAccountResponse:

@@ -26,6 +26,13 @@ WHERE tenant_id = :tenant_id AND space_id > :after::uuid
 ORDER BY space_id
 LIMIT :size;
 
+-- list_open_spaces --
+-- Name the spaces of a tenant that had a grant: in no other one lies anything.
+SELECT space_id
+FROM tenancy.spaces
+WHERE tenant_id = :tenant_id AND open_time IS NOT NULL
+ORDER BY space_id;
+
 -- lock_space --
 -- Read one space, and keep others from changing it and its grants until the transaction ends.
 SELECT space_id, display_name, description, revision, create_time, update_time, created_by, updated_by
@@ -61,7 +68,19 @@ WHERE s.tenant_id = :tenant_id AND s.space_id = :space_id AND (s.grant_end_time 
     AND NOT EXISTS (SELECT FROM memory.archived_memories AS a
                     WHERE a.tenant_id = :tenant_id AND a.space_id = :space_id)
     AND NOT EXISTS (SELECT FROM memory.snapshots AS c
-                    WHERE c.tenant_id = :tenant_id AND c.space_id = :space_id);
+                    WHERE c.tenant_id = :tenant_id AND c.space_id = :space_id)
+    AND NOT EXISTS (SELECT FROM session.sessions AS c
+                    WHERE c.tenant_id = :tenant_id AND c.space_id = :space_id
+                        AND c.space_id <> '00000000-0000-0000-0000-000000000000')
+    AND NOT EXISTS (SELECT FROM session.agent_states AS t
+                    WHERE t.tenant_id = :tenant_id AND t.space_id = :space_id
+                        AND t.space_id <> '00000000-0000-0000-0000-000000000000')
+    AND NOT EXISTS (SELECT FROM memory.blocks AS b
+                    WHERE b.tenant_id = :tenant_id AND b.space_id = :space_id
+                        AND b.space_id <> '00000000-0000-0000-0000-000000000000')
+    AND NOT EXISTS (SELECT FROM tenancy.subjects AS p
+                    WHERE p.tenant_id = :tenant_id AND p.space_id = :space_id
+                        AND p.space_id <> '00000000-0000-0000-0000-000000000000');
 
 -- open_space --
 -- Open a space that has its first grant: at once, or later where it is the first one of the tenant.

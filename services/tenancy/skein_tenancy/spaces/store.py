@@ -179,6 +179,12 @@ class SpaceStore:
             rows = await tx.rows(QUERIES["list_bound"], tenant_id=tenant_id, principals=names)
         return visible_spaces(grants, [row["principal"] for row in rows], principals, client)
 
+    async def open_space_ids(self, tenant_id: UUID) -> list[UUID]:
+        """Return the spaces of a tenant in which something may lie."""
+        async with self._database.transaction(tenant_id, READ_ONLY) as tx:
+            rows = await tx.rows(QUERIES["list_open_spaces"], tenant_id=tenant_id)
+        return [row["space_id"] for row in rows]
+
     @staticmethod
     async def _valid_grants(tx: Transaction, tenant_id: UUID, principals: Sequence[str]) -> list[SpaceGrant]:
         rows = await tx.rows(QUERIES["list_valid_grants"], tenant_id=tenant_id, principals=list(principals), at=now())

@@ -48,6 +48,8 @@ class Subject:
     # By field; the trust follows from their ratings. None: none is rated, or it was not read.
     writers: Writers
     trust: float | None = None
+    # In lists: where it lies.
+    space_id: UUID | None = None
 
     @classmethod
     def of_row(cls, row: asyncpg.Record) -> Self:

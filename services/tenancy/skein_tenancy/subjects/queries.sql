@@ -30,43 +30,51 @@ FROM tenancy.subjects_history
 WHERE tenant_id = :tenant_id AND subject_id = :subject_id AND revision = :revision
 LIMIT 1;
 
--- list_subjects --
--- Read a page of the tenant's subjects in order of their ids, of any status or of one; `after` is the last one of the page
--- before.
-SELECT subject_id, display_name, status, timezone, profile, preferences, account_id, revision, create_time,
-    update_time, created_by, updated_by, delete_time, writers
+-- space_of_subject --
+-- Find the space of a subject, among those that the call reaches: of subjects with one id, the first one that is not deleted.
+SELECT space_id
 FROM tenancy.subjects
-WHERE tenant_id = :tenant_id AND subject_id > :after
+WHERE tenant_id = :tenant_id AND subject_id = :subject_id
+ORDER BY delete_time IS NOT NULL, space_id
+LIMIT 1;
+
+-- list_subjects --
+-- Read a page of the tenant's subjects in order of their ids and spaces, of any status or of one; `after` is the last one of
+-- the page before.
+SELECT subject_id, display_name, status, timezone, profile, preferences, account_id, revision, create_time,
+    update_time, created_by, updated_by, delete_time, writers, space_id
+FROM tenancy.subjects
+WHERE tenant_id = :tenant_id AND (subject_id, space_id) > (:after::text, :after_space_id::uuid)
   AND (:status::text IS NULL OR status = :status)
   AND (:show_deleted::boolean OR delete_time IS NULL)
-ORDER BY subject_id
+ORDER BY subject_id, space_id
 LIMIT :size;
 
 -- list_subjects_with_properties --
--- Read a page of the tenant's subjects that have all of five properties, in order of their ids; fewer are passed by
+-- Read a page of the tenant's subjects that have all of five properties, in order of their ids and spaces; fewer are passed by
 -- repeating one. With five plain conditions the planner begins with the rarest; each is one range of the primary key.
 SELECT s.subject_id, s.display_name, s.status, s.timezone, s.profile, s.preferences, s.account_id, s.revision,
-    s.create_time, s.update_time, s.created_by, s.updated_by, s.delete_time, s.writers
+    s.create_time, s.update_time, s.created_by, s.updated_by, s.delete_time, s.writers, s.space_id
 FROM tenancy.subjects AS s
-WHERE s.tenant_id = :tenant_id AND s.subject_id > :after
+WHERE s.tenant_id = :tenant_id AND (s.subject_id, s.space_id) > (:after::text, :after_space_id::uuid)
   AND (:status::text IS NULL OR s.status = :status)
   AND (:show_deleted::boolean OR s.delete_time IS NULL)
   AND EXISTS (SELECT FROM tenancy.subject_properties AS p
               WHERE p.tenant_id = :tenant_id AND p.path = :path_1 AND p.value = :value_1
-                AND p.subject_id = s.subject_id AND p.subject_id > :after)
+                AND p.subject_id = s.subject_id AND p.subject_id >= :after AND p.space_id = s.space_id)
   AND EXISTS (SELECT FROM tenancy.subject_properties AS p
               WHERE p.tenant_id = :tenant_id AND p.path = :path_2 AND p.value = :value_2
-                AND p.subject_id = s.subject_id AND p.subject_id > :after)
+                AND p.subject_id = s.subject_id AND p.subject_id >= :after AND p.space_id = s.space_id)
   AND EXISTS (SELECT FROM tenancy.subject_properties AS p
               WHERE p.tenant_id = :tenant_id AND p.path = :path_3 AND p.value = :value_3
-                AND p.subject_id = s.subject_id AND p.subject_id > :after)
+                AND p.subject_id = s.subject_id AND p.subject_id >= :after AND p.space_id = s.space_id)
   AND EXISTS (SELECT FROM tenancy.subject_properties AS p
               WHERE p.tenant_id = :tenant_id AND p.path = :path_4 AND p.value = :value_4
-                AND p.subject_id = s.subject_id AND p.subject_id > :after)
+                AND p.subject_id = s.subject_id AND p.subject_id >= :after AND p.space_id = s.space_id)
   AND EXISTS (SELECT FROM tenancy.subject_properties AS p
               WHERE p.tenant_id = :tenant_id AND p.path = :path_5 AND p.value = :value_5
-                AND p.subject_id = s.subject_id AND p.subject_id > :after)
-ORDER BY s.subject_id
+                AND p.subject_id = s.subject_id AND p.subject_id >= :after AND p.space_id = s.space_id)
+ORDER BY s.subject_id, s.space_id
 LIMIT :size;
 
 -- lock_subject --

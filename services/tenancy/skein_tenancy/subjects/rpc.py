@@ -7,13 +7,18 @@ from typing import TYPE_CHECKING
 from skein.tenancy.v1 import subjects_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.ids import now
+from skein_kit.errors import PageTokenInvalid
+from skein_kit.identity.spaces import DEFAULT_SPACE
+from skein_kit.ids import now, parse_id
 from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc import pagination
 from skein_kit.rpc.row_times import ImportTimes
 from skein_tenancy.subjects import convert
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from uuid import UUID
+
     from skein_kit.idempotency.store import IdempotencyStore
     from skein_tenancy.subjects.store import SubjectStore
 
@@ -50,10 +55,14 @@ class SubjectHandlers:
         tenant_id, subject_filter = caller_of(context).require_tenant(), convert.subject_filter(request)
         size = pagination.resolve_page_size(request.page_size)
         position = pagination.read_token(request.page_token, tenant_id, request)
-        after = position[0] if position else ""
-        rows = await self._store.list_subjects(tenant_id, subject_filter, after=after, size=size + 1)
+        rows = await self._store.list_subjects(tenant_id, subject_filter, after=_position(position), size=size + 1)
         page, token = pagination.fit_rows(
-            rows, convert.subject, lambda subject: [subject.subject_id], request, tenant_id, size=size
+            rows,
+            convert.subject,
+            lambda subject: [subject.subject_id, str(subject.space_id)],
+            request,
+            tenant_id,
+            size=size,
         )
         return pb.ListSubjectsResponse(subjects=page, next_page_token=token)
 
@@ -93,3 +102,13 @@ class SubjectHandlers:
                 prefix=convert.subject_prefix(subject_id),
             )
         return pb.PurgeSubjectResponse()
+
+
+def _position(token: Sequence[str] | None) -> tuple[str, UUID]:
+    """Return the id and the space of the last subject of the page before. Raises PageTokenInvalid."""
+    if token is None:
+        return "", DEFAULT_SPACE
+    space_id = parse_id(token[-1])
+    if len(token) != 2 or space_id is None:  # noqa: PLR2004 - an id and its space.
+        raise PageTokenInvalid
+    return token[0], space_id

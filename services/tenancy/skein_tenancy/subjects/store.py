@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from skein_kit.audit_log.writer import target_of
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.database.named_queries import as_of
 from skein_kit.database.transactions import translate_constraint_errors
 from skein_kit.database.tx_options import TxOptions
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     import asyncpg
 
+    from skein_kit.calls.call import Call
     from skein_kit.database.named_queries import Query
     from skein_kit.database.transactions import Database, Transaction
     from skein_kit.filters.json_properties import Property
@@ -72,6 +74,17 @@ class SubjectStore:
         await self._quota_counter.charge(tx, tenant_id, {"subjects": 1})
         return Subject.of_row(row)
 
+    async def locate(self, request: Any, call: Call) -> None:
+        """Narrow a read that names a subject to the subject's space: several spaces may have the id."""
+        subject_id = getattr(request, "subject_id", "")
+        if not subject_id:
+            return
+        tenant_id = caller_of(call).require_tenant()
+        async with self._database.transaction(tenant_id, TxOptions(read_only=True)) as tx:
+            space_id = await tx.value(QUERIES["space_of_subject"], tenant_id=tenant_id, subject_id=subject_id)
+        if space_id is not None:
+            call.narrow_to(space_id)
+
     async def get_subject(self, tenant_id: UUID, subject_id: str) -> Subject:
         """Raises SubjectNotFound."""
         async with self._database.transaction(tenant_id) as tx:
@@ -102,14 +115,16 @@ class SubjectStore:
             return await _read(tx, tenant_id, row, query)
 
     async def list_subjects(
-        self, tenant_id: UUID, subject_filter: SubjectFilter, *, after: str, size: int
+        self, tenant_id: UUID, subject_filter: SubjectFilter, *, after: tuple[str, UUID], size: int
     ) -> list[Subject]:
-        """Read subjects in order of their ids, from after this id; the empty id comes first."""
+        """Read subjects in order of their ids and spaces, from after these; the empty id comes first."""
+        after_id, after_space_id = after
         page: dict[str, object] = {
             "tenant_id": tenant_id,
             "status": subject_filter.status,
             "show_deleted": subject_filter.show_deleted,
-            "after": after,
+            "after": after_id,
+            "after_space_id": after_space_id,
             "size": size,
         }
         query = QUERIES["list_subjects"]

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 TURN_SECONDS = 60.0
 # More calls than one tenant's idle sessions need, so that one visit ends them all.
 _MANY_REPEATS = 10_000
+# Work of memory that reaches a tenant as a whole.
+_OF_TENANT = frozenset({memory_pb2.DUE_WORK_WEBHOOKS, memory_pb2.DUE_WORK_SNAPSHOTS, memory_pb2.DUE_WORK_TRUST})
 
 AUDIT_CHAINED = Gauge(
     "skein_worker_audit_chained_timestamp_seconds",
@@ -243,7 +245,10 @@ def _memory_stage(
     *calls: Callable[[], Awaitable[Any]],
 ) -> Stage:
     return Stage(
-        list_due=memory.ListDueTenants, request=lambda: memory_pb2.ListDueTenantsRequest(work=work), calls=calls
+        list_due=memory.ListDueTenants,
+        request=lambda: memory_pb2.ListDueTenantsRequest(work=work),
+        calls=calls,
+        in_each_space=work not in _OF_TENANT,
     )
 
 
@@ -253,7 +258,10 @@ def _session_stage(
     *calls: Callable[[], Awaitable[Any]],
 ) -> Stage:
     return Stage(
-        list_due=session.ListDueTenants, request=lambda: session_pb2.ListDueTenantsRequest(work=work), calls=calls
+        list_due=session.ListDueTenants,
+        request=lambda: session_pb2.ListDueTenantsRequest(work=work),
+        calls=calls,
+        in_each_space=True,
     )
 
 

@@ -75,11 +75,15 @@ class FactWriter:
         self._memory = memory
         self._system = system
 
-    async def store(self, tenant_id: str, message: Message, origin: Origin, extraction: Extraction) -> None:
-        """Store the facts of a message, and keep what was refused. Raises AioRpcError."""
+    async def store(
+        self, tenant_id: str, space_id: str, message: Message, origin: Origin, extraction: Extraction
+    ) -> None:
+        """Store the facts of a message where it lies, and keep what was refused. Raises AioRpcError."""
         if not (extraction.facts or extraction.refusals):
             return
-        async with self._system.as_extractor(origin.extractor, tenant_id=tenant_id, seconds=CALL_SECONDS):
+        async with self._system.as_extractor(
+            origin.extractor, tenant_id=tenant_id, space_id=space_id, seconds=CALL_SECONDS
+        ):
             if extraction.facts:
                 request = request_of(message, origin, extraction.facts)
                 with _counts_unstored(tenant_id, origin.message_id, len(request.memories), FINAL_REFUSALS):
@@ -122,9 +126,10 @@ class ExtractionJob:
         progress = RoundProgress(stop=stop)
 
         async def visit(tenant_id: str) -> bool:
-            for _ in range(_MAX_LEASES):
-                if stop.is_set() or not await self.extract_session(tenant_id):
-                    break
+            for space_id in await self._system.spaces(tenant_id, seconds=CALL_SECONDS):
+                for _ in range(_MAX_LEASES):
+                    if stop.is_set() or not await self.extract_session(tenant_id, space_id):
+                        break
             return True
 
         request = session_pb2.ListDueTenantsRequest(work=session_pb2.DUE_WORK_EXTRACTION)
@@ -134,22 +139,25 @@ class ExtractionJob:
             log.warning("extraction_interrupted", failures=progress.failures)
         return self._settings.extraction_seconds
 
-    async def extract_session(self, tenant_id: str) -> bool:
-        """Extract the due messages of one session by rules; return whether there was one. Raises AioRpcError."""
+    async def extract_session(self, tenant_id: str, space_id: str = "") -> bool:
+        """Extract the due messages of one session of a space by rules; return whether there was one.
+
+        The facts lie in the space, where their messages lie. Raises AioRpcError.
+        """
         request = session_pb2.LeaseExtractionRequest(
             endpoints=endpoints_of(self._models), model_extractor=MODEL_EXTRACTOR
         )
-        async with self._system.as_extractor(EXTRACTOR, tenant_id=tenant_id, seconds=CALL_SECONDS):
+        async with self._system.as_extractor(EXTRACTOR, tenant_id=tenant_id, space_id=space_id, seconds=CALL_SECONDS):
             leased = await self._session.LeaseExtraction(request)
         if not leased.messages:
             return False
         purged_ids = [due.message_id for due in leased.messages if due.is_purged]
         if purged_ids:
-            async with self._system.as_system(tenant_id=tenant_id, seconds=CALL_SECONDS):
+            async with self._system.as_system(tenant_id=tenant_id, space_id=space_id, seconds=CALL_SECONDS):
                 await self._memory.PurgeFacts(memory_pb2.PurgeFactsRequest(message_ids=purged_ids))
         for due in leased.messages:
             if not due.is_purged:
-                await self._extract_message(tenant_id, due, leased.memory_types)
+                await self._extract_message(tenant_id, space_id, due, leased.memory_types)
         # A pasted text has no facts, so no model needs to read it.
         done = [
             session_pb2.DueMessage(
@@ -164,20 +172,24 @@ class ExtractionJob:
             for due in leased.messages
         ]
         extractor = MODEL_EXTRACTOR if leased.uses_model else EXTRACTOR
-        async with self._system.as_extractor(extractor, tenant_id=tenant_id, seconds=CALL_SECONDS):
+        async with self._system.as_extractor(extractor, tenant_id=tenant_id, space_id=space_id, seconds=CALL_SECONDS):
             await self._session.CompleteExtraction(session_pb2.CompleteExtractionRequest(messages=done))
         return True
 
-    async def _extract_message(self, tenant_id: str, due: session_pb2.DueMessage, memory_types: Container[str]) -> None:
+    async def _extract_message(
+        self, tenant_id: str, space_id: str, due: session_pb2.DueMessage, memory_types: Container[str]
+    ) -> None:
         if not (due.is_new and due.message.revision == 1):
-            async with self._system.as_extractor(EXTRACTOR, tenant_id=tenant_id, seconds=CALL_SECONDS):
+            async with self._system.as_extractor(
+                EXTRACTOR, tenant_id=tenant_id, space_id=space_id, seconds=CALL_SECONDS
+            ):
                 await self._memory.RetractFacts(
                     memory_pb2.RetractFactsRequest(message_id=due.message_id, before_time=due.change_time)
                 )
         if due.HasField("message"):
             message = message_of(due)
             extraction = of_types(await asyncio.to_thread(extract, message), memory_types)
-            await self._writer.store(tenant_id, message, origin_of(due), extraction)
+            await self._writer.store(tenant_id, space_id, message, origin_of(due), extraction)
 
 
 def endpoints_of(models: FactModels) -> session_pb2.Endpoints:

@@ -68,6 +68,7 @@ class _Work:
     """One lease: what the model is told, and what it did."""
 
     tenant_id: str
+    space_id: str
     model: FactModel
     instructions: str
     memory_types: frozenset[str]
@@ -116,8 +117,8 @@ class ModelExtractionJob:
         self._settings = settings
         self._writer = writer
         self._models = models
-        # By tenant, in the round that runs.
-        self._waiting_counts: dict[str, int] = {}
+        # By tenant and space, in the round that runs.
+        self._waiting_counts: dict[tuple[str, str], int] = {}
         # Keys of tenants' own endpoints, by tenant and URL, and until when they are used.
         self._keys: dict[tuple[str, str], tuple[str, float]] = {}
 
@@ -131,22 +132,28 @@ class ModelExtractionJob:
         request = session_pb2.ListDueTenantsRequest(work=session_pb2.DUE_WORK_MODEL_EXTRACTION)
         with without_tracing():
             # One lease each, so that a slow model holds up no other tenant for long.
-            await self._visitor.visit_due(self._session.ListDueTenants, request, self.read_messages, progress)
+            await self._visitor.visit_due(self._session.ListDueTenants, request, self._visit, progress)
         WAITING.set(sum(self._waiting_counts.values()))
         if progress.failures:
             log.warning("model_extraction_interrupted", failures=progress.failures)
         return self._settings.extraction_seconds
 
-    async def read_messages(self, tenant_id: str) -> bool:
-        """Have the model read some messages of a tenant; return whether any was sent. Raises AioRpcError."""
+    async def _visit(self, tenant_id: str) -> bool:
+        spaces = await self._system.spaces(tenant_id, seconds=CALL_SECONDS)
+        return any([await self.read_messages(tenant_id, space_id) for space_id in spaces])
+
+    async def read_messages(self, tenant_id: str, space_id: str = "") -> bool:
+        """Have the model read some messages of a space; return whether any was sent. Raises AioRpcError."""
         request = session_pb2.LeaseModelExtractionRequest(
             endpoints=endpoints_of(self._models), message_seconds=math.ceil(self._models.seconds)
         )
-        async with self._system.as_extractor(MODEL_EXTRACTOR, tenant_id=tenant_id, seconds=CALL_SECONDS):
+        async with self._system.as_extractor(
+            MODEL_EXTRACTOR, tenant_id=tenant_id, space_id=space_id, seconds=CALL_SECONDS
+        ):
             leased = await self._session.LeaseModelExtraction(request)
         if not leased.messages:
             return False
-        work = await self._begin(tenant_id, leased)
+        work = await self._begin(tenant_id, space_id, leased)
         done: list[session_pb2.DueMessage] = []
         try:
             for due in leased.messages:
@@ -159,10 +166,10 @@ class ModelExtractionJob:
             await self._complete(work, done)
             raise
         await self._complete(work, done)
-        self._waiting_counts[tenant_id] = leased.waiting_count - len(leased.messages) + len(work.failures)
+        self._waiting_counts[tenant_id, space_id] = leased.waiting_count - len(leased.messages) + len(work.failures)
         return work.has_sent
 
-    async def _begin(self, tenant_id: str, leased: session_pb2.LeaseModelExtractionResponse) -> _Work:
+    async def _begin(self, tenant_id: str, space_id: str, leased: session_pb2.LeaseModelExtractionResponse) -> _Work:
         """Return the work of a lease, with the tenant's own model or the operator's."""
         model = self._models.operator
         key: str | None = ""
@@ -174,6 +181,7 @@ class ModelExtractionJob:
             raise LookupError(message)
         work = _Work(
             tenant_id=tenant_id,
+            space_id=space_id,
             model=model,
             instructions=leased.model.instructions,
             memory_types=frozenset(leased.memory_types),
@@ -186,7 +194,9 @@ class ModelExtractionJob:
         request = session_pb2.CompleteModelExtractionRequest(
             messages=done, failures=work.failures, sent_count=work.sent_count, tokens=work.tokens
         )
-        async with self._system.as_extractor(MODEL_EXTRACTOR, tenant_id=work.tenant_id, seconds=CALL_SECONDS):
+        async with self._system.as_extractor(
+            MODEL_EXTRACTOR, tenant_id=work.tenant_id, space_id=work.space_id, seconds=CALL_SECONDS
+        ):
             await self._session.CompleteModelExtraction(request)
 
     async def _key_of(self, tenant_id: str, url: str) -> str | None:
@@ -231,7 +241,7 @@ class ModelExtractionJob:
             judge, message, proposals, known=known.facts, memory_types=work.memory_types
         )
         origin = replace(origin_of(due), extractor=MODEL_EXTRACTOR)
-        await self._writer.store(work.tenant_id, message, origin, extraction)
+        await self._writer.store(work.tenant_id, work.space_id, message, origin, extraction)
 
     async def _start_call(self, due: session_pb2.DueMessage, work: _Work) -> Duration | None:
         """Record whom a message is sent to; return the pause instead where it may not be sent now."""
@@ -248,7 +258,9 @@ class ModelExtractionJob:
             sent_count=work.sent_count,
             tokens=work.tokens,
         )
-        async with self._system.as_extractor(MODEL_EXTRACTOR, tenant_id=work.tenant_id, seconds=CALL_SECONDS):
+        async with self._system.as_extractor(
+            MODEL_EXTRACTOR, tenant_id=work.tenant_id, space_id=work.space_id, seconds=CALL_SECONDS
+        ):
             response = await self._session.StartModelCall(request)
         work.sent_count = work.tokens = 0
         return response.retry_delay if response.HasField("retry_delay") else None

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -39,6 +40,8 @@ class Stage:
     # Creates the request of the list.
     request: Callable[[], Any]
     calls: Sequence[Callable[[], Awaitable[Any]]]
+    # The calls act in one space of the tenant, and so each of them is made in every space.
+    in_each_space: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -197,8 +200,9 @@ class TenantRounds:
         async def visit(tenant_id: str) -> bool:
             # A call that fails does not keep the tenant from the next one.
             active = False
-            for index, call in enumerate(stage.calls):
-                tenant_call = TenantCall(tenant_id, stage_index, index)
+            spaces = await self._system.spaces(tenant_id, seconds=_CALL_SECONDS) if stage.in_each_space else [""]
+            for space_id, (index, call) in product(spaces, enumerate(stage.calls)):
+                tenant_call = TenantCall(tenant_id, stage_index, index, space_id)
                 if only is not None and tenant_call not in only:
                     continue
                 try:
@@ -222,7 +226,9 @@ class TenantRounds:
         """Repeat a call while there is more; return whether the tenant had work."""
         active, tenant_id = False, tenant_call.tenant_id
         for _ in range(tenant_round.max_repeats):
-            async with self._system.as_system(tenant_id=tenant_id, seconds=_CALL_SECONDS):
+            async with self._system.as_system(
+                tenant_id=tenant_id, space_id=tenant_call.space_id, seconds=_CALL_SECONDS
+            ):
                 response = await call()
             if tenant_round.on_response is not None:
                 tenant_round.on_response(tenant_id, response)

@@ -73,6 +73,8 @@ class TenantCall:
     # The stage in the round, and the call in the stage.
     stage_index: int
     call_index: int
+    # Empty: the default space.
+    space_id: str = ""
 
 
 @dataclass(kw_only=True, slots=True)

@@ -218,14 +218,16 @@ class RotateSigningKeyResponse(_message.Message):
     def __init__(self, signing_key: _Optional[_Union[SigningKey, _Mapping]] = ...) -> None: ...
 
 class SystemCredential(_message.Message):
-    __slots__ = ("key", "service", "extractor")
+    __slots__ = ("key", "service", "extractor", "space_id")
     KEY_FIELD_NUMBER: _ClassVar[int]
     SERVICE_FIELD_NUMBER: _ClassVar[int]
     EXTRACTOR_FIELD_NUMBER: _ClassVar[int]
+    SPACE_ID_FIELD_NUMBER: _ClassVar[int]
     key: str
     service: str
     extractor: str
-    def __init__(self, key: _Optional[str] = ..., service: _Optional[str] = ..., extractor: _Optional[str] = ...) -> None: ...
+    space_id: str
+    def __init__(self, key: _Optional[str] = ..., service: _Optional[str] = ..., extractor: _Optional[str] = ..., space_id: _Optional[str] = ...) -> None: ...
 
 class ExchangeRequest(_message.Message):
     __slots__ = ("bearer", "system", "tenant_id", "audience")
@@ -240,12 +242,14 @@ class ExchangeRequest(_message.Message):
     def __init__(self, bearer: _Optional[str] = ..., system: _Optional[_Union[SystemCredential, _Mapping]] = ..., tenant_id: _Optional[str] = ..., audience: _Optional[str] = ...) -> None: ...
 
 class ExchangeResponse(_message.Message):
-    __slots__ = ("token", "expire_time")
+    __slots__ = ("token", "expire_time", "space_ids")
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     EXPIRE_TIME_FIELD_NUMBER: _ClassVar[int]
+    SPACE_IDS_FIELD_NUMBER: _ClassVar[int]
     token: str
     expire_time: _timestamp_pb2.Timestamp
-    def __init__(self, token: _Optional[str] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    space_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, token: _Optional[str] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., space_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class GetCheckKeysRequest(_message.Message):
     __slots__ = ()

@@ -62,6 +62,7 @@ class RebaseReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REBASE_REASON_ITEM_GONE: _ClassVar[RebaseReason]
     REBASE_REASON_BUDGET: _ClassVar[RebaseReason]
     REBASE_REASON_ANSWER_LOST: _ClassVar[RebaseReason]
+    REBASE_REASON_SPACE_LOST: _ClassVar[RebaseReason]
 
 class ServiceState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -96,6 +97,7 @@ REBASE_REASON_REQUEST_CHANGED: RebaseReason
 REBASE_REASON_ITEM_GONE: RebaseReason
 REBASE_REASON_BUDGET: RebaseReason
 REBASE_REASON_ANSWER_LOST: RebaseReason
+REBASE_REASON_SPACE_LOST: RebaseReason
 SERVICE_STATE_UNSPECIFIED: ServiceState
 SERVICE_STATE_SERVING: ServiceState
 SERVICE_STATE_NOT_SERVING: ServiceState

@@ -40,7 +40,7 @@ LEDGER_ENTRY_STATE_EXPIRED: LedgerEntryState
 LEDGER_ENTRY_STATE_FORMER: LedgerEntryState
 
 class ContextLedger(_message.Message):
-    __slots__ = ("ledger_id", "revision", "session_id", "subject_id", "entries", "next_number", "first_token_count", "appended_token_count", "salt", "reader_digest", "request_id", "request_digest", "rebase", "create_time", "expire_time")
+    __slots__ = ("ledger_id", "revision", "session_id", "subject_id", "entries", "next_number", "first_token_count", "appended_token_count", "salt", "reader_digest", "request_id", "request_digest", "rebase", "create_time", "expire_time", "space_ids")
     LEDGER_ID_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -56,6 +56,7 @@ class ContextLedger(_message.Message):
     REBASE_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
     EXPIRE_TIME_FIELD_NUMBER: _ClassVar[int]
+    SPACE_IDS_FIELD_NUMBER: _ClassVar[int]
     ledger_id: str
     revision: int
     session_id: str
@@ -71,7 +72,8 @@ class ContextLedger(_message.Message):
     rebase: int
     create_time: _timestamp_pb2.Timestamp
     expire_time: _timestamp_pb2.Timestamp
-    def __init__(self, ledger_id: _Optional[str] = ..., revision: _Optional[int] = ..., session_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., entries: _Optional[_Iterable[_Union[LedgerEntry, _Mapping]]] = ..., next_number: _Optional[int] = ..., first_token_count: _Optional[int] = ..., appended_token_count: _Optional[int] = ..., salt: _Optional[bytes] = ..., reader_digest: _Optional[bytes] = ..., request_id: _Optional[str] = ..., request_digest: _Optional[bytes] = ..., rebase: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    space_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, ledger_id: _Optional[str] = ..., revision: _Optional[int] = ..., session_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., entries: _Optional[_Iterable[_Union[LedgerEntry, _Mapping]]] = ..., next_number: _Optional[int] = ..., first_token_count: _Optional[int] = ..., appended_token_count: _Optional[int] = ..., salt: _Optional[bytes] = ..., reader_digest: _Optional[bytes] = ..., request_id: _Optional[str] = ..., request_digest: _Optional[bytes] = ..., rebase: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., space_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class LedgerEntry(_message.Message):
     __slots__ = ("kind", "item_id", "revision", "number", "state", "digest", "max_characters", "turn", "change")

@@ -332,16 +332,18 @@ class AcceptInvitationResponse(_message.Message):
     def __init__(self, member: _Optional[_Union[Member, _Mapping]] = ..., tenant_id: _Optional[str] = ...) -> None: ...
 
 class GetMembershipRequest(_message.Message):
-    __slots__ = ("tenant_id", "account_id", "principals", "client_principal")
+    __slots__ = ("tenant_id", "account_id", "principals", "client_principal", "all_spaces")
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     ACCOUNT_ID_FIELD_NUMBER: _ClassVar[int]
     PRINCIPALS_FIELD_NUMBER: _ClassVar[int]
     CLIENT_PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    ALL_SPACES_FIELD_NUMBER: _ClassVar[int]
     tenant_id: str
     account_id: str
     principals: _containers.RepeatedScalarFieldContainer[str]
     client_principal: str
-    def __init__(self, tenant_id: _Optional[str] = ..., account_id: _Optional[str] = ..., principals: _Optional[_Iterable[str]] = ..., client_principal: _Optional[str] = ...) -> None: ...
+    all_spaces: bool
+    def __init__(self, tenant_id: _Optional[str] = ..., account_id: _Optional[str] = ..., principals: _Optional[_Iterable[str]] = ..., client_principal: _Optional[str] = ..., all_spaces: _Optional[bool] = ...) -> None: ...
 
 class VisibleSpace(_message.Message):
     __slots__ = ("space_id", "role")

@@ -1,0 +1,349 @@
+"""Sessions, blocks, states and ledgers of spaces: whose they are, and where what is made of them lies."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+import grpc
+import pytest
+from fix_calls import stamp
+from fix_cluster import Cluster, Stubs, Tenant, refused
+from fix_context_ledgers import Prompt
+from fix_extraction import extraction_job, facts, learning_tenant
+from fix_spaces import SPACE_KEY, grant, new_key, new_space
+
+from skein.gateway.v1 import gateway_pb2
+from skein.memory.v1 import blocks_pb2
+from skein.session.v1 import archives_pb2, session_pb2, states_pb2
+from skein.tenancy.v1 import spaces_pb2
+from skein_kit.identity.permissions import TENANT_PERMISSIONS
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+NOT_FOUND = (grpc.StatusCode.NOT_FOUND, "SESSION_NOT_FOUND")
+USER = session_pb2.MESSAGE_ROLE_USER
+DEFAULT = str(uuid.UUID(int=0))
+
+
+@dataclass(frozen=True)
+class House:
+    """A tenant with the space of a doctor, whose key sees it too, and a kitchen's key that does not."""
+
+    cluster: Cluster
+    tenant: Tenant
+    space_id: str
+    secret: str
+    principal: str
+    kitchen: Stubs
+
+    @property
+    def doctor(self) -> Stubs:
+        """Reads both spaces, and writes in the default one."""
+        return self.cluster.with_key(self.secret)
+
+    @property
+    def practice(self) -> Stubs:
+        """Reads and writes in the doctor's space."""
+        return self.cluster.with_key(self.secret, **{SPACE_KEY: self.space_id})
+
+
+async def new_house(cluster: Cluster, tenant: Tenant) -> House:
+    space_id = await new_space(tenant, "doctor")
+    principal, secret = await new_key(cluster, tenant, [space_id], permissions=TENANT_PERMISSIONS)
+    _, kitchen = await new_key(cluster, tenant, [], permissions=TENANT_PERMISSIONS)
+    return House(
+        cluster=cluster,
+        tenant=tenant,
+        space_id=space_id,
+        secret=secret,
+        principal=principal,
+        kitchen=cluster.with_key(kitchen),
+    )
+
+
+@pytest.fixture
+async def house(cluster: Cluster, tenant: Tenant) -> House:
+    return await new_house(cluster, tenant)
+
+
+@pytest.fixture
+async def catalog(cluster: Cluster) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    async with cluster.superuser() as connection:
+        yield connection
+
+
+async def texts(stubs: Stubs, session_id: str) -> list[str]:
+    request = session_pb2.ListMessagesRequest(session_id=session_id)
+    return [message.content for message in (await stubs.sessions.ListMessages(request)).messages]
+
+
+async def test_a_session_and_its_messages_are_seen_in_their_space_alone(house: House) -> None:
+    (message,) = await house.practice.append("visit", "the knee hurts")
+
+    assert await texts(house.doctor, "visit") == ["the knee hurts"]
+    with refused(*NOT_FOUND):
+        await texts(house.kitchen, "visit")
+    with refused(grpc.StatusCode.NOT_FOUND, "MESSAGE_NOT_FOUND"):
+        await house.kitchen.sessions.GetMessage(session_pb2.GetMessageRequest(message_id=message.message_id))
+    hits = (await house.doctor.search("knee", min_relevance=0)).hits
+    assert [hit.item_id for hit in hits] == [message.message_id]
+    assert not (await house.kitchen.search("knee", min_relevance=0)).hits
+    found = await house.kitchen.sessions.SearchMessages(session_pb2.SearchMessagesRequest(query="knee"))
+    assert not found.hits
+
+
+async def test_hidden_messages_take_no_place_among_the_hits(house: House) -> None:
+    await house.kitchen.append("soup", "a kettle of soup, and much else that is not about it")
+    for _ in range(3):
+        await house.practice.append("visit", "kettle")
+
+    found = await house.kitchen.sessions.SearchMessages(session_pb2.SearchMessagesRequest(query="kettle", limit=1))
+
+    assert [hit.message.session_id for hit in found.hits] == ["soup"]
+
+
+async def test_an_id_that_is_taken_in_another_space_is_free(house: House) -> None:
+    await house.practice.append("talk", "of the practice", session_pb2.Message(role=USER, content="x", external_id="m"))
+
+    (message,) = await house.kitchen.append("talk", session_pb2.Message(role=USER, content="y", external_id="m"))
+
+    assert message.sequence == 1
+    assert await texts(house.kitchen, "talk") == ["y"]
+    # Who sees both and names neither gets the first one.
+    assert await texts(house.doctor, "talk") == ["y"]
+    assert await texts(house.practice, "talk") == ["of the practice", "x"]
+
+
+async def test_lists_show_sessions_of_several_spaces_and_each_once(house: House) -> None:
+    for place, stubs in (("practice", house.practice), ("kitchen", house.kitchen)):
+        for number in range(3):
+            await stubs.create_session(f"s{number}", title=f"{place} {number}")
+    listed = []
+    request = session_pb2.ListSessionsRequest(page_size=2)
+    while True:
+        page = await house.doctor.sessions.ListSessions(request)
+        listed += [session.title for session in page.sessions]
+        request.page_token = page.next_page_token
+        if not request.page_token:
+            break
+
+    assert sorted(listed) == [f"{place} {number}" for place in ("kitchen", "practice") for number in range(3)]
+    kitchen = await house.kitchen.sessions.ListSessions(session_pb2.ListSessionsRequest())
+    assert {session.title for session in kitchen.sessions} == {f"kitchen {number}" for number in range(3)}
+
+
+async def test_a_stream_shows_the_messages_of_its_space(house: House) -> None:
+    await house.kitchen.append("talk", "in the kitchen")
+    await house.practice.append("talk", "in the practice")
+    stream: Any = house.practice.sessions.StreamMessages(
+        session_pb2.StreamMessagesRequest(session_id="talk", after_sequence=0)
+    )
+
+    async with asyncio.timeout(30):
+        contents = [(await stream.read()).message.content for _ in range(2)]
+        await house.kitchen.append("talk", "again in the kitchen")
+        await house.practice.append("talk", "again in the practice")
+        contents.append((await stream.read()).message.content)
+    stream.cancel()
+
+    assert contents == ["", "in the practice", "again in the practice"]
+
+
+async def test_a_message_cannot_lie_elsewhere_than_its_session(
+    house: House, catalog: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    (message,) = await house.practice.append("visit", "the knee hurts")
+    key = (house.tenant.tenant_id, uuid.UUID(message.message_id))
+
+    for table in ("messages", "message_order"):
+        with pytest.raises(asyncpg.ForeignKeyViolationError):
+            await catalog.execute(
+                f"UPDATE session.{table} SET space_id = $3 "  # noqa: S608 - names of this test.
+                "WHERE tenant_id = $1 AND message_id = $2",
+                *key,
+                uuid.UUID(DEFAULT),
+            )
+
+
+async def test_a_session_does_not_leave_its_messages_behind(
+    house: House, catalog: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    await house.practice.append("visit", "the knee hurts")
+
+    with pytest.raises(asyncpg.ForeignKeyViolationError):
+        await catalog.execute(
+            "UPDATE session.sessions SET space_id = $3 WHERE tenant_id = $1 AND session_id = $2",
+            house.tenant.tenant_id,
+            "visit",
+            uuid.UUID(DEFAULT),
+        )
+
+
+async def test_a_session_goes_to_cold_storage_and_comes_back_in_its_space(house: House) -> None:
+    await house.practice.append("visit", "the knee hurts")
+    await house.kitchen.append("visit", "the soup is hot")
+    await house.practice.sessions.HideSession(session_pb2.HideSessionRequest(session_id="visit"))
+    await house.practice.sessions.ArchiveSession(archives_pb2.ArchiveSessionRequest(session_id="visit"))
+
+    request = archives_pb2.ListArchivedSessionsRequest()
+    assert len((await house.doctor.sessions.ListArchivedSessions(request)).sessions) == 1
+    assert not (await house.kitchen.sessions.ListArchivedSessions(request)).sessions
+    assert await texts(house.kitchen, "visit") == ["the soup is hot"]
+    await house.practice.sessions.UnarchiveSession(archives_pb2.UnarchiveSessionRequest(session_id="visit"))
+    assert await texts(house.practice, "visit") == ["the knee hurts"]
+
+
+async def test_a_purged_id_is_free_in_another_space(house: House) -> None:
+    await house.practice.append("visit", "the knee hurts")
+    await house.practice.sessions.PurgeSession(states_pb2.PurgeSessionRequest(session_id="visit"))
+
+    await house.kitchen.append("visit", "the soup is hot")
+
+    with refused(*NOT_FOUND):
+        await house.practice.append("visit", "again")
+    assert await texts(house.kitchen, "visit") == ["the soup is hot"]
+
+
+async def test_reads_of_the_past_keep_to_the_space(house: House) -> None:
+    (message,) = await house.practice.append("visit", "the knee hurts")
+    at = stamp(datetime.now(UTC))
+    await house.practice.sessions.DeleteMessage(session_pb2.DeleteMessageRequest(message_id=message.message_id))
+    request = session_pb2.GetMessageRequest(message_id=message.message_id, as_of_time=at)
+
+    assert (await house.doctor.sessions.GetMessage(request)).message.content == "the knee hurts"
+    with refused(grpc.StatusCode.NOT_FOUND, "MESSAGE_NOT_FOUND"):
+        await house.kitchen.sessions.GetMessage(request)
+
+
+async def test_an_agent_has_a_state_in_each_space(house: House) -> None:
+    for stubs, thought in ((house.practice, "knee"), (house.kitchen, "soup")):
+        state = states_pb2.AgentState(agent_id="helper")
+        state.state_data.update({"thought": thought})
+        await stubs.sessions.PutAgentState(states_pb2.PutAgentStateRequest(state=state))
+    request = states_pb2.GetAgentStateRequest(agent_id="helper")
+
+    assert dict((await house.practice.sessions.GetAgentState(request)).state.state_data) == {"thought": "knee"}
+    assert dict((await house.kitchen.sessions.GetAgentState(request)).state.state_data) == {"thought": "soup"}
+    listed = states_pb2.ListAgentStatesRequest(page_size=1)
+    first = await house.doctor.sessions.ListAgentStates(listed)
+    listed.page_token = first.next_page_token
+    second = await house.doctor.sessions.ListAgentStates(listed)
+    assert [dict(one.state_data)["thought"] for one in (*first.states, *second.states)] == ["soup", "knee"]
+
+
+async def test_blocks_lie_in_spaces_with_their_revisions_and_agents(house: House) -> None:
+    for stubs, value in ((house.practice, "knee"), (house.kitchen, "soup")):
+        await stubs.create_block("persona", value, block_id="shared", request_id=value)
+        await stubs.update_block("shared", value=f"{value} again")
+        attach = blocks_pb2.AttachBlockRequest(block_id="shared", agent_id="helper")
+        await stubs.blocks.AttachBlock(attach)
+    compile_request = blocks_pb2.CompileBlocksRequest(agent_id="helper")
+    revisions = blocks_pb2.ListBlockRevisionsRequest(block_id="shared")
+
+    assert (await house.practice.get_block("shared")).value == "knee again"
+    assert (await house.doctor.get_block("shared")).value == "soup again"
+    kitchen = await house.kitchen.blocks.CompileBlocks(compile_request)
+    both = await house.doctor.blocks.CompileBlocks(compile_request)
+    assert "soup again" in str(kitchen)
+    assert "knee" not in str(kitchen)
+    assert "soup again" in str(both)
+    assert "knee again" in str(both)
+    listed = [one.block.value for one in (await house.practice.blocks.ListBlockRevisions(revisions)).revisions]
+    assert listed == ["knee"]
+    pages = blocks_pb2.ListBlocksRequest(page_size=1)
+    first = await house.doctor.blocks.ListBlocks(pages)
+    pages.page_token = first.next_page_token
+    second = await house.doctor.blocks.ListBlocks(pages)
+    assert [one.value for one in (*first.blocks, *second.blocks)] == ["soup again", "knee again"]
+    assert not second.next_page_token
+
+
+async def test_a_fact_lies_where_its_message_lies(cluster: Cluster) -> None:
+    tenant = await learning_tenant(cluster)
+    house = await new_house(cluster, tenant)
+    message = session_pb2.Message(role=USER, content="I live in Porto", subject_id="mira")
+    await house.practice.append("visit", message)
+    job = extraction_job(cluster)
+
+    async with asyncio.timeout(30):
+        # The cluster's own worker may have it.
+        while not (listed := await house.practice.list_memories()):
+            await job.extract_session(str(tenant.tenant_id))
+            await job.extract_session(str(tenant.tenant_id), house.space_id)
+
+    # The key of the tenant's maker sees the default space alone, as the kitchen's does.
+    assert await facts(tenant) == []
+    assert [(memory.content, memory.created_by) for memory in listed] == [("I live in Porto", "extractor:rules@1")]
+
+
+async def test_a_space_with_a_session_or_a_block_is_not_deleted(house: House) -> None:
+    spaces = [await new_space(house.tenant, name) for name in ("with a session", "with a block", "empty")]
+    secrets = [(await new_key(house.cluster, house.tenant, [space_id]))[1] for space_id in spaces]
+    first, second = (
+        house.cluster.with_key(secret, **{SPACE_KEY: space_id})
+        for secret, space_id in zip(secrets[:2], spaces[:2], strict=True)
+    )
+    await first.create_session("s")
+    await second.create_block("b")
+    async with house.cluster.superuser() as connection:
+        await connection.execute("DELETE FROM tenancy.space_grants WHERE space_id = ANY ($1::uuid[])", spaces)
+
+    for space_id in spaces[:2]:
+        with refused(grpc.StatusCode.FAILED_PRECONDITION, "SPACE_NOT_EMPTY"):
+            await house.tenant.tenancy.DeleteSpace(spaces_pb2.DeleteSpaceRequest(space_id=space_id))
+    await house.tenant.tenancy.DeleteSpace(spaces_pb2.DeleteSpaceRequest(space_id=spaces[2]))
+
+
+async def test_a_ledger_goes_on_in_a_tenant_with_spaces_until_a_space_is_lost(house: House) -> None:
+    principal, secret = await new_key(house.cluster, house.tenant, [house.space_id])
+    await house.practice.remember("Anna drinks green tea.")
+    await house.kitchen.remember("Anna drinks no coffee.")
+    prompt = Prompt(stubs=house.cluster.with_key(secret))
+
+    first = await prompt.turn()
+    await house.kitchen.remember("Anna drinks apple juice.")
+    second = await prompt.turn()
+    await house.tenant.tenancy.RevokeSpaceGrant(
+        spaces_pb2.RevokeSpaceGrantRequest(space_id=house.space_id, principal=principal)
+    )
+    async with asyncio.timeout(60):
+        # The gateway keeps an exchange for some seconds.
+        while not (third := await prompt.turn()).rebase:
+            await asyncio.sleep(0.1)
+
+    assert first.rebase == gateway_pb2.REBASE_REASON_REQUESTED
+    assert "green tea" in first.text
+    assert not second.rebase
+    assert "apple juice" in second.text
+    assert third.rebase == gateway_pb2.REBASE_REASON_SPACE_LOST
+    assert "green tea" not in third.text
+    assert "no coffee" in third.text
+
+
+async def test_a_ledger_begins_anew_when_the_request_names_a_space(house: House) -> None:
+    await house.practice.remember("Anna drinks green tea.")
+    await house.kitchen.remember("Anna drinks no coffee.")
+    prompt = Prompt(stubs=house.doctor)
+    await prompt.turn()
+
+    prompt.stubs = house.practice
+    named = await prompt.turn()
+
+    assert named.rebase == gateway_pb2.REBASE_REASON_REQUEST_CHANGED
+    assert "no coffee" not in named.text
+
+
+async def test_a_reader_of_a_space_has_a_ledger_too(house: House) -> None:
+    principal, secret = await new_key(house.cluster, house.tenant, [house.space_id], "reader", bind=True)
+    await grant(house.tenant, house.space_id, principal, "reader")
+    await house.practice.remember("Anna drinks green tea.")
+
+    turn = await Prompt(stubs=house.cluster.with_key(secret)).turn()
+
+    assert "green tea" in turn.text
