@@ -15,6 +15,7 @@ SPACE_TABLES = {
     "memory.external_ids",
     "memory.fact_keys",
     "memory.memories",
+    "memory.pages",
     "memory.pending_memories",
     "memory.tasks",
     "memory.versions",
@@ -54,6 +55,6 @@ SPACE_POLICIES = {(name, SPACE, None, "ALL", "{public}") for name in SPACE_TABLE
 # A space is deleted when nothing lies in it.
 SPACE_CROSSINGS = {
     ("skein_tenancy", f"memory.{table}", column, "SELECT")
-    for table in ("memories", "pending_memories", "archived_memories")
+    for table in ("memories", "pages", "pending_memories", "archived_memories")
     for column in ("tenant_id", "space_id")
 }
