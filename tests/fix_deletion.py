@@ -85,6 +85,9 @@ REST = """
     INSERT INTO memory.pending_memories
         (tenant_id, pending_id, memory_id, revision, content, source_ids, created_by, create_time, expire_time)
     VALUES ($1, $2, $2, 0, '', '{}', 'test', now(), now());
+    INSERT INTO memory.pages
+        (tenant_id, page_id, subject_id, is_pinned, question, create_time, update_time, created_by, updated_by)
+    VALUES ($1, $2, 'x', false, '{}', now(), now(), 'test', 'test');
     INSERT INTO memory.webhooks
         (tenant_id, webhook_id, display_name, event_types, webhook_url, master_key, nonce, ciphertext, transaction,
          change_id, create_time, update_time, created_by, updated_by)

@@ -12,7 +12,7 @@ ERASED = frozenset(
         "memory.fact_keys", "memory.links", "memory.properties",
         "memory.revisions", "memory.secrets", "memory.snapshot_items", "memory.sources", "memory.sources_history",
         "memory.tags", "memory.tasks",
-        "memory.versions", "memory.pending_memories", "memory.pending_rows", "recall.documents",
+        "memory.versions", "memory.pages", "memory.pending_memories", "memory.pending_rows", "recall.documents",
         "recall.embeddings_all_minilm_l6_v2",
         "recall.documents_history", "recall.embeddings_all_minilm_l6_v2_history", "recall.postings",
         "recall.postings_history", "recall.vector_origins", "session.items", "session.message_external_ids",

@@ -9,13 +9,14 @@ from fix_extraction import extractor_token
 from fix_recipe import mask, service
 from fix_world import MAKERS, World
 
-from skein.memory.v1 import approvals_pb2, memory_pb2, memory_pb2_grpc, scores_pb2
+from skein.memory.v1 import approvals_pb2, memory_pb2, memory_pb2_grpc, pages_pb2, scores_pb2
 from skein.memory.v1 import curation_pb2 as pb
 from skein.tenancy.v1 import subjects_pb2
 
 SOURCE = "the source of the matrix"
 _curation = service("skein.memory.v1.CurationService", pb)
 _approvals = service("skein.memory.v1.CurationService", approvals_pb2)
+_pages = service("skein.memory.v1.CurationService", pages_pb2)
 _memories = service("skein.memory.v1.MemoryService", scores_pb2)
 _internal = service("skein.memory.v1.MemoryInternalService", memory_pb2)
 
@@ -88,7 +89,13 @@ async def _refused(world: World) -> str:
     return (await world.tenant.curation.ListRefusedFacts(request)).refused_facts[-1].pending_id
 
 
+async def _page(world: World) -> str:
+    page = pages_pb2.Page(title=world.text("the page "), entity_memory_id=await world.thing("memory_id"))
+    return (await world.tenant.curation.CreatePage(pages_pb2.CreatePageRequest(page=page))).page.page_id
+
+
 MAKERS |= {
+    "page_id": _page,
     "conflict": _conflict,
     "alias_memory_id": _alias,
     "source": _trust,
@@ -142,3 +149,16 @@ _approvals("RefuseMemory", "pending_id")
 _curation("GetReviewQueue", "memory_id", build=lambda _t, _w: {})
 _curation("GetTemporalClusters", "memory_id", build=lambda _t, _w: {"unit": pb.CLUSTER_UNIT_HOUR})
 _curation("GetStatistics", "memory_id", build=lambda _t, _w: {})
+_pages(
+    "CreatePage",
+    "memory_id",
+    build=lambda t, w: {"page": {"title": w.text("a page "), "entity_memory_id": t["memory_id"]}},
+)
+_pages("GetPage", "page_id")
+_pages("ListPages", "page_id", build=lambda _t, _w: {})
+_pages(
+    "UpdatePage",
+    "page_id",
+    build=lambda t, w: {"page": {"page_id": t["page_id"], "title": w.text("new ")}, "update_mask": mask("title")},
+)
+_pages("DeletePage", "page_id")

@@ -77,6 +77,7 @@ FROM unnest(ARRAY[
     'memory.lineage_purges',
     'memory.memories',
     'memory.oldest_memories',
+    'memory.pages',
     'memory.pending_memories',
     'memory.requests',
     'memory.snapshots',

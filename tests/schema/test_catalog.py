@@ -217,7 +217,7 @@ CROSSINGS = {
     ),
     *(
         ("skein_memory", f"as_of.{view}", "SELECT")
-        for view in ("block_agents", "blocks", "conflict_resolutions", "sources")
+        for view in ("block_agents", "blocks", "conflict_resolutions", "sources", "trusted_links")
     ),
     ("skein_session", "as_of.sessions", "SELECT"),
     ("skein_tenancy", "as_of.subjects", "SELECT"),

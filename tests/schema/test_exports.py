@@ -89,6 +89,7 @@ LEFT_OUT = {
     "memory.trust_history": HISTORY,
     "memory.versions": HISTORY,
     "memory.pending_memories": "is no memory before an approver of this tenant says so",
+    "memory.pages": "a question, whose answer is composed of what is imported; it may name a memory by its id of here",
     "memory.pending_rows": IN_A_FILE,
     "memory.webhooks": "would tell two clusters' changes to one receiver, with a secret that is shown once",
     "session.unreferenced_files": IN_A_FILE,

@@ -8,6 +8,7 @@ from typing import Any
 import grpc
 import pytest
 from fix_cluster import Cluster, Stubs, Tenant, fault_of, reason_in, refused
+from fix_contexts import build_with_receipt, is_same, replay_context
 from fix_gateway import gateway_before, hit
 
 from skein.auth.v1 import auth_pb2
@@ -293,3 +294,92 @@ async def test_cancelling_the_call_cancels_everything(cluster: Cluster, tenant: 
             await asyncio.wait_for(ended.acquire(), 30)
         with pytest.raises(asyncio.CancelledError):
             await task
+
+
+async def test_the_facts_of_the_profile_page_fill_what_the_hits_leave(tenant: Tenant) -> None:
+    fields = {"type": "fact", "subject_id": "anna"}
+    tea, city, _ = await remembered(tenant, "Anna drinks green tea.", "Lives in Graz", "Plays the harp", **fields)
+    await remembered(tenant, "Of Berta", type="fact", subject_id="berta")
+    recall = pb.RecallRequest(query="What does Anna drink?", subject_id="anna", limit=1)
+
+    without = await tenant.gateway.BuildContext(pb.BuildContextRequest(recall=recall))
+    response = await tenant.gateway.BuildContext(pb.BuildContextRequest(recall=recall, profile_page=True))
+    narrow = pb.BuildContextRequest(recall=recall, token_budget=60)
+    narrow_hits = await tenant.gateway.BuildContext(narrow)
+    narrow.profile_page = True
+    narrow_page = await tenant.gateway.BuildContext(narrow)
+
+    assert [citation.item_id for citation in without.citations] == [tea.memory_id]
+    assert {tea.memory_id, city.memory_id} < {citation.item_id for citation in response.citations}
+    assert len(response.citations) == 3
+    assert "Plays the harp" in response.text
+    assert "Berta" not in response.text
+    assert response.arms[-1].arm == pb.ARM_PAGE
+    # No hit makes room for the page.
+    assert [citation.item_id for citation in narrow_hits.citations] == [tea.memory_id]
+    assert tea.memory_id in {citation.item_id for citation in narrow_page.citations}
+
+
+async def test_the_profile_page_of_a_context_is_current_and_as_of_its_time(tenant: Tenant) -> None:
+    (older,) = await remembered(tenant, "Lives in Graz", type="fact", key="city", subject_id="anna")
+    newer = memory_pb2.Memory(type="fact", key="city", subject_id="anna", content="Lives in Oslo")
+    await tenant.memory.CreateMemory(
+        memory_pb2.CreateMemoryRequest(memory=newer, on_conflict=memory_pb2.ON_CONFLICT_SUPERSEDE)
+    )
+    recall = pb.RecallRequest(query="kettle", subject_id="anna", min_relevance=0.99)
+    request = pb.BuildContextRequest(recall=recall, profile_page=True)
+
+    response = await tenant.gateway.BuildContext(request)
+    request.recall.as_of_time.CopyFrom(older.record_time)
+    former = await tenant.gateway.BuildContext(request)
+
+    assert ("Oslo" in response.text, "Graz" in response.text) == (True, False)
+    assert ("Oslo" in former.text, "Graz" in former.text) == (False, True)
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"subject_id": "anna", "filter": {"types": ["note"]}}, {"subject_id": "anna", "min_trust": 0.8}]
+)
+async def test_the_profile_page_is_skipped_where_other_memories_are_asked_for(
+    tenant: Tenant, fields: dict[str, Any]
+) -> None:
+    await remembered(tenant, "Lives in Graz", type="fact", subject_id="anna")
+    recall = pb.RecallRequest(query="kettle", min_relevance=0.99, **fields)
+
+    response = await tenant.gateway.BuildContext(pb.BuildContextRequest(recall=recall, profile_page=True))
+
+    assert response.text == ""
+    assert response.arms[-1] == pb.ArmStatus(arm=pb.ARM_PAGE, state=pb.ARM_STATE_SKIPPED, elapsed={})
+
+
+async def test_a_context_with_a_profile_page_is_made_again_from_its_receipt(tenant: Tenant) -> None:
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
+    (tea, city) = await remembered(tenant, "Anna drinks green tea.", "Lives in Graz", type="fact", subject_id="anna")
+    recall = pb.RecallRequest(query="What does Anna drink?", subject_id="anna", limit=1)
+    async with asyncio.timeout(60):
+        response = await build_with_receipt(tenant, pb.BuildContextRequest(recall=recall, profile_page=True))
+    await remembered(tenant, "Plays the harp", type="fact", subject_id="anna")
+    await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=city.memory_id))
+
+    replayed = await replay_context(tenant, response.receipt_id)
+
+    assert {citation.item_id for citation in response.citations} == {tea.memory_id, city.memory_id}
+    assert is_same(response, replayed)
+
+
+async def test_a_ledger_withdraws_a_fact_of_the_profile_page_that_is_superseded(tenant: Tenant) -> None:
+    await remembered(tenant, "Lives in Graz", type="fact", key="city", subject_id="anna")
+    recall = pb.RecallRequest(query="kettle", subject_id="anna", min_relevance=0.99)
+    request = pb.BuildContextRequest(recall=recall, profile_page=True, ledger_id="talk")
+    first = await tenant.gateway.BuildContext(request)
+    newer = memory_pb2.Memory(type="fact", key="city", subject_id="anna", content="Lives in Oslo")
+    await tenant.memory.CreateMemory(
+        memory_pb2.CreateMemoryRequest(memory=newer, on_conflict=memory_pb2.ON_CONFLICT_SUPERSEDE)
+    )
+
+    request.ledger_revision = first.ledger_revision
+    second = await tenant.gateway.BuildContext(request)
+
+    assert "Graz" in first.text
+    assert "Lives in Oslo" in second.text
+    assert [one.number for one in second.withdrawals] == [first.citations[0].number]

@@ -39,8 +39,9 @@ METHODS: dict[str, MethodDescriptor] = {
     for method in service.methods
 }
 STUBS = {
-    "AuthService": "auth", "BlockService": "blocks", "HistoryService": "history", "LinkService": "links",
-    "MemoryService": "memory", "SessionService": "sessions", "TenancyService": "tenancy",
+    "AuthService": "auth", "BlockService": "blocks", "CurationService": "curation",
+    "HistoryService": "history", "LinkService": "links", "MemoryService": "memory", "SessionService": "sessions",
+    "TenancyService": "tenancy",
 }  # fmt: skip
 # They tell of a change, and are not what was changed.
 STAMPS = ("revision", "update_time", "updated_by", "record_time")
@@ -138,6 +139,10 @@ RESOURCES = [
     Resource(
         name="Webhook", fields={"display_name": "w", "event_types": ["*"], "webhook_url": "https://hooks.invalid/"},
         change=("display_name", "new"), other=("event_types", ["memory_created"]),
+    ),
+    Resource(
+        name="Page", fields={"title": "t", "filter": {"types": ["note"]}}, change=("title", "new"),
+        other=("pinned", True),
     ),
     Resource(
         name="Organization", fields={"display_name": "o"}, change=("display_name", "new"), other=("slug", "other"),

@@ -112,6 +112,7 @@ WITHOUT: dict[str, str] = {
     r"/(GetLink|DeleteMemory)$": "list_links and forget do it",
     r"/(DeleteSubject|GetTool|UpdateTool|ListBlockAgents|RetryWebhookDelivery)$": "rare, and one call of the RPC away",
     r"/(UndeleteSubject|UndeleteTool|UndeleteAgent)$": "rare, and one call of the RPC away",
+    r"/(Create|Update|Delete)Page$": "which pages there are is a person's choice; a model reads them",
     r"/AdvanceImport$": "an importer's, for each batch",
     r"/GetSearchCounts$": "how often was searched, which is of use to people",
     r"/\w+Space(s|Grants?)?$": "who sees what is a person's decision",

@@ -40,6 +40,7 @@ COMMANDS: Mapping[str, str] = {
     "receipts": "receipts",
     "replay": "replay",
     "approvals": "approvals",
+    "pages": "pages",
     "archive": "archive",
     "backup": "backup",
     "certificates": "certificates",

@@ -93,6 +93,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     tenancy = tenancy_pb2_grpc.TenancyServiceStub(host.channel("tenancy", caller="gateway"))
     index = recall_pb2_grpc.RecallServiceStub(host.channel("recall", caller="gateway"))
     blocks = blocks_pb2_grpc.BlockServiceStub(host.channel("memory", caller="gateway"))
+    curation = curation_pb2_grpc.CurationServiceStub(host.channel("memory", caller="gateway"))
     internal = recall_pb2_grpc.RecallInternalServiceStub(host.channel("recall", caller="gateway"))
     recorder = ContextRecorder(internal)
     recall = RecallHandler(
@@ -107,14 +108,14 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         context=ContextHandler(
             recall,
             sessions,
-            curation_pb2_grpc.CurationServiceStub(host.channel("memory", caller="gateway")),
+            curation,
             recorder,
             LedgerTurns(
                 session_pb2_grpc.SessionInternalServiceStub(host.channel("session", caller="gateway")), internal
             ),
             lineage_seconds=settings.gateway_recall_arm_seconds,
         ),
-        context_replay=ContextReplayHandler(index, blocks, sessions, tenancy, recorder),
+        context_replay=ContextReplayHandler(index, blocks, sessions, tenancy, curation, recorder),
         forget=ForgetHandler(sessions, memories, tenancy, identities),
         cluster_status=ClusterStatusHandler(host, servicers),
     )

@@ -71,6 +71,12 @@ class LinkToItself(InvalidArgument):
     reason = "LINK_TO_ITSELF"
 
 
+class PageNotFound(NotFound):
+    """No such page is visible to the caller."""
+
+    reason = "PAGE_NOT_FOUND"
+
+
 class BlockNotFound(NotFound):
     """No such block is visible to the caller."""
 

@@ -67,6 +67,8 @@ from skein_memory.memories.rpc import MemoryHandlers
 from skein_memory.memories.store import MemoryStore
 from skein_memory.overview.rpc import OverviewHandlers
 from skein_memory.overview.store import OverviewStore
+from skein_memory.pages.rpc import PageHandlers
+from skein_memory.pages.store import PageStore
 from skein_memory.queries import QUERIES
 from skein_memory.servicers import (
     block_service,
@@ -240,6 +242,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
                     embeddings=embeddings,
                     max_content=max_content,
                 ),
+                pages=PageHandlers(PageStore(database, quotas), idempotency, lists=lists),
             ),
         )
         servicers.add(

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from skein_memory.maintenance.rpc import MaintenanceHandlers
     from skein_memory.memories.rpc import MemoryHandlers
     from skein_memory.overview.rpc import OverviewHandlers
+    from skein_memory.pages.rpc import PageHandlers
     from skein_memory.snapshots.rpc import SnapshotHandlers
     from skein_memory.source_trust.rpc import SourceTrustHandlers
     from skein_memory.tasks.rpc import TaskHandlers
@@ -138,8 +139,9 @@ def curation_service(
     overview: OverviewHandlers,
     lineage: LineageHandlers,
     approvals: ApprovalHandlers,
+    pages: PageHandlers,
 ) -> CurationServiceMethods:
-    """CurationService: trust in sources, conflicts, aliases, lineages, approvals and overviews."""
+    """CurationService: trust in sources, conflicts, aliases, lineages, approvals, overviews and pages."""
     return CurationServiceMethods(
         SetSourceTrust=source_trust.SetSourceTrust,
         GetSourceTrust=source_trust.GetSourceTrust,
@@ -161,6 +163,11 @@ def curation_service(
         GetReviewQueue=overview.GetReviewQueue,
         GetTemporalClusters=overview.GetTemporalClusters,
         GetStatistics=overview.GetStatistics,
+        CreatePage=pages.CreatePage,
+        GetPage=pages.GetPage,
+        ListPages=pages.ListPages,
+        UpdatePage=pages.UpdatePage,
+        DeletePage=pages.DeletePage,
     )
 
 

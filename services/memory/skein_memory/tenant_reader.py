@@ -39,10 +39,16 @@ class TenantReader:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, database: Database, tenant_id: UUID, *, at: datetime, as_of_time: datetime | None
+        cls,
+        database: Database,
+        tenant_id: UUID,
+        *,
+        at: datetime,
+        as_of_time: datetime | None,
+        repeatable_read: bool = False,
     ) -> AsyncIterator[Self]:
         """Read as of a time, or what there is at the time `at` of the read. Raises HistoryNotKept and NotKnownThen."""
-        async with read_as_of(database, tenant_id, as_of_time, at=at) as tx:
+        async with read_as_of(database, tenant_id, as_of_time, at=at, repeatable_read=repeatable_read) as tx:
             yield cls(tx=tx, tenant_id=tenant_id, at=as_of_time or at, as_of_time=as_of_time)
 
     async def rows(self, name: str, **values: object) -> list[asyncpg.Record]:

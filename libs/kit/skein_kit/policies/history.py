@@ -36,13 +36,19 @@ def read_as_of_time(message: Message, *, at: datetime, within: str = "") -> date
 
 @asynccontextmanager
 async def read_as_of(
-    database: Database, tenant_id: UUID, as_of_time: datetime | None, *, at: datetime
+    database: Database,
+    tenant_id: UUID,
+    as_of_time: datetime | None,
+    *,
+    at: datetime,
+    repeatable_read: bool = False,
 ) -> AsyncIterator[Transaction]:
     """Open a transaction that reads as of a time, at the time `at`; None: it reads the present.
 
     Raises HistoryNotKept and NotKnownThen.
     """
-    async with database.transaction(tenant_id, TxOptions(read_only=True, as_of_time=as_of_time)) as tx:
+    options = TxOptions(read_only=True, as_of_time=as_of_time, repeatable_read=repeatable_read)
+    async with database.transaction(tenant_id, options) as tx:
         if as_of_time is not None:
             await check_history(tx, tenant_id, as_of_time, at=at)
         yield tx

@@ -40,6 +40,7 @@ KINDS = {
     "conflict": "conflicts",
     "snapshot": "",
     "webhook": "webhooks",
+    "page": "pages",
 }
 # Milliseconds until a disconnected browser reconnects.
 _RETRY_MS = 2000

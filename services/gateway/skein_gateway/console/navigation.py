@@ -35,6 +35,7 @@ GROUPS: Sequence[tuple[str, Sequence[Entry]]] = (
             Entry("context", "Context", "gateway.v1.GatewayService/BuildContext"),
             Entry("receipts", "Receipts", "recall.v1.RecallService/ListRecallReceipts"),
             Entry("memories", "Memories", "memory.v1.MemoryService/ListMemories"),
+            Entry("pages", "Pages", "memory.v1.CurationService/ListPages"),
             Entry("graph", "Graph", "memory.v1.LinkService/GetSubgraph"),
             Entry("timeline", "Timeline", "memory.v1.CurationService/GetTemporalClusters"),
             Entry("blocks", "Blocks", "memory.v1.BlockService/ListBlocks"),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
     from google.protobuf.timestamp_pb2 import Timestamp
 
-    from skein.memory.v1 import blocks_pb2
+    from skein.memory.v1 import blocks_pb2, pages_pb2
     from skein.tenancy.v1 import subjects_pb2
     from skein_gateway.context.model import Citation
 
@@ -74,6 +74,7 @@ def context_inputs(
     options: PackOptions,
     response: pb.RecallResponse,
     recent: Sequence[session_pb2.Message],
+    page_request: pages_pb2.GetPageRequest | None = None,
 ) -> recall_pb2.ContextInputs:
     """Return what a text is packed from, beside the answer of its search."""
     inputs = recall_pb2.ContextInputs(
@@ -86,6 +87,7 @@ def context_inputs(
         blocks=[_pin(hit.item_id, hit.block) for hit in response.hits if hit.kind == recall_pb2.ITEM_KIND_BLOCK],
         message_ids=b"".join(UUID(message.message_id).bytes for message in recent),
         message_revisions=[message.revision for message in recent],
+        page=page_request,
     )
     if response.HasField("profile"):
         inputs.profile.CopyFrom(_pin(response.profile.subject_id, response.profile))
@@ -141,11 +143,16 @@ def citations(cited: Sequence[Citation], origins: Mapping[str, Origins]) -> list
     ]
 
 
-def items_of(response: pb.RecallResponse, recent: Sequence[session_pb2.Message]) -> Iterator[Item]:
+def items_of(
+    response: pb.RecallResponse,
+    recent: Sequence[session_pb2.Message],
+    page: Sequence[pages_pb2.PageSentence] = (),
+) -> Iterator[Item]:
     """Return the items in order of preference.
 
-    The best hit, the profile, the recent window from its last message backwards, the other hits; a distrusted profile
-    comes last. A message in both the window and the hits is one item with the score of the hit.
+    The best hit, the profile, the recent window from its last message backwards, the other hits, the facts of the
+    profile page; a distrusted profile comes last. A message in both the window and the hits is one item with the score
+    of the hit.
     """
     found = {hit.item_id: hit for hit in response.hits if hit.kind == recall_pb2.ITEM_KIND_MESSAGE}
     latest = [_of_message(message, found.get(message.message_id), is_part=True) for message in reversed(recent)]
@@ -157,8 +164,26 @@ def items_of(response: pb.RecallResponse, recent: Sequence[session_pb2.Message])
         yield profile
     yield from (item for item in latest if not hits or item.item_id != hits[0].item_id)
     yield from (item for item in hits[1:] if item.item_id not in latest_ids)
+    hit_ids = {hit.item_id for hit in response.hits}
+    yield from (_of_sentence(sentence) for sentence in page if sentence.memory_id not in hit_ids)
     if profile is not None and profile.is_distrusted:
         yield profile
+
+
+def page_sentences(page: pages_pb2.GetPageResponse) -> list[pages_pb2.PageSentence]:
+    """Return the facts of a page, in its order."""
+    return [sentence for section in page.sections for sentence in section.sentences]
+
+
+def _of_sentence(sentence: pages_pb2.PageSentence) -> Item:
+    return Item(
+        kind=ItemKind.MEMORY,
+        item_id=sentence.memory_id,
+        text=sentence.text,
+        type=sentence.type,
+        at=_moment(sentence.create_time),
+        revision=sentence.revision,
+    )
 
 
 def hit_item(hit: recall_pb2.Hit) -> Item:

@@ -27,7 +27,7 @@ from skein_kit.rpc.interceptors import translate_upstream
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from skein.memory.v1 import blocks_pb2_grpc
+    from skein.memory.v1 import blocks_pb2_grpc, curation_pb2_grpc, pages_pb2
     from skein.recall.v1 import recall_pb2_grpc
     from skein.session.v1 import session_pb2_grpc
     from skein.tenancy.v1 import tenancy_pb2_grpc
@@ -59,6 +59,7 @@ class ContextReplayHandler:
         blocks: blocks_pb2_grpc.BlockServiceAsyncStub,
         sessions: session_pb2_grpc.SessionServiceAsyncStub,
         tenancy: tenancy_pb2_grpc.TenancyServiceAsyncStub,
+        curation: curation_pb2_grpc.CurationServiceAsyncStub,
         recorder: ContextRecorder,
     ) -> None:
         """Receipts that wait in `recorder` are stored first."""
@@ -66,6 +67,7 @@ class ContextReplayHandler:
         self._blocks = blocks
         self._sessions = sessions
         self._tenancy = tenancy
+        self._curation = curation
         self._recorder = recorder
 
     async def ReplayContext(self, request: pb.ReplayContextRequest, context: Context) -> pb.ReplayContextResponse:
@@ -117,6 +119,7 @@ class ContextReplayHandler:
             [inputs.profile] if inputs.HasField("profile") else [], self._read_profile, service="tenancy"
         )
         messages = await _read(convert.message_pins(inputs), self._read_message, service="session")
+        page = await self._read_page(inputs.page) if inputs.HasField("page") else []
         for ids, reason in (
             (
                 [*blocks.purged_ids, *profiles.purged_ids, *messages.purged_ids],
@@ -130,7 +133,7 @@ class ContextReplayHandler:
             : inputs.hit_count
         ]
         recalled = pb.RecallResponse(hits=hits, profile=profiles.present[0] if profiles.present else None)
-        items = list(convert.items_of(recalled, messages.present))
+        items = list(convert.items_of(recalled, messages.present, page))
         packed = await pack_items(items, convert.recorded_pack_options(inputs, query))
         response.text = packed.text
         response.citations.extend(convert.citations(packed.citations, {}))
@@ -145,6 +148,15 @@ class ContextReplayHandler:
         request = subjects_pb2.GetSubjectRequest(subject_id=pin.item_id, revision=pin.revision)
         subject = (await self._tenancy.GetSubject(request)).subject
         return _with_trust(subject, pin) if subject.create_time == pin.create_time else None
+
+    async def _read_page(self, request: pages_pb2.GetPageRequest) -> list[pages_pb2.PageSentence]:
+        """Read the facts that a profile page had; none when they are purged."""
+        try:
+            return convert.page_sentences(await self._curation.GetPage(request))
+        except aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.NOT_FOUND:
+                raise translate_upstream(error, service="memory") from None
+            return []
 
     async def _read_message(self, pin: recall_pb2.ItemPin) -> session_pb2.Message | None:
         request = session_pb2.GetMessageRequest(message_id=pin.item_id, revision=pin.revision)

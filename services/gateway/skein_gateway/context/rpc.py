@@ -9,7 +9,7 @@ import grpc
 from grpc import aio
 
 from skein.gateway.v1 import gateway_pb2 as pb
-from skein.memory.v1 import curation_pb2
+from skein.memory.v1 import curation_pb2, pages_pb2
 from skein.session.v1 import session_pb2
 from skein_gateway.context import convert, ledger_messages
 from skein_gateway.context.lineage import MAX_LINEAGES, Origins, origins_of
@@ -23,6 +23,7 @@ from skein_gateway.recall.rpc import (
     both,
     call_arm,
     enforce_partial_policy,
+    filter_allows_blocks,
     item_filter,
     subject_of,
 )
@@ -33,6 +34,7 @@ from skein_kit.identity.permissions import ACCESS_RULES
 from skein_kit.ids import now
 from skein_kit.policies.history import read_as_of_time
 from skein_kit.search_text.list_questions import asks_for_all
+from skein_kit.text.source_keys import NEUTRAL_TRUST
 from skein_kit.text.token_estimate import DEFAULT_BUDGET
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ DEFAULT_LIMIT, LIST_LIMIT = 30, 60
 # Most messages of the recent window.
 MAX_RECENT = 200
 _WINDOW = ACCESS_RULES["/skein.session.v1.SessionService/GetRecentWindow"]
+_PAGE = ACCESS_RULES["/skein.memory.v1.CurationService/GetPage"]
 
 
 class ContextHandler:
@@ -90,6 +93,9 @@ class ContextHandler:
         if request.session_id:
             _WINDOW.check_reach(caller_of(context), named_space())
             extra_arms.append(partial(self._window, request))
+        if request.profile_page:
+            _PAGE.check_reach(caller_of(context), named_space())
+            extra_arms.append(partial(self._page, request))
         search = self._recall.call_arms(recall_request, context, *extra_arms)
         if request.ledger_id:
             return await self._turn(request, recall_request, search, context)
@@ -98,9 +104,9 @@ class ContextHandler:
         response = result.response(recall_request.limit)
         recent = result.recent
         options = convert.pack_options(request)
-        packed = await pack_items(list(convert.items_of(response, recent)), options)
+        packed = await pack_items(list(convert.items_of(response, recent, result.page)), options)
         if response.receipt_id:
-            inputs = convert.context_inputs(request, options, response, recent)
+            inputs = convert.context_inputs(request, options, response, recent, result.page_request)
             self._recorder.record(
                 response.receipt_id, packed, inputs, subject_ids=convert.subjects_of(inputs, response, recent)
             )
@@ -127,7 +133,7 @@ class ContextHandler:
         response = result.response(recall_request.limit)
         # The prompt has no message that waits for approval: it may be refused.
         recent = [message for message in result.recent if not message.pending_approval]
-        candidates = list(convert.items_of(response, recent))
+        candidates = list(convert.items_of(response, recent, result.page))
         turn = await self._turns.make(request, known, result, candidates, context, seconds=seconds)
         origins = await self._origins(request, turn.citations, context) if request.cite_origins else {}
         answer = _answer(response)
@@ -179,6 +185,31 @@ class ContextHandler:
         recent = messages[-MAX_RECENT:]
         outcome = ArmOutcome(arm=pb.ARM_WINDOW, state=pb.ARM_STATE_OK, seconds=timed.seconds, hit_count=len(recent))
         return ArmResult(outcomes=(outcome,), recent=recent)
+
+    async def _page(self, request: pb.BuildContextRequest, arm_seconds: float) -> ArmResult:
+        """Read the facts of the subject's profile page, of whom none need be known."""
+        recall = request.recall
+        subject_id, reader = subject_of(recall), item_filter(recall)
+        if not (subject_id and filter_allows_blocks(recall) and recall.min_trust <= NEUTRAL_TRUST):
+            return ArmResult(outcomes=(ArmOutcome.skipped(pb.ARM_PAGE),))
+        page_request = pages_pb2.GetPageRequest(
+            page_id=f"subject:{subject_id}",
+            visible_to=None if reader is None else reader.visible_to,
+            as_of_time=as_of_time(recall),
+        )
+        try:
+            timed = await call_arm(self._curation.GetPage(page_request, timeout=arm_seconds))
+        except aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.NOT_FOUND:
+                raise
+            return ArmResult(outcomes=(ArmOutcome(arm=pb.ARM_PAGE, state=pb.ARM_STATE_OK),))
+        if timed.response is None:
+            return ArmResult(outcomes=(ArmOutcome.failed(pb.ARM_PAGE, timed),))
+        if not page_request.HasField("as_of_time"):
+            page_request.as_of_time.FromDatetime(now())
+        sentences = convert.page_sentences(timed.response)
+        outcome = ArmOutcome(arm=pb.ARM_PAGE, state=pb.ARM_STATE_OK, seconds=timed.seconds, hit_count=len(sentences))
+        return ArmResult(outcomes=(outcome,), page=sentences, page_request=page_request)
 
 
 def _answer(response: pb.RecallResponse) -> pb.BuildContextResponse:

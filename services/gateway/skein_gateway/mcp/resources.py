@@ -1,4 +1,4 @@
-"""MCP resources (memories and sessions), the prompt, and completion of ids."""
+"""MCP resources (pages, memories and sessions), the prompt, and completion of ids."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from skein.gateway.v1 import gateway_pb2
-from skein.memory.v1 import memory_pb2
+from skein.memory.v1 import memory_pb2, pages_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_gateway.mcp import errors as mcp_errors
@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 
     Context = ServerRequestContext[Any, Any]
 
+PAGES = "skein://pages/"
 MEMORIES = "skein://memories/"
 SESSIONS = "skein://sessions/"
-JSON = "application/json"
+JSON, MARKDOWN = "application/json", "text/markdown"
 PROMPT = "build_context"
 _PAGE = 50
 # Newest messages in a session's resource; read_session returns all.
@@ -38,9 +39,17 @@ _MESSAGES = 200
 _MAX_TOKENS = 100_000
 _MAX_COMPLETIONS = 100
 _OMITTED = frozenset({"content_hash"})
+_CURATION = "/skein.memory.v1.CurationService/"
 _MEMORY = "/skein.memory.v1.MemoryService/"
 _SESSION = "/skein.session.v1.SessionService/"
 _TEMPLATES = [
+    types.ResourceTemplate(
+        name="page",
+        title="A page",
+        uri_template=PAGES + "{page_id}",
+        description="What holds now of a subject, an entity or a filter, with citations. A person's is subject:ID.",
+        mime_type=MARKDOWN,
+    ),
     types.ResourceTemplate(
         name="memory",
         title="A memory",
@@ -79,12 +88,20 @@ class Resources:
         self._rpcs = rpcs
 
     async def list(self, context: Context, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
-        """List memories page by page, then sessions."""
+        """List pinned pages, then memories page by page, then sessions."""
         cursor = (params.cursor if params else None) or ""
         kind, _, token = cursor.partition(":")
-        if not cursor or (kind == "memories" and token):
+        if not cursor or (kind == "pages" and token):
+            pinned = pages_pb2.ListPagesRequest(page_size=_PAGE, page_token=token, pinned_only=True)
+            page: Any = await self._call(context, _CURATION + "ListPages", pinned)
+            resources = [_page_resource(one) for one in page.pages]
+            next_cursor = f"pages:{page.next_page_token}" if page.next_page_token else "memories"
+            if resources:
+                return types.ListResourcesResult(resources=resources, next_cursor=next_cursor)
+            cursor, kind = "memories", "memories"
+        if cursor == "memories" or (kind == "memories" and token):
             request = memory_pb2.ListMemoriesRequest(page_size=_PAGE, page_token=token)
-            page: Any = await self._call(context, _MEMORY + "ListMemories", request)
+            page = await self._call(context, _MEMORY + "ListMemories", request)
             resources = [_memory_resource(memory) for memory in page.memories]
             next_cursor = f"memories:{page.next_page_token}" if page.next_page_token else "sessions:"
         elif kind == "sessions":
@@ -104,8 +121,12 @@ class Resources:
         return types.ListResourceTemplatesResult(resource_templates=_TEMPLATES)
 
     async def read(self, context: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        """Read a memory, or a session with its newest messages."""
+        """Read a page, a memory, or a session with its newest messages."""
         uri = str(params.uri)
+        if uri.startswith(PAGES) and (page_id := unquote(uri.removeprefix(PAGES))):
+            answer: Any = await self._call(context, _CURATION + "GetPage", pages_pb2.GetPageRequest(page_id=page_id))
+            text = types.TextResourceContents(uri=uri, mime_type=MARKDOWN, text=answer.text)
+            return types.ReadResourceResult(contents=[text])
         if uri.startswith(MEMORIES) and (memory_id := unquote(uri.removeprefix(MEMORIES))):
             request = memory_pb2.GetMemoryRequest(memory_id=memory_id)
             response: Any = await self._call(context, _MEMORY + "GetMemory", request)
@@ -114,11 +135,11 @@ class Resources:
             value = await self._session(context, session_id)
         else:
             raise mcp_errors.resource_not_found(
-                f"There is nothing at {uri[:200]}: resources are {MEMORIES}… and {SESSIONS}….",
+                f"There is nothing at {uri[:200]}: resources are {PAGES}…, {MEMORIES}… and {SESSIONS}….",
                 context.protocol_version,
             )
-        text = one_line_json(value)
-        return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=JSON, text=text)])
+        contents = types.TextResourceContents(uri=uri, mime_type=JSON, text=one_line_json(value))
+        return types.ReadResourceResult(contents=[contents])
 
     async def _session(self, context: Context, session_id: str) -> dict[str, Any]:
         get_session = session_pb2.GetSessionRequest(session_id=session_id)
@@ -201,6 +222,16 @@ class Resources:
 async def _to_json(message: Message, omit: Collection[str] = ()) -> Any:
     is_small = message.ByteSize() < LARGE_BYTES
     return to_json_value(message, omit) if is_small else await asyncio.to_thread(to_json_value, message, omit)
+
+
+def _page_resource(page: pages_pb2.Page) -> types.Resource:
+    return types.Resource(
+        name=page.page_id,
+        title=one_line(page.title) or one_line(page.subject_id),
+        uri=PAGES + quote(page.page_id, safe=""),
+        description="Facts that hold now, with citations.",
+        mime_type=MARKDOWN,
+    )
 
 
 def _memory_resource(memory: memory_pb2.Memory) -> types.Resource:

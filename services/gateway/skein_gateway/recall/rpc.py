@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from google.protobuf.timestamp_pb2 import Timestamp
 
-    from skein.memory.v1 import blocks_pb2_grpc
+    from skein.memory.v1 import blocks_pb2_grpc, pages_pb2
     from skein.recall.v1 import recall_pb2_grpc
     from skein.session.v1 import session_pb2
     from skein.tenancy.v1 import tenancy_pb2_grpc
@@ -70,7 +70,7 @@ _RULES = {
     pb.ARM_BLOCKS: ACCESS_RULES["/skein.memory.v1.BlockService/ListAgentBlocks"],
     pb.ARM_PROFILE: ACCESS_RULES["/skein.tenancy.v1.TenancyService/GetSubject"],
 }
-_SERVICES = {pb.ARM_BLOCKS: "memory", pb.ARM_PROFILE: "tenancy", pb.ARM_WINDOW: "session"}
+_SERVICES = {pb.ARM_BLOCKS: "memory", pb.ARM_PROFILE: "tenancy", pb.ARM_WINDOW: "session", pb.ARM_PAGE: "memory"}
 # Hits without a limit, and where the query asks for all of something.
 DEFAULT_LIMIT, LIST_LIMIT = 10, 25
 # Most blocks that one agent can see: about one subject and about none.
@@ -146,6 +146,9 @@ class ArmResult:
     profile: subjects_pb2.Subject | None = None
     # The recent window of a session, oldest first.
     recent: Sequence[session_pb2.Message] = ()
+    # The facts of the profile page, and the request that reads them again.
+    page: Sequence[pages_pb2.PageSentence] = ()
+    page_request: pages_pb2.GetPageRequest | None = None
     # All blocks that the reader may see, matching or not; None: they were not read.
     blocks: Sequence[blocks_pb2.Block] | None = None
 
@@ -165,6 +168,16 @@ class RecallResult:
     def recent(self) -> list[session_pb2.Message]:
         """Return the recent window of the session, oldest first."""
         return [message for result in self.results for message in result.recent]
+
+    @property
+    def page(self) -> list[pages_pb2.PageSentence]:
+        """Return the facts of the profile page, in its order."""
+        return [sentence for result in self.results for sentence in result.page]
+
+    @property
+    def page_request(self) -> pages_pb2.GetPageRequest | None:
+        """Return the request that reads the profile page again; None when none was read."""
+        return next((result.page_request for result in self.results if result.page_request is not None), None)
 
     def response(self, limit: int) -> pb.RecallResponse:
         """Return the best hits of all arms, as many as fit one message together with the profile.

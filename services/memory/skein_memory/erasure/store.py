@@ -26,6 +26,7 @@ from skein_memory.memories import names, writes
 from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.model import purge_events
 from skein_memory.memories.store import MAX_FACTS
+from skein_memory.pages import store as pages
 from skein_memory.queries import QUERIES
 from skein_memory.tombstones import store as tombstones
 
@@ -257,11 +258,22 @@ class PurgeStore:
             block_ids=(block_id,),
         )
 
+    async def _purge_pages(
+        self, tx: Transaction, tenant_id: UUID, subject_id: str | None, memory_ids: list[UUID], *, at: datetime, by: str
+    ) -> Counter[str]:
+        """Purge the pages about a person and about entities; return the rows by table."""
+        counts = Counter(await pages.purge_pages(tx, tenant_id, subject_id, memory_ids, at=at, by=by))
+        if counts:
+            await self._quotas.charge(tx, tenant_id, {"pages": -counts["memory.pages"]})
+        return counts
+
     async def _purge_blocks(
         self, tx: Transaction, tenant_id: UUID, selection: Selection, receipt: PurgeReceipt, *, by: str
     ) -> tuple[PurgeReceipt, str | None]:
         """Purge some of the blocks about a person; return the receipt with them, and the next cursor."""
         await tombstones.write_subject(tx, tenant_id, selection.subject_id, at=receipt.purge_time)
+        page_counts = await self._purge_pages(tx, tenant_id, selection.subject_id, [], at=receipt.purge_time, by=by)
+        receipt = replace(receipt, deleted_counts=Counter(receipt.deleted_counts) + page_counts)
         block_ids, after = await block_purge.list_blocks_of_subject(
             tx, tenant_id, selection.subject_id, after=selection.blocks_after or "", count=selection.count
         )
@@ -336,6 +348,7 @@ class PurgeStore:
             )
             space_ids = {row["memory_id"]: row["space_id"] for row in first_known}
             await writer.insert_events(tx, tenant_id, purge_events(space_ids, receipt_id, cause=cause), at=at, by=by)
+            counts += await self._purge_pages(tx, tenant_id, None, memory_ids, at=at, by=by)
             await self._quotas.charge(
                 tx, tenant_id, {"memories": -active_count, "links": links_before - counts["memory.links"]}
             )

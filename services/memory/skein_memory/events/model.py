@@ -29,7 +29,7 @@ EVENT_TYPES = frozenset(
         "memory_conflict_resolved", "memory_entity_resolved", "memory_entity_separated", "memory_source_trust_set",
         "secret_revealed", "tenant_key_rotated",
         "block_created", "block_updated", "block_deleted", "block_restored", "block_attached", "block_detached",
-        "block_purged",
+        "block_purged", "page_created", "page_updated", "page_deleted",
         "snapshot_created", "snapshot_restored", "snapshot_deleted", "data_exported", "data_imported",
         "webhook_created", "webhook_updated", "webhook_deleted", "webhook_disabled",
         "archive_created", "archive_restored",
@@ -65,7 +65,7 @@ class Event:
     """An event. `summary` and `payload` name ids, counts and fields, never contents."""
 
     type: str
-    # "memory", "link", "block", "alias", "conflict", "source_trust", "snapshot", "webhook", "message", ...
+    # "memory", "link", "block", "alias", "conflict", "source_trust", "snapshot", "webhook", "page", "message", ...
     entity_type: str
     entity_id: str
     summary: str

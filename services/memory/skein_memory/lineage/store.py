@@ -403,9 +403,11 @@ async def own_origin(tx: Transaction, tenant_id: UUID, memory_id: UUID, *, at: d
     return await _writers_of(tx, tenant_id, memory_id, listed, at=at)
 
 
-async def find_distrusted(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> set[UUID]:
+async def find_distrusted(
+    tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], *, is_as_of: bool = False
+) -> set[UUID]:
     """Return which of some memories have less than the neutral trust."""
-    trusts = await _read_trust(tx, tenant_id, memory_ids)
+    trusts = await _read_trust(tx, tenant_id, memory_ids, is_as_of=is_as_of)
     return {id_ for id_, trust in trusts.items() if trust < NEUTRAL_TRUST}
 
 

@@ -21,6 +21,7 @@ TENANT_TABLES: Mapping[str, Query] = {
     "memory.archived_memories": QUERIES["purge_tenant_archived"],
     "memory.archives": QUERIES["purge_tenant_archives"],
     "memory.deliveries": QUERIES["purge_tenant_deliveries"],
+    "memory.pages": QUERIES["purge_tenant_pages"],
     "memory.webhooks": QUERIES["purge_tenant_webhooks"],
     "memory.changes": QUERIES["purge_tenant_changes"],
     "memory.versions": QUERIES["purge_tenant_versions"],

@@ -22,6 +22,12 @@ DELETE FROM memory.deliveries
 WHERE tenant_id = :tenant_id AND delivery_id = ANY (ARRAY(
     SELECT delivery_id FROM memory.deliveries WHERE tenant_id = :tenant_id LIMIT :count));
 
+-- purge_tenant_pages --
+-- Remove some of the pages of a deleted tenant.
+DELETE FROM memory.pages
+WHERE tenant_id = :tenant_id AND page_id = ANY (ARRAY(
+    SELECT page_id FROM memory.pages WHERE tenant_id = :tenant_id LIMIT :count));
+
 -- purge_tenant_webhooks --
 -- Remove some of the webhooks that a deleted tenant has, and count their keys no longer.
 WITH gone AS MATERIALIZED (

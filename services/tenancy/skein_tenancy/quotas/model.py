@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 # Rows that are counted as they come and go, by the names of Quota's fields.
 COUNTED_KINDS = (
     "members", "agents", "subjects", "tools", "api_keys", "sessions", "messages", "memories", "links", "blocks",
-    "snapshots", "agent_states", "session_items", "webhooks",
+    "snapshots", "agent_states", "session_items", "webhooks", "pages",
 )  # fmt: skip
 TENANTS = "tenants"
 PER_MINUTE, PER_HOUR, PER_DAY = "requests_per_minute", "requests_per_hour", "requests_per_day"

@@ -65,6 +65,8 @@ WHERE s.tenant_id = :tenant_id AND s.space_id = :space_id AND (s.grant_end_time 
                         AND m.space_id <> '00000000-0000-0000-0000-000000000000')
     AND NOT EXISTS (SELECT FROM memory.pending_memories AS p
                     WHERE p.tenant_id = :tenant_id AND p.space_id = :space_id)
+    AND NOT EXISTS (SELECT FROM memory.pages AS q
+                    WHERE q.tenant_id = :tenant_id AND q.space_id = :space_id)
     AND NOT EXISTS (SELECT FROM memory.archived_memories AS a
                     WHERE a.tenant_id = :tenant_id AND a.space_id = :space_id)
     AND NOT EXISTS (SELECT FROM memory.snapshots AS c

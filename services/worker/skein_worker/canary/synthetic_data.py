@@ -15,7 +15,7 @@ from google.protobuf.struct_pb2 import Struct, Value
 from grpc import aio
 
 from skein.auth.v1 import accounts_pb2, certificates_pb2
-from skein.memory.v1 import archives_pb2, blocks_pb2, curation_pb2, memory_pb2, snapshots_pb2, webhooks_pb2
+from skein.memory.v1 import archives_pb2, blocks_pb2, curation_pb2, memory_pb2, pages_pb2, snapshots_pb2, webhooks_pb2
 from skein.session.v1 import archives_pb2 as session_archives_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import members_pb2, spaces_pb2, subjects_pb2, tenancy_pb2
@@ -266,6 +266,12 @@ class SyntheticDataWriter:
                     note=data.canary.secret,
                 ),
             )
+        page = pages_pb2.Page(title=data.text("page"), entity_memory_id=data["memory"])
+        await self._find_or_create(
+            "page",
+            (f"{CURATION}ListPages", pages_pb2.ListPagesRequest(), "pages"),
+            (f"{CURATION}CreatePage", pages_pb2.CreatePageRequest(page=page)),
+        )
         data.ids["source"] = data.external_id("source")
         trust = curation_pb2.SetSourceTrustRequest(source=data["source"], trust=0.5, notes=data.canary.secret)
         await self._gateway.call(f"{CURATION}SetSourceTrust", trust)

@@ -26,6 +26,7 @@ class Arm(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ARM_BLOCKS: _ClassVar[Arm]
     ARM_PROFILE: _ClassVar[Arm]
     ARM_WINDOW: _ClassVar[Arm]
+    ARM_PAGE: _ClassVar[Arm]
 
 class ArmState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -76,6 +77,7 @@ ARM_MESSAGES: Arm
 ARM_BLOCKS: Arm
 ARM_PROFILE: Arm
 ARM_WINDOW: Arm
+ARM_PAGE: Arm
 ARM_STATE_UNSPECIFIED: ArmState
 ARM_STATE_OK: ArmState
 ARM_STATE_TIMED_OUT: ArmState
@@ -233,7 +235,7 @@ class RecallResponse(_message.Message):
     def __init__(self, hits: _Optional[_Iterable[_Union[_recall_pb2.Hit, _Mapping]]] = ..., arms: _Optional[_Iterable[_Union[ArmStatus, _Mapping]]] = ..., incomplete: _Optional[_Iterable[_Union[Arm, str]]] = ..., model: _Optional[str] = ..., dense_path: _Optional[str] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ..., profile: _Optional[_Union[_subjects_pb2.Subject, _Mapping]] = ..., nothing_relevant: _Optional[bool] = ..., query_expansions: _Optional[_Iterable[_Union[_recall_pb2.QueryExpansion, _Mapping]]] = ..., pending_embedding_count: _Optional[int] = ..., purged_count: _Optional[int] = ..., receipt_id: _Optional[str] = ..., asks_for_all: _Optional[bool] = ...) -> None: ...
 
 class BuildContextRequest(_message.Message):
-    __slots__ = ("recall", "token_budget", "format", "order", "session_id", "cite_origins", "ledger_id", "ledger_revision", "request_id")
+    __slots__ = ("recall", "token_budget", "format", "order", "session_id", "cite_origins", "ledger_id", "ledger_revision", "request_id", "profile_page")
     RECALL_FIELD_NUMBER: _ClassVar[int]
     TOKEN_BUDGET_FIELD_NUMBER: _ClassVar[int]
     FORMAT_FIELD_NUMBER: _ClassVar[int]
@@ -243,6 +245,7 @@ class BuildContextRequest(_message.Message):
     LEDGER_ID_FIELD_NUMBER: _ClassVar[int]
     LEDGER_REVISION_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    PROFILE_PAGE_FIELD_NUMBER: _ClassVar[int]
     recall: RecallRequest
     token_budget: int
     format: ContextFormat
@@ -252,7 +255,8 @@ class BuildContextRequest(_message.Message):
     ledger_id: str
     ledger_revision: int
     request_id: str
-    def __init__(self, recall: _Optional[_Union[RecallRequest, _Mapping]] = ..., token_budget: _Optional[int] = ..., format: _Optional[_Union[ContextFormat, str]] = ..., order: _Optional[_Union[ContextOrder, str]] = ..., session_id: _Optional[str] = ..., cite_origins: _Optional[bool] = ..., ledger_id: _Optional[str] = ..., ledger_revision: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
+    profile_page: bool
+    def __init__(self, recall: _Optional[_Union[RecallRequest, _Mapping]] = ..., token_budget: _Optional[int] = ..., format: _Optional[_Union[ContextFormat, str]] = ..., order: _Optional[_Union[ContextOrder, str]] = ..., session_id: _Optional[str] = ..., cite_origins: _Optional[bool] = ..., ledger_id: _Optional[str] = ..., ledger_revision: _Optional[int] = ..., request_id: _Optional[str] = ..., profile_page: _Optional[bool] = ...) -> None: ...
 
 class Withdrawal(_message.Message):
     __slots__ = ("number", "reason")

@@ -8,6 +8,7 @@ from typing import Any
 
 from skein.memory.v1 import approvals_pb2
 from skein.memory.v1 import curation_pb2
+from skein.memory.v1 import pages_pb2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,3 +35,8 @@ class CurationServiceMethods:
     GetReviewQueue: Callable[[curation_pb2.GetReviewQueueRequest, Any], Awaitable[curation_pb2.GetReviewQueueResponse]]
     GetTemporalClusters: Callable[[curation_pb2.GetTemporalClustersRequest, Any], Awaitable[curation_pb2.GetTemporalClustersResponse]]
     GetStatistics: Callable[[curation_pb2.GetStatisticsRequest, Any], Awaitable[curation_pb2.GetStatisticsResponse]]
+    CreatePage: Callable[[pages_pb2.CreatePageRequest, Any], Awaitable[pages_pb2.CreatePageResponse]]
+    GetPage: Callable[[pages_pb2.GetPageRequest, Any], Awaitable[pages_pb2.GetPageResponse]]
+    ListPages: Callable[[pages_pb2.ListPagesRequest, Any], Awaitable[pages_pb2.ListPagesResponse]]
+    UpdatePage: Callable[[pages_pb2.UpdatePageRequest, Any], Awaitable[pages_pb2.UpdatePageResponse]]
+    DeletePage: Callable[[pages_pb2.DeletePageRequest, Any], Awaitable[pages_pb2.DeletePageResponse]]

@@ -4,6 +4,7 @@ from buf.validate import validate_pb2 as _validate_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from skein.memory.v1 import approvals_pb2 as _approvals_pb2
 from skein.memory.v1 import memory_pb2 as _memory_pb2
+from skein.memory.v1 import pages_pb2 as _pages_pb2
 from skein.options.v1 import options_pb2 as _options_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper

@@ -5,6 +5,7 @@ import warnings
 
 from skein.memory.v1 import approvals_pb2 as skein_dot_memory_dot_v1_dot_approvals__pb2
 from skein.memory.v1 import curation_pb2 as skein_dot_memory_dot_v1_dot_curation__pb2
+from skein.memory.v1 import pages_pb2 as skein_dot_memory_dot_v1_dot_pages__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
@@ -137,6 +138,31 @@ class CurationServiceStub:
                 '/skein.memory.v1.CurationService/GetStatistics',
                 request_serializer=skein_dot_memory_dot_v1_dot_curation__pb2.GetStatisticsRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_curation__pb2.GetStatisticsResponse.FromString,
+                _registered_method=True)
+        self.CreatePage = channel.unary_unary(
+                '/skein.memory.v1.CurationService/CreatePage',
+                request_serializer=skein_dot_memory_dot_v1_dot_pages__pb2.CreatePageRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_pages__pb2.CreatePageResponse.FromString,
+                _registered_method=True)
+        self.GetPage = channel.unary_unary(
+                '/skein.memory.v1.CurationService/GetPage',
+                request_serializer=skein_dot_memory_dot_v1_dot_pages__pb2.GetPageRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_pages__pb2.GetPageResponse.FromString,
+                _registered_method=True)
+        self.ListPages = channel.unary_unary(
+                '/skein.memory.v1.CurationService/ListPages',
+                request_serializer=skein_dot_memory_dot_v1_dot_pages__pb2.ListPagesRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_pages__pb2.ListPagesResponse.FromString,
+                _registered_method=True)
+        self.UpdatePage = channel.unary_unary(
+                '/skein.memory.v1.CurationService/UpdatePage',
+                request_serializer=skein_dot_memory_dot_v1_dot_pages__pb2.UpdatePageRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_pages__pb2.UpdatePageResponse.FromString,
+                _registered_method=True)
+        self.DeletePage = channel.unary_unary(
+                '/skein.memory.v1.CurationService/DeletePage',
+                request_serializer=skein_dot_memory_dot_v1_dot_pages__pb2.DeletePageRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_pages__pb2.DeletePageResponse.FromString,
                 _registered_method=True)
 
 
@@ -455,6 +481,81 @@ class CurationServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CreatePage(self, request, context):
+        """CreatePage stores a question: about a subject, an entity or a filter, with
+        the sections of its answer. Repeating a request_id returns the first answer.
+
+        Errors:
+        - INVALID_ARGUMENT, INVALID_FIELD: the page is about nothing, or its filter
+        names a subject or a reader.
+        - INVALID_ARGUMENT, FILTER_INVALID or FILTER_FIELD_UNKNOWN.
+        - INVALID_ARGUMENT, CONTENT_REFUSED: by the tenant's policy.
+        - NOT_FOUND, MEMORY_NOT_FOUND: the entity.
+        - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetPage(self, request, context):
+        """GetPage composes a page of the memories that its reader sees now: neither
+        deleted, archived, expired nor superseded, valid, and trusted along their
+        chains of sources. A fact of an extractor counts as long as its message says
+        it. So what was superseded, distrusted or purged is gone with the commit of
+        that change. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, PAGE_NOT_FOUND: also for the profile of a subject of whom the
+        reader sees no fact.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+        created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+        keeps no history.
+        - RESOURCE_EXHAUSTED, READ_TOO_COSTLY.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListPages(self, request, context):
+        """ListPages pages through the stored pages, and then through the profiles of
+        the subjects with facts. Safe to retry.
+
+        Errors:
+        - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdatePage(self, request, context):
+        """UpdatePage changes the fields in update_mask and returns the page at its new
+        revision. Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, PAGE_NOT_FOUND: also for the profile of a subject, which is
+        changed by a page about that subject.
+        - ABORTED, REVISION_STALE: the request's revision is not the current one.
+        - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
+        - as CreatePage.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeletePage(self, request, context):
+        """DeletePage removes the question of a page; the memories stay. Deleting it
+        again is NOT_FOUND. Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, PAGE_NOT_FOUND.
+        - ABORTED, REVISION_STALE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_CurationServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -557,6 +658,31 @@ def add_CurationServiceServicer_to_server(servicer, server):
                     servicer.GetStatistics,
                     request_deserializer=skein_dot_memory_dot_v1_dot_curation__pb2.GetStatisticsRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_curation__pb2.GetStatisticsResponse.SerializeToString,
+            ),
+            'CreatePage': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreatePage,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_pages__pb2.CreatePageRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_pages__pb2.CreatePageResponse.SerializeToString,
+            ),
+            'GetPage': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetPage,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_pages__pb2.GetPageRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_pages__pb2.GetPageResponse.SerializeToString,
+            ),
+            'ListPages': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListPages,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_pages__pb2.ListPagesRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_pages__pb2.ListPagesResponse.SerializeToString,
+            ),
+            'UpdatePage': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdatePage,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_pages__pb2.UpdatePageRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_pages__pb2.UpdatePageResponse.SerializeToString,
+            ),
+            'DeletePage': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeletePage,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_pages__pb2.DeletePageRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_pages__pb2.DeletePageResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1102,6 +1228,141 @@ class CurationService:
             '/skein.memory.v1.CurationService/GetStatistics',
             skein_dot_memory_dot_v1_dot_curation__pb2.GetStatisticsRequest.SerializeToString,
             skein_dot_memory_dot_v1_dot_curation__pb2.GetStatisticsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreatePage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.CurationService/CreatePage',
+            skein_dot_memory_dot_v1_dot_pages__pb2.CreatePageRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_pages__pb2.CreatePageResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetPage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.CurationService/GetPage',
+            skein_dot_memory_dot_v1_dot_pages__pb2.GetPageRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_pages__pb2.GetPageResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListPages(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.CurationService/ListPages',
+            skein_dot_memory_dot_v1_dot_pages__pb2.ListPagesRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_pages__pb2.ListPagesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdatePage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.CurationService/UpdatePage',
+            skein_dot_memory_dot_v1_dot_pages__pb2.UpdatePageRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_pages__pb2.UpdatePageResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeletePage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.CurationService/DeletePage',
+            skein_dot_memory_dot_v1_dot_pages__pb2.DeletePageRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_pages__pb2.DeletePageResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -9,6 +9,7 @@ from collections import abc as _abc
 from grpc import aio as _aio
 from skein.memory.v1 import approvals_pb2 as _approvals_pb2
 from skein.memory.v1 import curation_pb2 as _curation_pb2
+from skein.memory.v1 import pages_pb2 as _pages_pb2
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -268,6 +269,61 @@ class CurationServiceStub:
     - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
       keeps no history.
     """
+    CreatePage: _grpc.UnaryUnaryMultiCallable[_pages_pb2.CreatePageRequest, _pages_pb2.CreatePageResponse]
+    """CreatePage stores a question: about a subject, an entity or a filter, with
+    the sections of its answer. Repeating a request_id returns the first answer.
+
+    Errors:
+    - INVALID_ARGUMENT, INVALID_FIELD: the page is about nothing, or its filter
+      names a subject or a reader.
+    - INVALID_ARGUMENT, FILTER_INVALID or FILTER_FIELD_UNKNOWN.
+    - INVALID_ARGUMENT, CONTENT_REFUSED: by the tenant's policy.
+    - NOT_FOUND, MEMORY_NOT_FOUND: the entity.
+    - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
+    """
+    GetPage: _grpc.UnaryUnaryMultiCallable[_pages_pb2.GetPageRequest, _pages_pb2.GetPageResponse]
+    """GetPage composes a page of the memories that its reader sees now: neither
+    deleted, archived, expired nor superseded, valid, and trusted along their
+    chains of sources. A fact of an extractor counts as long as its message says
+    it. So what was superseded, distrusted or purged is gone with the commit of
+    that change. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, PAGE_NOT_FOUND: also for the profile of a subject of whom the
+      reader sees no fact.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
+    - RESOURCE_EXHAUSTED, READ_TOO_COSTLY.
+    """
+    ListPages: _grpc.UnaryUnaryMultiCallable[_pages_pb2.ListPagesRequest, _pages_pb2.ListPagesResponse]
+    """ListPages pages through the stored pages, and then through the profiles of
+    the subjects with facts. Safe to retry.
+
+    Errors:
+    - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+    """
+    UpdatePage: _grpc.UnaryUnaryMultiCallable[_pages_pb2.UpdatePageRequest, _pages_pb2.UpdatePageResponse]
+    """UpdatePage changes the fields in update_mask and returns the page at its new
+    revision. Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, PAGE_NOT_FOUND: also for the profile of a subject, which is
+      changed by a page about that subject.
+    - ABORTED, REVISION_STALE: the request's revision is not the current one.
+    - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
+    - as CreatePage.
+    """
+    DeletePage: _grpc.UnaryUnaryMultiCallable[_pages_pb2.DeletePageRequest, _pages_pb2.DeletePageResponse]
+    """DeletePage removes the question of a page; the memories stay. Deleting it
+    again is NOT_FOUND. Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, PAGE_NOT_FOUND.
+    - ABORTED, REVISION_STALE.
+    """
 
 @_typing.type_check_only
 class CurationServiceAsyncStub(CurationServiceStub):
@@ -505,6 +561,61 @@ class CurationServiceAsyncStub(CurationServiceStub):
       created, or before its retention begins.
     - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
       keeps no history.
+    """
+    CreatePage: _aio.UnaryUnaryMultiCallable[_pages_pb2.CreatePageRequest, _pages_pb2.CreatePageResponse]  # type: ignore[assignment]
+    """CreatePage stores a question: about a subject, an entity or a filter, with
+    the sections of its answer. Repeating a request_id returns the first answer.
+
+    Errors:
+    - INVALID_ARGUMENT, INVALID_FIELD: the page is about nothing, or its filter
+      names a subject or a reader.
+    - INVALID_ARGUMENT, FILTER_INVALID or FILTER_FIELD_UNKNOWN.
+    - INVALID_ARGUMENT, CONTENT_REFUSED: by the tenant's policy.
+    - NOT_FOUND, MEMORY_NOT_FOUND: the entity.
+    - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
+    """
+    GetPage: _aio.UnaryUnaryMultiCallable[_pages_pb2.GetPageRequest, _pages_pb2.GetPageResponse]  # type: ignore[assignment]
+    """GetPage composes a page of the memories that its reader sees now: neither
+    deleted, archived, expired nor superseded, valid, and trusted along their
+    chains of sources. A fact of an extractor counts as long as its message says
+    it. So what was superseded, distrusted or purged is gone with the commit of
+    that change. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, PAGE_NOT_FOUND: also for the profile of a subject of whom the
+      reader sees no fact.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
+    - RESOURCE_EXHAUSTED, READ_TOO_COSTLY.
+    """
+    ListPages: _aio.UnaryUnaryMultiCallable[_pages_pb2.ListPagesRequest, _pages_pb2.ListPagesResponse]  # type: ignore[assignment]
+    """ListPages pages through the stored pages, and then through the profiles of
+    the subjects with facts. Safe to retry.
+
+    Errors:
+    - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+    """
+    UpdatePage: _aio.UnaryUnaryMultiCallable[_pages_pb2.UpdatePageRequest, _pages_pb2.UpdatePageResponse]  # type: ignore[assignment]
+    """UpdatePage changes the fields in update_mask and returns the page at its new
+    revision. Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, PAGE_NOT_FOUND: also for the profile of a subject, which is
+      changed by a page about that subject.
+    - ABORTED, REVISION_STALE: the request's revision is not the current one.
+    - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
+    - as CreatePage.
+    """
+    DeletePage: _aio.UnaryUnaryMultiCallable[_pages_pb2.DeletePageRequest, _pages_pb2.DeletePageResponse]  # type: ignore[assignment]
+    """DeletePage removes the question of a page; the memories stay. Deleting it
+    again is NOT_FOUND. Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, PAGE_NOT_FOUND.
+    - ABORTED, REVISION_STALE.
     """
 
 class CurationServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -860,6 +971,91 @@ class CurationServiceServicer(metaclass=_abc_1.ABCMeta):
           created, or before its retention begins.
         - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
           keeps no history.
+        """
+
+    @_abc_1.abstractmethod
+    def CreatePage(
+        self,
+        request: _pages_pb2.CreatePageRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_pages_pb2.CreatePageResponse, _abc.Awaitable[_pages_pb2.CreatePageResponse]]:
+        """CreatePage stores a question: about a subject, an entity or a filter, with
+        the sections of its answer. Repeating a request_id returns the first answer.
+
+        Errors:
+        - INVALID_ARGUMENT, INVALID_FIELD: the page is about nothing, or its filter
+          names a subject or a reader.
+        - INVALID_ARGUMENT, FILTER_INVALID or FILTER_FIELD_UNKNOWN.
+        - INVALID_ARGUMENT, CONTENT_REFUSED: by the tenant's policy.
+        - NOT_FOUND, MEMORY_NOT_FOUND: the entity.
+        - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
+        """
+
+    @_abc_1.abstractmethod
+    def GetPage(
+        self,
+        request: _pages_pb2.GetPageRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_pages_pb2.GetPageResponse, _abc.Awaitable[_pages_pb2.GetPageResponse]]:
+        """GetPage composes a page of the memories that its reader sees now: neither
+        deleted, archived, expired nor superseded, valid, and trusted along their
+        chains of sources. A fact of an extractor counts as long as its message says
+        it. So what was superseded, distrusted or purged is gone with the commit of
+        that change. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, PAGE_NOT_FOUND: also for the profile of a subject of whom the
+          reader sees no fact.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+          created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+          keeps no history.
+        - RESOURCE_EXHAUSTED, READ_TOO_COSTLY.
+        """
+
+    @_abc_1.abstractmethod
+    def ListPages(
+        self,
+        request: _pages_pb2.ListPagesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_pages_pb2.ListPagesResponse, _abc.Awaitable[_pages_pb2.ListPagesResponse]]:
+        """ListPages pages through the stored pages, and then through the profiles of
+        the subjects with facts. Safe to retry.
+
+        Errors:
+        - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+        """
+
+    @_abc_1.abstractmethod
+    def UpdatePage(
+        self,
+        request: _pages_pb2.UpdatePageRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_pages_pb2.UpdatePageResponse, _abc.Awaitable[_pages_pb2.UpdatePageResponse]]:
+        """UpdatePage changes the fields in update_mask and returns the page at its new
+        revision. Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, PAGE_NOT_FOUND: also for the profile of a subject, which is
+          changed by a page about that subject.
+        - ABORTED, REVISION_STALE: the request's revision is not the current one.
+        - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
+        - as CreatePage.
+        """
+
+    @_abc_1.abstractmethod
+    def DeletePage(
+        self,
+        request: _pages_pb2.DeletePageRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_pages_pb2.DeletePageResponse, _abc.Awaitable[_pages_pb2.DeletePageResponse]]:
+        """DeletePage removes the question of a page; the memories stay. Deleting it
+        again is NOT_FOUND. Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, PAGE_NOT_FOUND.
+        - ABORTED, REVISION_STALE.
         """
 
 def add_CurationServiceServicer_to_server(servicer: CurationServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -4,6 +4,7 @@ from buf.validate import validate_pb2 as _validate_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from skein.memory.v1 import blocks_pb2 as _blocks_pb2
 from skein.memory.v1 import memory_pb2 as _memory_pb2
+from skein.memory.v1 import pages_pb2 as _pages_pb2
 from skein.options.v1 import options_pb2 as _options_pb2
 from skein.session.v1 import session_pb2 as _session_pb2
 from google.protobuf.internal import containers as _containers
@@ -540,7 +541,7 @@ class ContextStatement(_message.Message):
     def __init__(self, packer: _Optional[str] = ..., text_digest: _Optional[bytes] = ..., inputs_digest: _Optional[bytes] = ..., token_count: _Optional[int] = ...) -> None: ...
 
 class ContextInputs(_message.Message):
-    __slots__ = ("token_budget", "plain_text", "newest_first", "session_id", "subject_id", "hit_count", "blocks", "profile", "message_ids", "message_revisions")
+    __slots__ = ("token_budget", "plain_text", "newest_first", "session_id", "subject_id", "hit_count", "blocks", "profile", "message_ids", "message_revisions", "page")
     TOKEN_BUDGET_FIELD_NUMBER: _ClassVar[int]
     PLAIN_TEXT_FIELD_NUMBER: _ClassVar[int]
     NEWEST_FIRST_FIELD_NUMBER: _ClassVar[int]
@@ -551,6 +552,7 @@ class ContextInputs(_message.Message):
     PROFILE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_IDS_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_REVISIONS_FIELD_NUMBER: _ClassVar[int]
+    PAGE_FIELD_NUMBER: _ClassVar[int]
     token_budget: int
     plain_text: bool
     newest_first: bool
@@ -561,7 +563,8 @@ class ContextInputs(_message.Message):
     profile: ItemPin
     message_ids: bytes
     message_revisions: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, token_budget: _Optional[int] = ..., plain_text: _Optional[bool] = ..., newest_first: _Optional[bool] = ..., session_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., hit_count: _Optional[int] = ..., blocks: _Optional[_Iterable[_Union[ItemPin, _Mapping]]] = ..., profile: _Optional[_Union[ItemPin, _Mapping]] = ..., message_ids: _Optional[bytes] = ..., message_revisions: _Optional[_Iterable[int]] = ...) -> None: ...
+    page: _pages_pb2.GetPageRequest
+    def __init__(self, token_budget: _Optional[int] = ..., plain_text: _Optional[bool] = ..., newest_first: _Optional[bool] = ..., session_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., hit_count: _Optional[int] = ..., blocks: _Optional[_Iterable[_Union[ItemPin, _Mapping]]] = ..., profile: _Optional[_Union[ItemPin, _Mapping]] = ..., message_ids: _Optional[bytes] = ..., message_revisions: _Optional[_Iterable[int]] = ..., page: _Optional[_Union[_pages_pb2.GetPageRequest, _Mapping]] = ...) -> None: ...
 
 class ItemPin(_message.Message):
     __slots__ = ("item_id", "revision", "create_time", "trust")

@@ -13,7 +13,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Quota(_message.Message):
-    __slots__ = ("requests_per_minute", "requests_per_hour", "requests_per_day", "caller_requests_per_minute", "tenants", "members", "agents", "subjects", "tools", "api_keys", "sessions", "messages", "memories", "links", "revision", "update_time", "blocks", "snapshots", "agent_states", "session_items", "webhooks")
+    __slots__ = ("requests_per_minute", "requests_per_hour", "requests_per_day", "caller_requests_per_minute", "tenants", "members", "agents", "subjects", "tools", "api_keys", "sessions", "messages", "memories", "links", "revision", "update_time", "blocks", "snapshots", "agent_states", "session_items", "webhooks", "pages")
     REQUESTS_PER_MINUTE_FIELD_NUMBER: _ClassVar[int]
     REQUESTS_PER_HOUR_FIELD_NUMBER: _ClassVar[int]
     REQUESTS_PER_DAY_FIELD_NUMBER: _ClassVar[int]
@@ -35,6 +35,7 @@ class Quota(_message.Message):
     AGENT_STATES_FIELD_NUMBER: _ClassVar[int]
     SESSION_ITEMS_FIELD_NUMBER: _ClassVar[int]
     WEBHOOKS_FIELD_NUMBER: _ClassVar[int]
+    PAGES_FIELD_NUMBER: _ClassVar[int]
     requests_per_minute: int
     requests_per_hour: int
     requests_per_day: int
@@ -56,7 +57,8 @@ class Quota(_message.Message):
     agent_states: int
     session_items: int
     webhooks: int
-    def __init__(self, requests_per_minute: _Optional[int] = ..., requests_per_hour: _Optional[int] = ..., requests_per_day: _Optional[int] = ..., caller_requests_per_minute: _Optional[int] = ..., tenants: _Optional[int] = ..., members: _Optional[int] = ..., agents: _Optional[int] = ..., subjects: _Optional[int] = ..., tools: _Optional[int] = ..., api_keys: _Optional[int] = ..., sessions: _Optional[int] = ..., messages: _Optional[int] = ..., memories: _Optional[int] = ..., links: _Optional[int] = ..., revision: _Optional[int] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., blocks: _Optional[int] = ..., snapshots: _Optional[int] = ..., agent_states: _Optional[int] = ..., session_items: _Optional[int] = ..., webhooks: _Optional[int] = ...) -> None: ...
+    pages: int
+    def __init__(self, requests_per_minute: _Optional[int] = ..., requests_per_hour: _Optional[int] = ..., requests_per_day: _Optional[int] = ..., caller_requests_per_minute: _Optional[int] = ..., tenants: _Optional[int] = ..., members: _Optional[int] = ..., agents: _Optional[int] = ..., subjects: _Optional[int] = ..., tools: _Optional[int] = ..., api_keys: _Optional[int] = ..., sessions: _Optional[int] = ..., messages: _Optional[int] = ..., memories: _Optional[int] = ..., links: _Optional[int] = ..., revision: _Optional[int] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., blocks: _Optional[int] = ..., snapshots: _Optional[int] = ..., agent_states: _Optional[int] = ..., session_items: _Optional[int] = ..., webhooks: _Optional[int] = ..., pages: _Optional[int] = ...) -> None: ...
 
 class Usage(_message.Message):
     __slots__ = ("kind", "used", "limit")

@@ -1,4 +1,4 @@
-"""Curation: conflicts, aliases, trust, duplicates, the review queue, statistics."""
+"""Curation: conflicts, aliases, trust, duplicates, the review queue, statistics, pages."""
 
 from __future__ import annotations
 
@@ -200,6 +200,26 @@ TOOLS = (
         Effect.READS,
         "Count memories by type, scope and level, links by relation, and tags.",
         "top",
+    ),
+    tool(
+        "list_pages",
+        "List pages",
+        _SERVICE + "ListPages",
+        Effect.READS,
+        "List pages that are composed of facts: stored ones, then the profiles of people.",
+        "pinned_only",
+        "page_size",
+        "page_token",
+    ),
+    tool(
+        "get_page",
+        "Read a page",
+        _SERVICE + "GetPage",
+        Effect.READS,
+        "Read the facts of a page that hold now, each with its memory. A person's profile has the id subject:ID.",
+        "page_id",
+        "visible_to",
+        "as_of_time",
     ),
     tool(
         "merge_memories",

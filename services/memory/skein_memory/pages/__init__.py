@@ -1,0 +1,1 @@
+"""Pages: stored questions, whose answers are composed of facts at each read."""
