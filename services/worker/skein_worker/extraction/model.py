@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from datetime import date, datetime, tzinfo
 
 # The author of facts that rules find. A change of patterns that finds other facts raises the number.
-EXTRACTOR = "extractor:rules@1"
+EXTRACTOR = "extractor:rules@2"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
