@@ -123,7 +123,9 @@ class ExtractionJob:
         async with self._system.as_extractor(EXTRACTOR, tenant_id=tenant_id, seconds=_CALL_SECONDS):
             if not is_first:
                 await self._memory.RetractFacts(
-                    memory_pb2.RetractFactsRequest(message_id=due.message_id, before_time=due.change_time)
+                    memory_pb2.RetractFactsRequest(
+                        message_id=due.message_id, before_time=due.change_time, revision=due.message.revision
+                    )
                 )
             if facts is not None:
                 with _counts_unstored(tenant_id, due.message_id, len(facts.memories), _FINAL_REFUSALS):
