@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from fix_attacks import attack_size
 from fix_extraction import current, extract, facts, learning_tenant, say, settings_of
 from google.protobuf.field_mask_pb2 import FieldMask
 
@@ -20,12 +21,15 @@ from skein.session.v1 import session_pb2
 if TYPE_CHECKING:
     from fix_cluster import Cluster
 
-# Twelve processes, one after another.
+# Twelve processes, one after another; fifty in `make soak`.
 pytestmark = pytest.mark.timeout(600)
 
 TESTS = Path(__file__).parents[1]
 # Lease, retraction and write of the corrected message, two writes, completion: two moments each.
-MOMENTS = range(1, 13)
+FEWEST = 12
+MOMENTS = range(1, attack_size(FEWEST, 50) + 1)
+# Each of these has two moments too.
+BOXES = [f"Remember that box {number} has the cups" for number in range((len(MOMENTS) - FEWEST) // 2)]
 
 
 async def test_a_worker_that_is_killed_at_any_moment_loses_nothing_and_doubles_nothing(cluster: Cluster) -> None:
@@ -40,7 +44,7 @@ async def test_a_worker_that_is_killed_at_any_moment_loses_nothing_and_doubles_n
             update_mask=FieldMask(paths=["content"]),
         )
     )
-    await say(tenant, "I'm allergic to peanuts.", "Remember that the bins go out on Monday.")
+    await say(tenant, "I'm allergic to peanuts.", "Remember that the bins go out on Monday.", *BOXES)
 
     codes = []
     for moment in MOMENTS:
@@ -67,8 +71,8 @@ async def test_a_worker_that_is_killed_at_any_moment_loses_nothing_and_doubles_n
 
     # The last one was killed after the completion.
     assert codes == [-signal.SIGKILL] * len(MOMENTS)
-    assert len(await facts(tenant)) == 2 + 4
-    assert sorted(await current(tenant)) == [
+    assert len(await facts(tenant)) == 2 + 4 + len(BOXES)
+    assert sorted(set(await current(tenant)) - set(BOXES)) == [
         "I live in Lisbon",
         "I'm allergic to peanuts",
         "Remember that the bins go out on Monday",

@@ -93,6 +93,14 @@ READ: list[tuple[str, dict[str, Any], str]] = [
     ("messages_containing", {"message_ids": [new_id(AT)], "pattern": "%x%", "count": 10}, "_pkey"),
     ("messages_with_term", {"term": "kettl", "count": 5000}, "postings_"),
     ("rarest_term", {"words": "red kettle", "count": 5000}, "postings_"),
+    (
+        "find_backfill_messages",
+        {"roles": ["user"], "extractor": "extractor:a@1", "window": 2000, "count": 32, "first_id": UUID(int=0)},
+        "_pkey",
+    ),
+    ("skip_backfill_window", {"window": 2000, "create_time": AT, "at": AT, "first_id": UUID(int=0)}, "_pkey"),
+    ("lease_session", {"at": AT, "lease_end_time": AT}, "extractions_"),
+    ("read_queued", {"session_id": "session 5", "count": 32}, "extraction_messages_"),
 ]
 
 
@@ -127,3 +135,25 @@ async def test_every_other_read_uses_an_index(connection: asyncpg.Connection[asy
         text = await plan(connection, name, **needed, **values)
         assert "Seq Scan" not in text, text
         assert index in text, text
+
+
+async def test_a_backfill_looks_at_no_more_than_its_window(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    newest = "SELECT message_id FROM session.messages WHERE tenant_id = $1 ORDER BY message_id DESC LIMIT 100"
+    await connection.execute(
+        "INSERT INTO session.extracted_messages (tenant_id, message_id, extractor, revision)"  # noqa: S608 - a constant.
+        f" SELECT $1, message_id, 'extractor:a@1', 1 FROM ({newest}) AS newest",
+        TENANT,
+    )
+    query = QUERIES["find_backfill_messages"]
+    values: dict[str, Any] = {
+        "tenant_id": TENANT,
+        "first_id": UUID(int=0),
+        "before_id": UUID(int=2**128 - 1),
+        "roles": ["user"],
+        "extractor": "extractor:a@1",
+        "count": 32,
+    }
+
+    rows = [await connection.fetch(query.text, *query.bind({**values, "window": window})) for window in (100, 110)]
+
+    assert [len(found) for found in rows] == [0, 10]
