@@ -137,6 +137,15 @@ async def test_every_command_and_program_of_a_page_works_twice(cluster: KeptClus
         assert '"isError":true' not in printed.replace(" ", "")
 
 
+async def test_the_readme_prints_what_its_program_learns(cluster: KeptCluster) -> None:
+    shown = re.findall(r"^.+ (?:is|was) true$", (ROOT / "README.md").read_text("utf-8"), flags=re.MULTILINE)
+
+    printed = await run_page(ROOT / "README.md", cluster)
+
+    assert len(shown) == 3
+    assert [line for line in printed.splitlines() if line.endswith(" true")] == shown
+
+
 @pytest.mark.essential
 async def test_every_command_and_program_of_the_quickstart_works(cluster: KeptCluster) -> None:
     for _ in range(2):
@@ -146,6 +155,13 @@ async def test_every_command_and_program_of_the_quickstart_works(cluster: KeptCl
     for text in ("Anna prefers tea to coffee", "the last of the lemonade"):
         assert text in printed
         assert text in exported
+    learned = [line for line in printed.splitlines() if line.endswith((", current", ", superseded"))]
+    assert sorted(learned) == [
+        "birthday: “My birthday is on 3 May”, current",
+        "diet: “I'm vegan”, current",
+        "lives_in: “I live in Lisbon”, current",
+        "lives_in: “I live in Porto”, superseded",
+    ]
 
 
 async def test_the_langgraph_guide_finds_what_it_put(cluster: KeptCluster) -> None:
