@@ -110,8 +110,12 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Kep
 
 
 def without_assistants() -> dict[str, str]:
-    """Return the environment of a cluster whose assistants' ports are closed, unless its command opens them."""
-    return {name: value for name, value in test_environment().items() if name != "SKEIN_PC2_ENABLED"}
+    """Return the environment of a cluster whose assistants' ports are closed, unless its command opens them.
+
+    Its worker finds facts at its own time, as that of any cluster.
+    """
+    left_out = {"SKEIN_PC2_ENABLED", "SKEIN_WORKER_EXTRACTION_SECONDS"}
+    return {name: value for name, value in test_environment().items() if name not in left_out}
 
 
 def test_the_guide_for_assistants_begins_by_opening_their_ports() -> None:
@@ -157,10 +161,10 @@ async def test_every_command_and_program_of_the_quickstart_works(cluster: KeptCl
         assert text in exported
     learned = [line for line in printed.splitlines() if line.endswith((", current", ", superseded"))]
     assert sorted(learned) == [
-        "birthday: “My birthday is on 3 May”, current",
-        "diet: “I'm vegan”, current",
-        "lives_in: “I live in Lisbon”, current",
-        "lives_in: “I live in Porto”, superseded",
+        "“I live in Lisbon”, current",
+        "“I live in Porto”, superseded",
+        "“I'm vegan”, current",
+        "“My birthday is on 3 May”, current",
     ]
 
 

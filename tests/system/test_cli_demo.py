@@ -58,7 +58,7 @@ def test_it_shows_facts_of_a_conversation_with_their_quotes_and_that_a_correctio
     facts = re.findall(r"^(\S+) +“(.+?)” +(current|superseded)", ended.out, flags=re.MULTILINE)
 
     assert facts == [
-        ("allergy:peanuts", "I'm allergic to peanuts", "current"),
+        ("allergy", "I'm allergic to peanuts", "current"),
         ("lives_in", "I live in Porto", "superseded"),
         ("birthday", "My birthday is on 3 May", "current"),
         ("lives_in", "I live in Lisbon", "current"),

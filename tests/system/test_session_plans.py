@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 QUERIES = Queries.load("skein_session")
 TENANT = UUID(int=1)
 # Five tenants with 4,000 sessions each, of which every tenth is hidden and every hundredth still active, and as many
-# messages. Without the checks of foreign keys, which would take most of the time.
+# messages; an extractor has read the newest hundred of the first one. Without the checks of foreign keys, which would
+# take most of the time.
 FILL = """
     SELECT session.ensure_month(now() - interval '1 month'), session.ensure_month(now());
     SET session_replication_role = replica;
@@ -44,6 +45,9 @@ FILL = """
            'session ' || n, 1, 'user', 'text', 'subject ' || n % 300, 'agent ' || n % 300, now(), 'test'
     FROM generate_series(1, 20000) AS n;
     INSERT INTO session.message_order SELECT tenant_id, session_id, sequence, message_id FROM session.messages;
+    INSERT INTO session.extracted_messages (tenant_id, message_id, extractor, revision)
+    SELECT tenant_id, message_id, 'extractor:a@1', 1 FROM session.messages
+    WHERE tenant_id = lpad('1', 32, '0')::uuid ORDER BY message_id DESC LIMIT 100;
     ANALYZE session.sessions, session.session_properties, session.messages, session.message_order;
 """
 
@@ -138,12 +142,6 @@ async def test_every_other_read_uses_an_index(connection: asyncpg.Connection[asy
 
 
 async def test_a_backfill_looks_at_no_more_than_its_window(connection: asyncpg.Connection[asyncpg.Record]) -> None:
-    newest = "SELECT message_id FROM session.messages WHERE tenant_id = $1 ORDER BY message_id DESC LIMIT 100"
-    await connection.execute(
-        "INSERT INTO session.extracted_messages (tenant_id, message_id, extractor, revision)"  # noqa: S608 - a constant.
-        f" SELECT $1, message_id, 'extractor:a@1', 1 FROM ({newest}) AS newest",
-        TENANT,
-    )
     query = QUERIES["find_backfill_messages"]
     values: dict[str, Any] = {
         "tenant_id": TENANT,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import TYPE_CHECKING
 
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -63,7 +64,8 @@ async def show_learning(api: Client, out: Console) -> None:
     )
     lines = [
         (
-            by_id[memory_id].key,
+            # A superseded fact has no key any more.
+            json.loads(by_id[memory_id].metadata_json)["extracted"]["predicate"],
             f"“{texts[order[number]][start:end]}”",
             "superseded" if by_id[memory_id].HasField("valid_to_time") else "current",
         )
