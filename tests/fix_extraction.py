@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fix_cluster import SYSTEM_KEY
+from fix_cluster import SYSTEM_KEY, Stubs
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
@@ -124,6 +124,23 @@ async def say(
     messages = [session_pb2.Message(role=f"MESSAGE_ROLE_{role}", content=text, subject_id=subject_id) for text in texts]
     request = session_pb2.AppendMessagesRequest(session_id=session_id, messages=messages, create_session=True)
     return (await tenant.sessions.AppendMessages(request)).messages
+
+
+async def keep_refused(cluster: Cluster, tenant: Tenant, content: str, *, reason: str = "question") -> str:
+    """Keep a refused fact of a new message, whose last characters say it; return the id of the message."""
+    (message,) = await say(tenant, f"Hello! {content}")
+    source = memory_pb2.SourceReference(
+        kind=memory_pb2.SOURCE_KIND_MESSAGE,
+        id=message.message_id,
+        start_character=len("Hello! "),
+        end_character=len(message.content),
+    )
+    memory = memory_pb2.Memory(content=content, subject_id="mira", session_id="talk", derived_from=[source])
+    request = memory_pb2.KeepRefusedFactsRequest(facts=[memory_pb2.RefusedFact(memory=memory, reason=reason)])
+    async with cluster.direct("memory", caller="worker") as channel:
+        extractor = Stubs.of(channel, await extractor_token(cluster, str(tenant.tenant_id)))
+        await memory_pb2_grpc.MemoryInternalServiceStub(extractor.channel).KeepRefusedFacts(request)
+    return message.message_id
 
 
 async def facts(tenant: Tenant) -> list[memory_pb2.Memory]:

@@ -16,6 +16,7 @@ import httpx
 import pytest
 from fix_attacks import attack_size
 from fix_console import furnished
+from fix_extraction import keep_refused
 from fix_receipts import get_receipt, recall_with_receipt
 from fix_web import PASSWORD, Form, Person, Pkce, Web, authorize_url, form_of, forms_of, new_person, step_of
 from grpc import aio
@@ -104,7 +105,7 @@ async def wait_for_approval(tenant: Tenant) -> None:
             await asyncio.sleep(0.1)
 
 
-async def every_form(web: Web, stranger: Web, tenant: Tenant) -> list[FilledForm]:
+async def every_form(cluster: Cluster, web: Web, stranger: Web, tenant: Tenant) -> list[FilledForm]:
     client_id = (await web.register())["client_id"]
     authorize = authorize_url(client_id, Pkce())
     console = f"/console/{tenant.tenant_id}"
@@ -115,6 +116,7 @@ async def every_form(web: Web, stranger: Web, tenant: Tenant) -> list[FilledForm
     block = blocks_pb2.CreateBlockRequest(block=blocks_pb2.Block(label="persona"))
     block_id = (await tenant.blocks.CreateBlock(block)).block.block_id
     webhook = webhooks_pb2.Webhook(display_name="w", event_types=["*"], webhook_url="https://127.0.0.1/hook")
+    await keep_refused(cluster, tenant, "I live in Porto")
     await wait_for_approval(tenant)
     created = await tenant.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=webhook))
     await tenant.set_policy(recall_receipts="all")
@@ -132,7 +134,7 @@ async def every_form(web: Web, stranger: Web, tenant: Tenant) -> list[FilledForm
     return results
 
 
-PAGES = ("keys", "policy", "conflicts", "blocks", "webhooks", "members", "start", "jobs", "approvals")
+PAGES = ("keys", "policy", "conflicts", "blocks", "webhooks", "members", "start", "jobs", "approvals", "refused-facts")
 
 
 async def _key_ids(tenant: Tenant) -> list[str]:
@@ -140,9 +142,11 @@ async def _key_ids(tenant: Tenant) -> list[str]:
 
 
 @pytest.mark.system
-async def test_no_form_of_another_site_does_anything(web: Web, stranger: Web, tenant: Tenant, person: Person) -> None:
+async def test_no_form_of_another_site_does_anything(
+    cluster: Cluster, web: Web, stranger: Web, tenant: Tenant, person: Person
+) -> None:
     await furnished(tenant)
-    forms = await every_form(web, stranger, tenant)
+    forms = await every_form(cluster, web, stranger, tenant)
     paths = {urlsplit(form.url).path.replace(str(tenant.tenant_id), "{tenant_id}") for form in forms}
     assert paths == routes_of_forms()
     filled = {"email": person.email, "password": PASSWORD, "decision": "allow", "tenant_id": str(tenant.tenant_id)}

@@ -112,8 +112,12 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Kep
 
 
 def without_assistants() -> dict[str, str]:
-    """Return the environment of a cluster whose assistants' ports are closed, unless its command opens them."""
-    return {name: value for name, value in test_environment().items() if name != "SKEIN_PC2_ENABLED"}
+    """Return the environment of a cluster whose assistants' ports are closed, unless its command opens them.
+
+    Its worker finds facts at its own time, as that of any cluster.
+    """
+    left_out = {"SKEIN_PC2_ENABLED", "SKEIN_WORKER_EXTRACTION_SECONDS"}
+    return {name: value for name, value in test_environment().items() if name not in left_out}
 
 
 def test_the_guide_for_assistants_begins_by_opening_their_ports() -> None:
@@ -139,6 +143,15 @@ async def test_every_command_and_program_of_a_page_works_twice(cluster: KeptClus
         assert '"isError":true' not in printed.replace(" ", "")
 
 
+async def test_the_readme_prints_what_its_program_learns(cluster: KeptCluster) -> None:
+    shown = re.findall(r"^.+ (?:is|was) true$", (ROOT / "README.md").read_text("utf-8"), flags=re.MULTILINE)
+
+    printed = await run_page(ROOT / "README.md", cluster)
+
+    assert len(shown) == 3
+    assert [line for line in printed.splitlines() if line.endswith(" true")] == shown
+
+
 @pytest.mark.essential
 async def test_every_command_and_program_of_the_quickstart_works(cluster: KeptCluster) -> None:
     for _ in range(2):
@@ -148,6 +161,13 @@ async def test_every_command_and_program_of_the_quickstart_works(cluster: KeptCl
     for text in ("Anna prefers tea to coffee", "the last of the lemonade"):
         assert text in printed
         assert text in exported
+    learned = [line for line in printed.splitlines() if line.endswith((", current", ", superseded"))]
+    assert sorted(learned) == [
+        "“I live in Lisbon”, current",
+        "“I live in Porto”, superseded",
+        "“I'm vegan”, current",
+        "“My birthday is on 3 May”, current",
+    ]
 
 
 async def test_the_langgraph_guide_finds_what_it_put(cluster: KeptCluster) -> None:

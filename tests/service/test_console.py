@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from fix_cluster import Cluster, Tenant
 
 PAGES = (
-    "", "search", "memories", "sessions", "conflicts", "approvals", "changes", "policy", "jobs", "keys", "certificates",
+    "", "search", "memories", "sessions", "conflicts", "approvals", "refused-facts", "changes", "policy", "jobs",
+    "keys", "certificates",
 )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from skein.memory.v1 import approvals_pb2, curation_pb2, history_pb2, memory_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2
+from skein_worker.extraction.model import EXTRACTOR
 
 if TYPE_CHECKING:
     from fix_cluster import Cluster, Tenant
@@ -59,7 +60,7 @@ async def test_a_fact_names_its_author_its_person_its_message_and_the_characters
     lineage = await tenant.curation.GetLineage(curation_pb2.GetLineageRequest(memory_ids=[fact.memory_id]))
     (edge,) = (edge for edge in lineage.edges if lineage.nodes[edge.source_number].id == message.message_id)
     assert (fact.content, fact.key, fact.type, fact.subject_id) == (PORTO, "lives_in", "fact", "mira")
-    assert (fact.created_by, fact.valid_from_time) == ("extractor:rules@1", message.create_time)
+    assert (fact.created_by, fact.valid_from_time) == (EXTRACTOR, message.create_time)
     assert message.content[edge.start_character : edge.end_character] == PORTO
 
 
@@ -292,7 +293,7 @@ async def test_a_withdrawn_fact_is_an_event_and_what_an_agent_proposed_stays(clu
 
     changes = (await tenant.history.ListChanges(history_pb2.ListChangesRequest())).changes
     assert await pending(tenant) == ["Likes the sea."]
-    assert [change.principal for change in changes if change.event_type == "memory_refused"] == ["extractor:rules@1"]
+    assert [change.principal for change in changes if change.event_type == "memory_refused"] == [EXTRACTOR]
 
 
 async def test_a_message_that_waits_for_approval_is_read_when_it_is_approved(cluster: Cluster) -> None:

@@ -15,6 +15,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from skein.memory.v1 import approvals_pb2, memory_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import jobs_pb2, subjects_pb2
+from skein_worker.extraction.model import EXTRACTOR
 
 if TYPE_CHECKING:
     from fix_cluster import Cluster, Tenant
@@ -143,7 +144,7 @@ async def test_what_an_extractor_that_died_had_is_read_by_another(cluster: Clust
     tenant, _ = await earlier(cluster, PORTO, NUTS)
     await start(tenant)
     job_of_one = extraction_job(cluster)
-    async with job_of_one._system.as_extractor("extractor:rules@1", tenant_id=str(tenant.tenant_id), seconds=30):
+    async with job_of_one._system.as_extractor(EXTRACTOR, tenant_id=str(tenant.tenant_id), seconds=30):
         leased = await job_of_one._session.LeaseExtraction(session_pb2.LeaseExtractionRequest())
         again = await job_of_one._session.LeaseExtraction(session_pb2.LeaseExtractionRequest())
     async with cluster.superuser() as connection:

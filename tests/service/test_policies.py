@@ -8,12 +8,14 @@ from typing import Any
 
 import grpc
 import pytest
-from fix_cluster import Cluster, Tenant, refused
+from fix_cluster import Cluster, Tenant, refused, test_environment
+from fix_command import skein
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.tenancy.v1 import subjects_pb2 as pb
+from skein_cluster.cli.exit_codes import ExitCode
 
 DEFAULTS = pb.Policy(
     decay_days=30,
@@ -202,3 +204,43 @@ async def test_a_model_that_the_operator_does_not_offer_is_refused_with_those_th
     assert (await tenant.tenancy.UpdatePolicy(change(embedding_model=""))).policy.embedding_model == ""
     with refused(grpc.StatusCode.FAILED_PRECONDITION, "EMBEDDING_MODEL_NOT_OFFERED"):
         await tenant.tenancy.UpdatePolicy(change(embedding_model=offered))
+
+
+async def test_the_command_shows_a_policy_and_changes_fields_of_every_kind(cluster: Cluster, tenant: Tenant) -> None:
+    environment = {**test_environment(), "SKEIN_ENDPOINT": cluster.endpoint, "SKEIN_API_KEY": tenant.api_key}
+    changes = (
+        *("extraction=rules", "extraction_messages=1", "memory_types=note,fact", "private_mode=false"),
+        *("importance_formula=weighted", 'recall_weights={"dense": 0.5}', "recall_min_relevance=0.1"),
+    )
+
+    shown = await skein("policy", environment=environment)
+    changed = await skein("policy", *changes, "--json", environment=environment)
+
+    stored = (await tenant.tenancy.GetPolicy(pb.GetPolicyRequest())).policy
+    assert "extraction_quiet_seconds" in shown.out
+    assert changed.json["extraction"] == stored.extraction == "rules"
+    assert (stored.extraction_messages, list(stored.memory_types)) == (1, ["note", "fact"])
+    assert (stored.private_mode, stored.recall_min_relevance) == (False, 0.1)
+    assert stored.importance_formula == pb.IMPORTANCE_FORMULA_WEIGHTED
+    assert dict(stored.recall_weights) == {"dense": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ("tea=green", ExitCode.USAGE),
+        ("extraction", ExitCode.USAGE),
+        ("decay_days=soon", ExitCode.USAGE),
+        ("importance_formula=tea", ExitCode.USAGE),
+        ("revision=7", ExitCode.REFUSED),
+        ("extraction=magic", ExitCode.REFUSED),
+    ],
+)
+async def test_the_command_refuses_what_is_no_change_of_a_policy(
+    cluster: Cluster, tenant: Tenant, change: str, code: ExitCode
+) -> None:
+    environment = {**test_environment(), "SKEIN_ENDPOINT": cluster.endpoint, "SKEIN_API_KEY": tenant.api_key}
+
+    ended = await skein("policy", change, environment=environment)
+
+    assert (ended.code, ended.out) == (code, "")

@@ -14,6 +14,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from skein.memory.v1 import approvals_pb2, history_pb2, memory_pb2, memory_pb2_grpc
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2
+from skein_worker.extraction.model import EXTRACTOR
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +49,7 @@ async def test_a_refused_fact_shows_its_reason_its_text_and_the_characters_of_it
     (fact,) = await listed(tenant)
 
     (source,) = fact.memory.derived_from
-    assert (fact.refusal_reason, fact.memory.content, fact.created_by) == ("question", PORTO, "extractor:rules@1")
+    assert (fact.refusal_reason, fact.memory.content, fact.created_by) == ("question", PORTO, EXTRACTOR)
     assert source.id == message.message_id
     assert message.content[source.start_character : source.end_character] == PORTO
     assert fact.expire_time.seconds - fact.create_time.seconds == 30 * 86400
@@ -98,7 +99,7 @@ async def test_an_accepted_fact_names_its_extractor_and_who_accepted_it(cluster:
         await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="Tea.")))
     ).memory
     assert (accepted.content, accepted.key, accepted.subject_id) == (PORTO, "lives_in", "mira")
-    assert (accepted.created_by, accepted.updated_by) == ("extractor:rules@1", own.created_by)
+    assert (accepted.created_by, accepted.updated_by) == (EXTRACTOR, own.created_by)
     assert again.memory_id == accepted.memory_id
     assert await listed(tenant) == []
     # It goes with its message as other facts do.

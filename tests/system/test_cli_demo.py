@@ -51,6 +51,20 @@ def test_it_shows_a_trace_from_the_gateway_to_the_statements(demo: tuple[Command
     assert re.search(r"── SQL \w+ \w+  [\d.]+ ms$", tree, flags=re.MULTILINE)
 
 
+def test_it_shows_facts_of_a_conversation_with_their_quotes_and_that_a_correction_supersedes_one(
+    demo: tuple[CommandResult, Path],
+) -> None:
+    ended, _ = demo
+    facts = re.findall(r"^(\S+) +“(.+?)” +(current|superseded)", ended.out, flags=re.MULTILINE)
+
+    assert facts == [
+        ("allergy", "I'm allergic to peanuts", "current"),
+        ("lives_in", "I live in Porto", "superseded"),
+        ("birthday", "My birthday is on 3 May", "current"),
+        ("lives_in", "I live in Lisbon", "current"),
+    ]
+
+
 def test_it_says_where_things_are_and_how_to_go_on(demo: tuple[CommandResult, Path]) -> None:
     ended, _ = demo
 

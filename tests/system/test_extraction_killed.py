@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from fix_attacks import attack_size
 from fix_extraction import current, extract, facts, jobs_of, learning_tenant, say, settings_of
 from fix_language_model import CELLO, running_language_model
 from fix_language_model import facts as proposals
@@ -22,12 +23,15 @@ from skein.session.v1 import session_pb2
 if TYPE_CHECKING:
     from fix_cluster import Cluster, Tenant
 
-# Twelve processes, one after another.
+# Twelve processes, one after another; fifty in `make soak`.
 pytestmark = pytest.mark.timeout(600)
 
 TESTS = Path(__file__).parents[1]
 # Lease, retraction and write of the corrected message, two writes, completion: two moments each.
-MOMENTS = range(1, 13)
+FEWEST = 12
+MOMENTS = range(1, attack_size(FEWEST, 50) + 1)
+# Each of these has two moments too.
+BOXES = [f"Remember that box {number} has the cups" for number in range((len(MOMENTS) - FEWEST) // 2)]
 
 
 # As before, and for each message the permission to send it, the model's answer, and the write of what was refused.
@@ -72,15 +76,15 @@ async def test_a_worker_that_is_killed_at_any_moment_loses_nothing_and_doubles_n
             update_mask=FieldMask(paths=["content"]),
         )
     )
-    await say(tenant, "I'm allergic to peanuts.", "Remember that the bins go out on Monday.")
+    await say(tenant, "I'm allergic to peanuts.", "Remember that the bins go out on Monday.", *BOXES)
 
     codes = [await kill(cluster, tenant, moment) for moment in MOMENTS]
     await extract(cluster, tenant)
 
     # The last one was killed after the completion.
     assert codes == [-signal.SIGKILL] * len(MOMENTS)
-    assert len(await facts(tenant)) == 2 + 4
-    assert sorted(await current(tenant)) == [
+    assert len(await facts(tenant)) == 2 + 4 + len(BOXES)
+    assert sorted(set(await current(tenant)) - set(BOXES)) == [
         "I live in Lisbon",
         "I'm allergic to peanuts",
         "Remember that the bins go out on Monday",

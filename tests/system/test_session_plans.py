@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 QUERIES = Queries.load("skein_session")
 TENANT = UUID(int=1)
 # Five tenants with 4,000 sessions each, of which every tenth is hidden and every hundredth still active, and as many
-# messages. Without the checks of foreign keys, which would take most of the time.
+# messages; an extractor has read the newest hundred of the first one. Without the checks of foreign keys, which would
+# take most of the time.
 FILL = """
     SELECT session.ensure_month(now() - interval '1 month'), session.ensure_month(now());
     SET session_replication_role = replica;
@@ -44,6 +45,9 @@ FILL = """
            'session ' || n, 1, 'user', 'text', 'subject ' || n % 300, 'agent ' || n % 300, now(), 'test'
     FROM generate_series(1, 20000) AS n;
     INSERT INTO session.message_order SELECT tenant_id, session_id, sequence, message_id FROM session.messages;
+    INSERT INTO session.extracted_messages (tenant_id, message_id, extractor, revision)
+    SELECT tenant_id, message_id, 'extractor:a@1', 1 FROM session.messages
+    WHERE tenant_id = lpad('1', 32, '0')::uuid ORDER BY message_id DESC LIMIT 100;
     ANALYZE session.sessions, session.session_properties, session.messages, session.message_order;
 """
 
@@ -93,6 +97,14 @@ READ: list[tuple[str, dict[str, Any], str]] = [
     ("messages_containing", {"message_ids": [new_id(AT)], "pattern": "%x%", "count": 10}, "_pkey"),
     ("messages_with_term", {"term": "kettl", "count": 5000}, "postings_"),
     ("rarest_term", {"words": "red kettle", "count": 5000}, "postings_"),
+    (
+        "find_backfill_messages",
+        {"roles": ["user"], "extractor": "extractor:a@1", "window": 2000, "count": 32, "first_id": UUID(int=0)},
+        "_pkey",
+    ),
+    ("skip_backfill_window", {"window": 2000, "create_time": AT, "at": AT, "first_id": UUID(int=0)}, "_pkey"),
+    ("lease_session", {"at": AT, "lease_end_time": AT}, "extractions_"),
+    ("read_queued", {"session_id": "session 5", "count": 32}, "extraction_messages_"),
 ]
 
 
@@ -127,3 +139,19 @@ async def test_every_other_read_uses_an_index(connection: asyncpg.Connection[asy
         text = await plan(connection, name, **needed, **values)
         assert "Seq Scan" not in text, text
         assert index in text, text
+
+
+async def test_a_backfill_looks_at_no_more_than_its_window(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    query = QUERIES["find_backfill_messages"]
+    values: dict[str, Any] = {
+        "tenant_id": TENANT,
+        "first_id": UUID(int=0),
+        "before_id": UUID(int=2**128 - 1),
+        "roles": ["user"],
+        "extractor": "extractor:a@1",
+        "count": 32,
+    }
+
+    rows = [await connection.fetch(query.text, *query.bind({**values, "window": window})) for window in (100, 110)]
+
+    assert [len(found) for found in rows] == [0, 10]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import csv
 from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
@@ -165,3 +166,70 @@ def test_pasted_texts_and_code_have_no_facts(text: str) -> None:
 
 def test_a_list_that_goes_on_with_another_clause_gives_its_first_part() -> None:
     assert found("I like jazz and my brother hates it.") == [("self", "likes", "jazz")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I love books that make me think.",
+        "I love evenings with a view of the sea.",
+        "I enjoy sitting down with a good map.",
+        "I like novels about the war and peace.",
+        "My favorite soup is for lunch today, lentils!",
+        "My favourite thing is swimming in the lake.",
+        "I love seeing her smile.",
+        "I like tea more than coffee.",
+        "I bought a lot of apples.",
+        "My boss, Ola and I are flying to Rome.",
+        "我最喜欢那张你画的猫。",
+    ],
+)
+def test_what_is_cut_or_refers_to_another_word_is_no_fact(text: str) -> None:
+    assert found(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("I'm allergic to most nuts and fruits with stones.", ["most nuts", "fruits with stones"]),
+        ("I love jazz and soul music.", ["jazz and soul music"]),
+        (
+            "I enjoy cycling, playing board games, and cooking soups.",
+            ["cycling", "playing board games", "cooking soups"],
+        ),
+        ("I love trains the most because they are quiet.", ["trains"]),
+        ("I like to collect old maps.", ["collect old maps"]),
+        ("I've always liked owls.", ["owls"]),
+        ("We got another cat last week.", ["cat"]),
+        ("I have a red kite, it's huge.", ["red kite"]),
+        ("Goulash is one of my favorites.", ["Goulash"]),
+        ("我最喜欢图书馆了。", ["图书馆"]),
+        ("我喜欢游泳还有在河边钓鱼。", ["游泳", "在河边钓鱼"]),
+        ("我有一个蓝色风筝。", ["蓝色风筝"]),
+    ],
+)
+def test_lists_and_what_people_say_of_their_likes_and_things(text: str, values: list[str]) -> None:
+    assert [value for _, _, value in found(text)] == values
+
+
+def test_judged_extractions_are_right_in_19_of_20_cases() -> None:
+    with (facts.FOLDER / "judged.tsv").open(encoding="utf-8") as file:
+        judged = list(csv.DictReader(file, delimiter="\t"))
+    stored = [line["verdict"] for line in judged if line["outcome"] == "stored"]
+
+    assert len(judged) >= 200
+    assert stored.count("right") / len(stored) >= 0.95
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("🎉 I live in Porto 🎉", ["Porto"]),
+        ("I love jazz 🎷", ["jazz"]),
+        # Faces that take back what is said.
+        ("I love jazz 🎷🙃", []),
+        ("My name is 🦊.", []),
+    ],
+)
+def test_pictures_beside_a_statement_change_nothing_but_faces_that_take_it_back(text: str, values: list[str]) -> None:
+    assert [value for _, _, value in found(text)] == values

@@ -1,4 +1,4 @@
-"""The demo: import the sample household, query it, and show the hits with their signals and one trace."""
+"""The demo: import the sample household, query it, learn from a conversation, and show hits, facts and one trace."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from skein_cluster.api.client import open_client
 from skein_cluster.cli import output
 from skein_cluster.cli.error_messages import error_sentence
 from skein_cluster.cli.recall_hits import format_components, hit_kind, hit_name, hit_text, hit_time
+from skein_cluster.demo.learning import show_learning
 from skein_cluster.demo.trace_tree import find_trace, render_tree
 from skein_importers.importer import Importer, Report
 from skein_importers.records import Kind, read_jsonl
@@ -72,6 +73,7 @@ async def run_demo(cluster: LocalCluster, spans: InMemorySpanExporter) -> None:
             answered_count += await _query(api, out, number, question)
         share = f"{answered_count} of {len(questions())}"
         out.print(Text(f"{share} questions have their evidence (✓) among the first {_SHOWN} hits."))
+        await show_learning(api, out)
     trace = find_trace(spans.get_finished_spans(), _RECALL)
     out.print(Rule("Trace of one recall", align="left"))
     if trace is not None:

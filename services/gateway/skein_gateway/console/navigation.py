@@ -42,6 +42,7 @@ GROUPS: Sequence[tuple[str, Sequence[Entry]]] = (
             Entry("sessions", "Sessions", "session.v1.SessionService/ListSessions"),
             Entry("conflicts", "Conflicts", "memory.v1.CurationService/ListConflicts"),
             Entry("approvals", "Approvals", "memory.v1.CurationService/ListPendingMemories"),
+            Entry("refused-facts", "Refused facts", "memory.v1.CurationService/ListRefusedFacts"),
             Entry("changes", "Changes", "memory.v1.HistoryService/ListChanges"),
         ),
     ),

@@ -48,6 +48,8 @@ _DONE = {
     "resolved": "The conflict is resolved.",
     "approved": "The memory is approved.",
     "refused": "The memory is refused and removed.",
+    "fact-accepted": "The fact is a memory now.",
+    "fact-dismissed": "The fact is dismissed.",
     "unresolved": "The conflict stays open.",
     "saved": "The policy is saved.",
     "edit-waits": "The change waits for approval.",

@@ -41,11 +41,16 @@ WHERE tenant_id = :tenant_id AND pending_id = ANY (ARRAY(
     LIMIT :count))
 RETURNING pending_id, memory_id, refusal_reason;
 
+-- find_proposed --
+-- Read what extractors proposed and made of a message: it waits, or was refused. At most 20,000 rows of a tenant are read.
+SELECT pending_id, content, create_time
+FROM memory.pending_memories
+WHERE tenant_id = :tenant_id AND source_ids && ARRAY[:message_id::uuid] AND created_by LIKE :authors;
+
 -- withdraw_pending_memories --
--- Remove what extractors proposed before a time and made of a message: it waits, or was refused. At most 20,000 rows of a
--- tenant are read.
+-- Remove writes that wait, or refused facts.
 DELETE FROM memory.pending_memories
-WHERE tenant_id = :tenant_id AND source_ids && ARRAY[:message_id::uuid] AND created_by LIKE :authors AND create_time < :before_time
+WHERE tenant_id = :tenant_id AND pending_id = ANY (:pending_ids::uuid[])
 RETURNING pending_id, memory_id, refusal_reason;
 
 -- purge_pending_memories --

@@ -124,17 +124,20 @@ class ApprovalStore:
             await writer.insert_events(tx, tenant_id, _events("memory_pending_expired", rows), at=at, by=by)
         return len(rows)
 
-    async def withdraw(
-        self, tenant_id: UUID, message_id: UUID, before_time: datetime, *, at: datetime, by: str
-    ) -> None:
-        """Remove what extractors proposed before a time of a message; each write that waits is refused by an event."""
+    async def find_proposed(self, tenant_id: UUID, message_id: UUID) -> list[asyncpg.Record]:
+        """Read what extractors proposed of a message: pending_id, content, create_time."""
+        async with self._database.transaction(tenant_id, READ_ONLY) as tx:
+            return await tx.rows(
+                QUERIES["find_proposed"], tenant_id=tenant_id, message_id=message_id, authors=f"{EXTRACTOR_PREFIX}%"
+            )
+
+    async def withdraw(self, tenant_id: UUID, pending_ids: Sequence[UUID], *, at: datetime, by: str) -> None:
+        """Remove what was proposed; each write that waits is refused by an event."""
+        if not pending_ids:
+            return
         async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(
-                QUERIES["withdraw_pending_memories"],
-                tenant_id=tenant_id,
-                message_id=message_id,
-                authors=f"{EXTRACTOR_PREFIX}%",
-                before_time=before_time,
+                QUERIES["withdraw_pending_memories"], tenant_id=tenant_id, pending_ids=list(pending_ids)
             )
             await writer.insert_events(tx, tenant_id, _events("memory_refused", rows), at=at, by=by)
 

@@ -11,6 +11,8 @@ from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.ids import now
+from skein_kit.rpc.well_known_types import json_text
+from skein_memory.facts.model import MessageState
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -31,12 +33,20 @@ class FactHandlers:
 
     async def RetractFacts(self, request: pb.RetractFactsRequest, context: Context) -> pb.RetractFactsResponse:
         caller, at = caller_of(context), now()
-        tenant_id, message_id = caller.require_tenant(), UUID(request.message_id)
-        before_time = request.before_time.ToDatetime(tzinfo=UTC)
-        await self._approvals.withdraw(tenant_id, message_id, before_time, at=at, by=caller.principal)
-        retracted_count = await self._memories.end_facts(
-            tenant_id, message_id, before_time, _ended, at=at, by=caller.principal
+        tenant_id = caller.require_tenant()
+        message = MessageState(
+            message_id=UUID(request.message_id),
+            change_time=request.before_time.ToDatetime(tzinfo=UTC),
+            revision=request.revision,
         )
+        proposed = await self._approvals.find_proposed(tenant_id, message.message_id)
+        left_ids = [
+            row["pending_id"]
+            for row in proposed
+            if message.makes_outdated(row["create_time"], _metadata_of(row["content"]))
+        ]
+        await self._approvals.withdraw(tenant_id, left_ids, at=at, by=caller.principal)
+        retracted_count = await self._memories.end_facts(tenant_id, message, _ended, at=at, by=caller.principal)
         return pb.RetractFactsResponse(retracted_count=retracted_count)
 
     async def PurgeFacts(self, request: pb.PurgeFactsRequest, context: Context) -> pb.PurgeFactsResponse:
@@ -45,6 +55,11 @@ class FactHandlers:
             caller.require_tenant(), [UUID(id_) for id_ in request.message_ids], at=now(), by=caller.principal
         )
         return pb.PurgeFactsResponse(purged_count=purged_count)
+
+
+def _metadata_of(content: bytes) -> str | None:
+    """Return the metadata of a write that waits, as JSON text."""
+    return json_text(pb.Memory.FromString(content), "metadata")
 
 
 def _ended(fact: Memory, at: datetime, by: str) -> Memory:

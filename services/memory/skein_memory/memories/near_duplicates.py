@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from skein_kit.json_values import exact
+from skein_memory.facts.model import REVISION
 from skein_memory.memories import memory_type
 from skein_memory.memories.model import draft_audience, normalize_spaces
 from skein_memory.memories.near_text import near_text
@@ -49,7 +50,7 @@ class ComparedDraft:
             fingerprint=draft.fingerprint,
             text_hash=hashlib.sha256(texts.encode()).digest(),
             data=None if draft.data is None else exact.loads(draft.data),
-            metadata=None if draft.metadata is None else exact.loads(draft.metadata),
+            metadata=None if draft.metadata is None else _without_revision(exact.loads(draft.metadata)),
         )
 
 
@@ -101,6 +102,13 @@ def says_all(stored: ComparedDraft, new: ComparedDraft) -> bool:
 def _is_extracted(compared: ComparedDraft) -> bool:
     """Return whether an extractor found it: its metadata say what is stated, of whom, by whom and of which time."""
     return isinstance(compared.metadata, dict) and isinstance(compared.metadata.get("extracted"), dict)
+
+
+def _without_revision(metadata: Any) -> Any:
+    """Return the metadata of a memory without the revision of the message that an extractor found it in."""
+    if not (isinstance(metadata, dict) and "extracted" in metadata):
+        return metadata
+    return {name: value for name, value in metadata.items() if name != REVISION}
 
 
 def _is_contained(new: Any, stored: Any) -> bool:

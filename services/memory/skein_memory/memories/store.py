@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from skein_kit.policies.store import Policy, PolicyCache
     from skein_kit.quotas.store import QuotaCounter
     from skein_kit.search_text.postings import Document
+    from skein_memory.facts.model import MessageState
     from skein_memory.lineage.model import Source
     from skein_memory.memories.model import Memory
     from skein_memory.vault.store import Vault
@@ -153,18 +154,17 @@ class MemoryStore:
     async def end_facts(
         self,
         tenant_id: UUID,
-        message_id: UUID,
-        before_time: datetime,
+        message: MessageState,
         revise: Callable[[Memory, datetime, str], Memory],
         *,
         at: datetime,
         by: str,
     ) -> int:
-        """Revise the facts that extractors found in a message before a time; return how many changed."""
+        """Revise the facts that extractors found in a message as it was before; return how many changed."""
         await self._months.ensure([at])
         async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(
-                QUERIES["find_derived_of_some"], tenant_id=tenant_id, source_ids=[message_id], count=MAX_FACTS
+                QUERIES["find_derived_of_some"], tenant_id=tenant_id, source_ids=[message.message_id], count=MAX_FACTS
             )
             locked = await self.lock_memories(tx, tenant_id, sorted(row["memory_id"] for row in rows))
             changes = [
@@ -172,7 +172,7 @@ class MemoryStore:
                 for fact in locked.values()
                 if fact.is_extracted
                 and fact.is_active
-                and fact.draft.create_time < before_time
+                and message.makes_outdated(fact.draft.create_time, fact.draft.metadata)
                 and (after := revise(fact, at, by)) is not fact
             ]
             for fact, after in changes:

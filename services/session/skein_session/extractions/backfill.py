@@ -8,7 +8,7 @@ from uuid import UUID
 
 from skein_kit.database.named_queries import Queries
 from skein_kit.ids import min_id_at
-from skein_kit.jobs.model import Grant, JobKind, Progress
+from skein_kit.jobs.model import MAX_COUNTED, Grant, JobKind, Progress
 from skein_session.errors import ExtractionOff
 from skein_session.extractions.store import LEASE, MAX_LEASED, DueMessage, read_due, roles_of
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _QUERIES = Queries.load("skein_session")
 _FIRST, _LAST = UUID(int=0), UUID(int=2**128 - 1)
+# Messages that one lease looks at, read or not.
+_WINDOW = 2000
 
 
 class BackfillStore:
@@ -44,7 +46,8 @@ class BackfillStore:
         )
 
     async def show_started(self, tenant_id: UUID) -> None:
-        """Show the job as running before its first batch."""
+        """Show the job as running before its first batch, which counts what is left."""
+        await self._jobs.finish(tenant_id, JobKind.EXTRACTION)
         await self._jobs.settle(
             tenant_id, Grant(kind=JobKind.EXTRACTION, count=0), Progress(done_count=0, has_more=True)
         )
@@ -69,21 +72,21 @@ class BackfillStore:
                 # The extractor that had them ended before they were done.
                 return await self._due(tx, tenant_id, backfill["leased_ids"], create_time)
             policy = await self._policies.get(tx, tenant_id)
+            span = {"tenant_id": tenant_id, "first_id": backfill["first_id"], "before_id": backfill["before_id"]}
+            unread = {**span, "roles": roles_of(policy), "extractor": extractor}
+            is_over = policy.extraction == "off" or backfill["remaining_count"] <= 0
             rows = []
-            if policy.extraction != "off" and backfill["remaining_count"] > 0:
-                rows = await tx.rows(
-                    _QUERIES["find_backfill_messages"],
-                    tenant_id=tenant_id,
-                    first_id=backfill["first_id"],
-                    before_id=backfill["before_id"],
-                    roles=roles_of(policy),
-                    extractor=extractor,
-                    count=min(MAX_LEASED, backfill["remaining_count"]),
-                )
-            if not rows:
+            if not is_over:
+                count = min(MAX_LEASED, backfill["remaining_count"])
+                rows = await tx.rows(_QUERIES["find_backfill_messages"], **unread, window=_WINDOW, count=count)
+            if not rows and not is_over:
+                skip = {**span, "window": _WINDOW, "create_time": create_time, "at": at}
+                is_over = not await tx.execute(_QUERIES["skip_backfill_window"], **skip)
+            if is_over:
                 await tx.execute(_QUERIES["delete_backfill"], tenant_id=tenant_id, create_time=create_time)
-        if not rows:
+        if is_over:
             await self.show_ended(tenant_id)
+        if not rows:
             return []
         async with self._jobs.batch(tenant_id, JobKind.EXTRACTION, len(rows)) as batch:
             ids = [row["message_id"] for row in rows[: batch.grant.count]]
@@ -96,8 +99,15 @@ class BackfillStore:
                     create_time=create_time,
                 )
                 due = await self._due(tx, tenant_id, ids, create_time)
+                left_count = None
+                if ids and batch.grant.begins_run:
+                    count = min(MAX_COUNTED, backfill["remaining_count"])
+                    counted = await tx.rows(
+                        _QUERIES["find_backfill_messages"], **unread, window=MAX_COUNTED, count=count
+                    )
+                    left_count = len(counted) - len(ids)
             if ids:
-                batch.progress = Progress(done_count=len(ids), has_more=True)
+                batch.progress = Progress(done_count=len(ids), remaining_count=left_count, has_more=True)
         return due
 
     async def _due(

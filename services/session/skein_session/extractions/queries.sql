@@ -50,23 +50,34 @@ FROM session.extraction_messages
 WHERE tenant_id = :tenant_id AND session_id = :session_id;
 
 -- lease_session --
--- Lease the session that is due for longest; skip those of another transaction.
+-- Lease the session that is due for longest; skip those of another transaction, and where the job is paused those without
+-- changed messages.
 UPDATE session.extractions
 SET lease_end_time = :lease_end_time
 WHERE tenant_id = :tenant_id AND session_id = (
     SELECT e.session_id
     FROM session.extractions AS e
     WHERE e.tenant_id = :tenant_id AND e.due_time <= :at AND (e.lease_end_time IS NULL OR e.lease_end_time <= :at)
+        AND (EXISTS (
+                SELECT FROM session.extraction_messages AS m
+                WHERE m.tenant_id = :tenant_id AND m.session_id = e.session_id AND m.kind IN ('changed', 'purged'))
+            OR NOT EXISTS (
+                SELECT FROM tenancy.jobs AS j
+                WHERE j.tenant_id = :tenant_id AND j.kind = 'extraction' AND j.pause_time IS NOT NULL))
     ORDER BY e.due_time
     LIMIT 1
     FOR UPDATE SKIP LOCKED)
 RETURNING session_id;
 
 -- read_queued --
--- Read the queued messages of a session that rules have to read, oldest first.
+-- Read the queued messages of a session that rules have to read, oldest first; where the job is paused the changed ones
+-- alone.
 SELECT message_id, kind, change_time
 FROM session.extraction_messages
-WHERE tenant_id = :tenant_id AND session_id = :session_id AND kind <> 'model'
+WHERE tenant_id = :tenant_id AND session_id = :session_id
+    AND (kind IN ('changed', 'purged') OR kind = 'new' AND NOT EXISTS (
+        SELECT FROM tenancy.jobs AS j
+        WHERE j.tenant_id = :tenant_id AND j.kind = 'extraction' AND j.pause_time IS NOT NULL))
 ORDER BY message_id
 LIMIT :count;
 
@@ -217,12 +228,16 @@ WHERE tenant_id = :tenant_id AND due_time <= :at
 RETURNING first_id, before_id, remaining_count, leased_ids, create_time;
 
 -- find_backfill_messages --
--- Find the newest messages of a range that count by the policy and that an extractor has not read; queued ones are read
--- anyway.
+-- Find, among the newest messages of a range, those that count by the policy and that an extractor has not read; queued
+-- ones are read anyway.
 SELECT m.message_id
-FROM session.messages AS m
-WHERE m.tenant_id = :tenant_id AND m.message_id >= :first_id AND m.message_id < :before_id
-    AND m.role = ANY (:roles::text[]) AND m.is_active AND NOT m.pending_approval AND m.content ~ '\S'
+FROM (
+    SELECT message_id, role, is_active, pending_approval, content, revision
+    FROM session.messages
+    WHERE tenant_id = :tenant_id AND message_id >= :first_id AND message_id < :before_id
+    ORDER BY message_id DESC
+    LIMIT :window) AS m
+WHERE m.role = ANY (:roles::text[]) AND m.is_active AND NOT m.pending_approval AND m.content ~ '\S'
     AND NOT EXISTS (
         SELECT FROM session.extracted_messages AS e
         WHERE e.tenant_id = :tenant_id AND e.message_id = m.message_id AND e.extractor = :extractor
@@ -231,6 +246,19 @@ WHERE m.tenant_id = :tenant_id AND m.message_id >= :first_id AND m.message_id < 
         SELECT FROM session.extraction_messages AS q WHERE q.tenant_id = :tenant_id AND q.message_id = m.message_id)
 ORDER BY m.message_id DESC
 LIMIT :count;
+
+-- skip_backfill_window --
+-- Move a backfill behind the newest messages of its range, of which none is left to read; no row where no others are.
+UPDATE session.extraction_backfills
+SET before_id = skipped.message_id, due_time = :at
+FROM (
+    SELECT message_id
+    FROM session.messages
+    WHERE tenant_id = :tenant_id AND message_id >= :first_id AND message_id < :before_id
+    ORDER BY message_id DESC
+    OFFSET :window - 1
+    LIMIT 1) AS skipped
+WHERE extraction_backfills.tenant_id = :tenant_id AND extraction_backfills.create_time = :create_time;
 
 -- update_backfill_lease --
 -- Keep which messages of a backfill an extractor has, and until when.

@@ -106,5 +106,11 @@ def _memory(message: Message, origin: Origin, fact: Fact) -> pb.Memory:
                 end_character=fact.span.end,
             )
         ],
-        metadata_json=json.dumps({"extracted": {name: value for name, value in values.items() if value is not None}}),
+        metadata_json=json.dumps(
+            {
+                "extracted": {name: value for name, value in values.items() if value is not None},
+                # A fact of another revision ends, whenever it was stored.
+                "message_revision": origin.revision,
+            }
+        ),
     )

@@ -64,8 +64,8 @@ def _sentence(text: str, start: int, end: int) -> Iterator[Sentence]:
 
 
 def plain_text(text: str) -> str:
-    """Return the text with plain apostrophes and spaces, of the same length."""
-    return text.translate(_PLAIN)
+    """Return the text with plain apostrophes and spaces, and without pictures, of the same length."""
+    return _PICTURES.sub(lambda match: " " * len(match[0]), text.translate(_PLAIN))
 
 
 def _mask(match: re.Match[str]) -> str:
@@ -83,6 +83,10 @@ def _mask_line(match: re.Match[str], speaker: str) -> str:
 
 
 _PLAIN: Final = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "\u00a0": " ", "\t": " ", "\u3000": " ", "\u202f": " "})
+# Pictures stand for no word, but for the faces that take back what is said.
+_PICTURES: Final = re.compile(
+    "(?:(?![😂🤣😅😆😉😏😜😝😛🙃🤪🤡🥲])[\U0001f000-\U0001faff\u2600-\u27bf\u2b50\ufe0f\u200d])+"
+)
 _QUOTES: Final = tuple(
     re.compile(pattern, re.DOTALL)
     for pattern in (

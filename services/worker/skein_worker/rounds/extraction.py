@@ -184,7 +184,9 @@ class ExtractionJob:
                 EXTRACTOR, tenant_id=tenant_id, space_id=space_id, seconds=CALL_SECONDS
             ):
                 await self._memory.RetractFacts(
-                    memory_pb2.RetractFactsRequest(message_id=due.message_id, before_time=due.change_time)
+                    memory_pb2.RetractFactsRequest(
+                        message_id=due.message_id, before_time=due.change_time, revision=due.message.revision
+                    )
                 )
         if due.HasField("message"):
             message = message_of(due)

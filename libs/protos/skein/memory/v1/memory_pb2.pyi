@@ -402,12 +402,14 @@ class KeepRefusedFactsResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class RetractFactsRequest(_message.Message):
-    __slots__ = ("message_id", "before_time")
+    __slots__ = ("message_id", "before_time", "revision")
     MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
     BEFORE_TIME_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
     message_id: str
     before_time: _timestamp_pb2.Timestamp
-    def __init__(self, message_id: _Optional[str] = ..., before_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    revision: int
+    def __init__(self, message_id: _Optional[str] = ..., before_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., revision: _Optional[int] = ...) -> None: ...
 
 class RetractFactsResponse(_message.Message):
     __slots__ = ("retracted_count",)

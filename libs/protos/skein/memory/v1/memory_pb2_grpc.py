@@ -2458,8 +2458,8 @@ class MemoryInternalServiceServicer:
 
     def RetractFacts(self, request, context):
         """RetractFacts ends the facts that extractors found in a message before a
-        time, because the message was corrected or deleted: their valid_to_time is
-        now, and they have no key any more. Their texts stay. What waits for
+        time or at another revision, because the message was corrected or deleted:
+        their valid_to_time is now, and they have no key any more. Their texts stay. What waits for
         approval, or was refused, is removed. Idempotent. For extractors alone.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

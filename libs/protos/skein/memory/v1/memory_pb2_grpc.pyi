@@ -1833,8 +1833,8 @@ class MemoryInternalServiceStub:
     """
     RetractFacts: _grpc.UnaryUnaryMultiCallable[_memory_pb2.RetractFactsRequest, _memory_pb2.RetractFactsResponse]
     """RetractFacts ends the facts that extractors found in a message before a
-    time, because the message was corrected or deleted: their valid_to_time is
-    now, and they have no key any more. Their texts stay. What waits for
+    time or at another revision, because the message was corrected or deleted:
+    their valid_to_time is now, and they have no key any more. Their texts stay. What waits for
     approval, or was refused, is removed. Idempotent. For extractors alone.
     """
     KeepRefusedFacts: _grpc.UnaryUnaryMultiCallable[_memory_pb2.KeepRefusedFactsRequest, _memory_pb2.KeepRefusedFactsResponse]
@@ -1942,8 +1942,8 @@ class MemoryInternalServiceAsyncStub(MemoryInternalServiceStub):
     """
     RetractFacts: _aio.UnaryUnaryMultiCallable[_memory_pb2.RetractFactsRequest, _memory_pb2.RetractFactsResponse]  # type: ignore[assignment]
     """RetractFacts ends the facts that extractors found in a message before a
-    time, because the message was corrected or deleted: their valid_to_time is
-    now, and they have no key any more. Their texts stay. What waits for
+    time or at another revision, because the message was corrected or deleted:
+    their valid_to_time is now, and they have no key any more. Their texts stay. What waits for
     approval, or was refused, is removed. Idempotent. For extractors alone.
     """
     KeepRefusedFacts: _aio.UnaryUnaryMultiCallable[_memory_pb2.KeepRefusedFactsRequest, _memory_pb2.KeepRefusedFactsResponse]  # type: ignore[assignment]
@@ -2096,8 +2096,8 @@ class MemoryInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.RetractFactsResponse, _abc.Awaitable[_memory_pb2.RetractFactsResponse]]:
         """RetractFacts ends the facts that extractors found in a message before a
-        time, because the message was corrected or deleted: their valid_to_time is
-        now, and they have no key any more. Their texts stay. What waits for
+        time or at another revision, because the message was corrected or deleted:
+        their valid_to_time is now, and they have no key any more. Their texts stay. What waits for
         approval, or was refused, is removed. Idempotent. For extractors alone.
         """
 

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+
+from skein_memory.facts.model import MessageState
+
+CHANGE = datetime(2026, 3, 11, 10, tzinfo=UTC)
+BEFORE, AFTER = CHANGE - timedelta(seconds=1), CHANGE + timedelta(seconds=1)
+CORRECTED = MessageState(message_id=UUID(int=1), change_time=CHANGE, revision=2)
+DELETED = MessageState(message_id=UUID(int=1), change_time=CHANGE, revision=0)
+
+
+@pytest.mark.parametrize(
+    ("create_time", "metadata", "is_outdated"),
+    [
+        (BEFORE, '{"message_revision": 1}', True),
+        (AFTER, '{"message_revision": 1}', True),
+        (AFTER, '{"message_revision": 2}', False),
+        # A person who edits a fact may remove its marks: its time decides.
+        (AFTER, '{"message_revision": "mine"}', False),
+        (AFTER, None, False),
+        (BEFORE, None, True),
+    ],
+)
+def test_a_correction_leaves_the_facts_of_its_own_revision(
+    create_time: datetime, metadata: str | None, *, is_outdated: bool
+) -> None:
+    assert CORRECTED.makes_outdated(create_time, metadata) == is_outdated
+
+
+def test_a_deletion_leaves_no_fact_whenever_it_was_stored() -> None:
+    assert DELETED.makes_outdated(AFTER, '{"message_revision": 2}')
+    assert DELETED.makes_outdated(AFTER, None)
