@@ -29,6 +29,7 @@ MAX_LEASED = 8
 _MARGIN_SECONDS = 60
 # Attempts at one message, within some hours.
 _MAX_ATTEMPTS = 16
+_MIN_DELAY_SECONDS, _MAX_DELAY_SECONDS = 5.0, 3600.0
 # Counts of waiting messages stop here.
 _MAX_COUNTED = 10_000
 
@@ -135,24 +136,23 @@ async def _has_no_attempt_left(
     tx: Transaction, tenant_id: UUID, failure: Failure, change_time: datetime, at: datetime
 ) -> bool:
     """Delay a message that failed, and return whether that was the last attempt; then record it as a failure."""
+    key = {"tenant_id": tenant_id, "message_id": failure.message_id}
     attempt_count = await tx.value(
-        _QUERIES["delay_message"],
-        tenant_id=tenant_id,
-        message_id=failure.message_id,
-        change_time=change_time,
-        attempt_count=failure.attempt_count,
-        delay_seconds=failure.delay_seconds,
-        at=at,
+        _QUERIES["count_attempts"], **key, change_time=change_time, attempt_count=failure.attempt_count
     )
-    # It changed meanwhile, so it is another message.
-    if attempt_count is None or not (failure.is_final or attempt_count >= _MAX_ATTEMPTS):
+    if attempt_count is None:
+        # It changed meanwhile, so it is another message.
+        return False
+    if not (failure.is_final or attempt_count >= _MAX_ATTEMPTS):
+        backoff = _MIN_DELAY_SECONDS * 2 ** max(0, attempt_count - 1) if failure.attempt_count else _MIN_DELAY_SECONDS
+        delay = timedelta(seconds=max(failure.delay_seconds, min(backoff, _MAX_DELAY_SECONDS)))
+        await tx.execute(_QUERIES["delay_message"], **key, retry_time=at + delay)
         return False
     message = await tx.row(_QUERIES["read_messages"], tenant_id=tenant_id, message_ids=[failure.message_id])
     if message is not None:
         await tx.execute(
             _QUERIES["put_failure"],
-            tenant_id=tenant_id,
-            message_id=failure.message_id,
+            **key,
             session_id=message["session_id"],
             reason=failure.reason,
             attempt_count=attempt_count,
