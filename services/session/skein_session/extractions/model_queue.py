@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from skein_kit.database.named_queries import Queries
-from skein_session.extractions.store import DueMessage, delete_queued, read_due, record_read
+from skein_session.extractions.store import DueMessage, delete_queued, queue_changed, read_due, record_read
 from skein_session.messages.model import LAST_ID
 
 if TYPE_CHECKING:
@@ -98,12 +98,14 @@ class ModelQueue:
         extractor: str,
         change_times: Mapping[UUID, datetime],
         failures: Sequence[Failure],
+        read_revisions: Mapping[UUID, int],
         *,
         at: datetime,
     ) -> int:
-        """Delete read messages from the queue, by their change_times; return how many messages remain, up to 10,000.
+        """Delete messages from the queue, by their change_times; return how many messages remain, up to 10,000.
 
-        Those that failed wait for a later attempt, or are recorded after their last one.
+        Those that failed wait for a later attempt, or are recorded after their last one. Those that changed while the
+        model read them, by `read_revisions`, are read again from the beginning: what was stored of them is of before.
         """
         done = dict(change_times)
         read = {*change_times} - {failure.message_id for failure in failures}
@@ -112,6 +114,13 @@ class ModelQueue:
                 if not await _has_no_attempt_left(tx, tenant_id, failure, change_times[failure.message_id], at):
                     del done[failure.message_id]
             await delete_queued(tx, tenant_id, done)
+            rows = await tx.rows(
+                _QUERIES["read_present_revisions"], tenant_id=tenant_id, message_ids=list(read_revisions)
+            )
+            for row in rows:
+                if not row["is_active"] or row["revision"] != read_revisions[row["message_id"]]:
+                    read.discard(row["message_id"])
+                    await queue_changed(tx, tenant_id, row["session_id"], row["message_id"], at=at)
             await record_read(tx, tenant_id, extractor, sorted(read))
             return await _count(tx, tenant_id)
 

@@ -109,6 +109,12 @@ UPDATE session.extraction_messages
 SET retry_time = :retry_time
 WHERE tenant_id = :tenant_id AND message_id = :message_id AND kind = 'model';
 
+-- read_present_revisions --
+-- Read the sessions and revisions of messages, of deleted ones too.
+SELECT message_id, session_id, revision, is_active
+FROM session.messages
+WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]);
+
 -- put_failure --
 -- Record a message that no attempt could read.
 INSERT INTO session.extraction_failures (tenant_id, message_id, session_id, reason, attempt_count, attempt_time)
