@@ -32,6 +32,8 @@ class Reply:
     # The connection is closed after so many bytes of the body.
     cut: int | None = None
     hangs: bool = False
+    # It comes when the test releases it.
+    waits: bool = False
 
 
 def facts(*facts: Mapping[str, Any]) -> Reply:
@@ -91,8 +93,9 @@ class LanguageModel:
         reply = Reply(status=b"400 Bad Request", body=b"{}") if way not in self.ways else queue[0]
         if way in self.ways and len(queue) > 1:
             queue.pop(0)
-        if reply.hangs:
+        if reply.hangs or reply.waits:
             await self.released.wait()
+        if reply.hangs:
             return
         body = _body(reply, way) if reply.body is None else reply.body
         length = len(body)

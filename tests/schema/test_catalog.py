@@ -92,6 +92,7 @@ DUE_TABLES = {
     "session.agent_states",
     "session.context_ledgers",
     "session.extraction_backfills",
+    "session.extraction_messages",
     "session.extractions",
     "session.messages",
     "session.items",
@@ -253,6 +254,8 @@ CROSSINGS = {
     # Services that store memories and messages read the tenant's policy.
     ("skein_memory", "tenancy.policies", "SELECT"),
     ("skein_session", "tenancy.policies", "SELECT"),
+    # A person may want no extraction, or no model.
+    ("skein_session", "tenancy.subject_properties", "SELECT"),
     ("skein_recall", "tenancy.policies", "SELECT"),
     # Services that search record it; recall also counts its hits as used.
     *(

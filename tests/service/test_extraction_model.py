@@ -382,7 +382,7 @@ async def test_a_lease_that_ends_during_a_slow_call_doubles_nothing(cluster: Clu
     async with reading(cluster) as (model, job):
         tenant = await learning_tenant(cluster, extraction="model")
         await say(tenant, CELLO)
-        model.says(CELLO, replace(proposals({"quote": CELLO}), hangs=True), proposals({"quote": CELLO}))
+        model.says(CELLO, replace(proposals({"quote": CELLO}), waits=True), proposals({"quote": CELLO}))
         slow = asyncio.create_task(read_all(job, tenant))
         async with asyncio.timeout(20):
             while not model.requests:
@@ -467,3 +467,36 @@ async def test_who_may_not_read_secrets_cannot_say_where_one_is_sent(cluster: Cl
                     update_mask=FieldMask(paths=[field]),
                 )
             )
+
+
+@pytest.mark.parametrize("way", ["corrected", "deleted", "purged"])
+async def test_what_a_message_said_before_it_changed_during_the_call_is_no_fact(cluster: Cluster, way: str) -> None:
+    async with reading(cluster) as (model, job):
+        tenant = await learning_tenant(cluster, extraction="model")
+        (message,) = await say(tenant, CELLO)
+        model.says(CELLO, replace(proposals({"quote": CELLO}), waits=True))
+        model.says("I play the flute.", proposals({"quote": "I play the flute."}))
+        slow = asyncio.create_task(read_all(job, tenant))
+        async with asyncio.timeout(20):
+            while not model.requests:
+                await asyncio.sleep(0.01)
+
+        if way == "corrected":
+            await tenant.sessions.UpdateMessage(
+                session_pb2.UpdateMessageRequest(
+                    message=session_pb2.Message(message_id=message.message_id, content="I play the flute."),
+                    update_mask=FieldMask(paths=["content"]),
+                )
+            )
+        elif way == "deleted":
+            await tenant.sessions.DeleteMessage(session_pb2.DeleteMessageRequest(message_id=message.message_id))
+        else:
+            await tenant.sessions.PurgeMessages(states_pb2.PurgeMessagesRequest(message_ids=[message.message_id]))
+        while await job.rules.extract_session(str(tenant.tenant_id)):
+            pass
+        model.released.set()
+        await slow
+        await read_all(job, tenant)
+
+    assert await current(tenant) == (["I play the flute"] if way == "corrected" else [])
+    assert way != "purged" or await facts(tenant) == []

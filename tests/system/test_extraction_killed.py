@@ -34,8 +34,9 @@ MOMENTS = range(1, attack_size(FEWEST, 50) + 1)
 BOXES = [f"Remember that box {number} has the cups" for number in range((len(MOMENTS) - FEWEST) // 2)]
 
 
-# As before, and for each message the permission to send it, the model's answer, and the write of what was refused.
-MOMENTS_WITH_A_MODEL = range(1, 39)
+# By rules: the write and the completion. By the model, whose lease begins anew each time: the permission to send a
+# message, the model's answer, its write, what was refused, the second message, and the completion.
+MOMENTS_WITH_A_MODEL = (3, 4, 5, 6, 5, 6, 7, 8, 9, 10, 11, 12, 18, 19)
 
 
 async def kill(cluster: Cluster, tenant: Tenant, moment: int, model: str = "") -> int | None:
@@ -95,25 +96,24 @@ async def test_a_worker_that_is_killed_at_any_moment_loses_nothing_and_doubles_n
 async def test_a_worker_with_a_model_that_answers_otherwise_each_time_loses_and_doubles_nothing(
     cluster: Cluster,
 ) -> None:
-    said = [CELLO, "I live in Porto. I collect old maps.", "I row on the Spree."]
+    both = "I live in Porto. I collect old maps."
     async with running_language_model() as model:
-        tenant = await learning_tenant(cluster, extraction="model", extraction_messages=3)
+        tenant = await learning_tenant(cluster, extraction="model", extraction_messages=2)
         # The answer to a repetition differs from the first one.
         invented = {"quote": "I own a yacht"}
-        model.says(CELLO, *[proposals({"quote": CELLO}, invented), proposals(invented, {"quote": CELLO})] * 40)
-        model.says(said[1], proposals({"quote": "I collect old maps."}))
-        model.says(said[2], *[proposals({"quote": said[2]}), proposals({"quote": said[2], "type": "note"})] * 40)
-        await say(tenant, *said)
+        model.says(CELLO, *[proposals({"quote": CELLO}, invented), proposals(invented, {"quote": CELLO})] * 20)
+        maps = {"quote": "I collect old maps."}
+        model.says(both, *[proposals(maps), proposals({**maps, "type": "note"})] * 20)
+        await say(tenant, CELLO, both)
 
         codes = [await kill(cluster, tenant, moment, model.url) for moment in MOMENTS_WITH_A_MODEL]
-        await jobs_of(settings_of(cluster), cluster.addresses, model=model.fact_model()).read_all(str(tenant.tenant_id))
+        jobs = jobs_of(settings_of(cluster), cluster.addresses, model=model.fact_model())
+        await jobs.read_all(str(tenant.tenant_id))
 
-    assert -signal.SIGKILL in codes
-    assert set(codes) <= {-signal.SIGKILL, 0}
+    assert codes == [-signal.SIGKILL] * len(MOMENTS_WITH_A_MODEL)
     assert sorted(await current(tenant)) == [
         "I collect old maps",
         "I live in Porto",
         "I play the cello in a quartet",
-        "I row on the Spree",
     ]
-    assert len(await facts(tenant)) == 4
+    assert len(await facts(tenant)) == 3

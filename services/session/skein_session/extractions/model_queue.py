@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from skein_kit.database.named_queries import Queries
-from skein_session.extractions.store import DueMessage, delete_queued, read_due, record_read
+from skein_session.extractions.store import DueMessage, delete_queued, queue_changed, read_due, record_read
 from skein_session.messages.model import LAST_ID
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ MAX_LEASED = 8
 _MARGIN_SECONDS = 60
 # Attempts at one message, within some hours.
 _MAX_ATTEMPTS = 16
+_MIN_DELAY_SECONDS, _MAX_DELAY_SECONDS = 5.0, 3600.0
 # Counts of waiting messages stop here.
 _MAX_COUNTED = 10_000
 
@@ -97,12 +98,14 @@ class ModelQueue:
         extractor: str,
         change_times: Mapping[UUID, datetime],
         failures: Sequence[Failure],
+        read_revisions: Mapping[UUID, int],
         *,
         at: datetime,
     ) -> int:
-        """Delete read messages from the queue, by their change_times; return how many messages remain, up to 10,000.
+        """Delete messages from the queue, by their change_times; return how many messages remain, up to 10,000.
 
-        Those that failed wait for a later attempt, or are recorded after their last one.
+        Those that failed wait for a later attempt, or are recorded after their last one. Those that changed while the
+        model read them, by `read_revisions`, are read again from the beginning: what was stored of them is of before.
         """
         done = dict(change_times)
         read = {*change_times} - {failure.message_id for failure in failures}
@@ -111,6 +114,13 @@ class ModelQueue:
                 if not await _has_no_attempt_left(tx, tenant_id, failure, change_times[failure.message_id], at):
                     del done[failure.message_id]
             await delete_queued(tx, tenant_id, done)
+            rows = await tx.rows(
+                _QUERIES["read_present_revisions"], tenant_id=tenant_id, message_ids=list(read_revisions)
+            )
+            for row in rows:
+                if not row["is_active"] or row["revision"] != read_revisions[row["message_id"]]:
+                    read.discard(row["message_id"])
+                    await queue_changed(tx, tenant_id, row["session_id"], row["message_id"], at=at)
             await record_read(tx, tenant_id, extractor, sorted(read))
             return await _count(tx, tenant_id)
 
@@ -135,24 +145,23 @@ async def _has_no_attempt_left(
     tx: Transaction, tenant_id: UUID, failure: Failure, change_time: datetime, at: datetime
 ) -> bool:
     """Delay a message that failed, and return whether that was the last attempt; then record it as a failure."""
+    key = {"tenant_id": tenant_id, "message_id": failure.message_id}
     attempt_count = await tx.value(
-        _QUERIES["delay_message"],
-        tenant_id=tenant_id,
-        message_id=failure.message_id,
-        change_time=change_time,
-        attempt_count=failure.attempt_count,
-        delay_seconds=failure.delay_seconds,
-        at=at,
+        _QUERIES["count_attempts"], **key, change_time=change_time, attempt_count=failure.attempt_count
     )
-    # It changed meanwhile, so it is another message.
-    if attempt_count is None or not (failure.is_final or attempt_count >= _MAX_ATTEMPTS):
+    if attempt_count is None:
+        # It changed meanwhile, so it is another message.
+        return False
+    if not (failure.is_final or attempt_count >= _MAX_ATTEMPTS):
+        backoff = _MIN_DELAY_SECONDS * 2 ** max(0, attempt_count - 1) if failure.attempt_count else _MIN_DELAY_SECONDS
+        delay = timedelta(seconds=max(failure.delay_seconds, min(backoff, _MAX_DELAY_SECONDS)))
+        await tx.execute(_QUERIES["delay_message"], **key, retry_time=at + delay)
         return False
     message = await tx.row(_QUERIES["read_messages"], tenant_id=tenant_id, message_ids=[failure.message_id])
     if message is not None:
         await tx.execute(
             _QUERIES["put_failure"],
-            tenant_id=tenant_id,
-            message_id=failure.message_id,
+            **key,
             session_id=message["session_id"],
             reason=failure.reason,
             attempt_count=attempt_count,

@@ -107,16 +107,24 @@ SELECT count(*)
 FROM (SELECT FROM session.extraction_messages
     WHERE tenant_id = :tenant_id AND kind = 'model' LIMIT :count) AS queued;
 
--- delay_message --
--- Keep a message in the queue for a later attempt, unless it changed meanwhile; return its attempts.
+-- count_attempts --
+-- Count attempts at a message of a model, unless it changed meanwhile; return all of its attempts.
 UPDATE session.extraction_messages
-SET attempt_count = attempt_count + :attempt_count::int,
-    retry_time = :at::timestamptz + greatest(
-        :delay_seconds::float8,
-        CASE WHEN :attempt_count::int = 0 THEN 5 ELSE least(3600, 5 * 2 ^ least(attempt_count, 20)) END
-    ) * interval '1 second'
+SET attempt_count = attempt_count + :attempt_count
 WHERE tenant_id = :tenant_id AND message_id = :message_id AND change_time = :change_time AND kind = 'model'
 RETURNING attempt_count;
+
+-- delay_message --
+-- Set when a model may read a message again.
+UPDATE session.extraction_messages
+SET retry_time = :retry_time
+WHERE tenant_id = :tenant_id AND message_id = :message_id AND kind = 'model';
+
+-- read_present_revisions --
+-- Read the sessions and revisions of messages, of deleted ones too.
+SELECT message_id, session_id, revision, is_active
+FROM session.messages
+WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]);
 
 -- put_failure --
 -- Record a message that no attempt could read.

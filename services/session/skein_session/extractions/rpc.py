@@ -165,6 +165,7 @@ class ExtractionHandlers:
             caller.principal,
             _change_times(request.messages),
             [_failure(one) for one in request.failures],
+            {UUID(one.message_id): one.read_revision for one in request.messages if one.read_revision},
             at=now(),
         )
         progress = Progress(

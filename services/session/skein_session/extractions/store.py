@@ -180,6 +180,11 @@ async def read_due(tx: Transaction, tenant_id: UUID, queued: Sequence[MessageRow
     ]
 
 
+async def queue_changed(tx: Transaction, tenant_id: UUID, session_id: str, message_id: UUID, *, at: datetime) -> None:
+    """Queue a message at once whose facts may be of a text that it had before."""
+    await _queue(tx, tenant_id, session_id, [message_id], "changed", due_time=at, at=at)
+
+
 async def note_deleted(tx: Transaction, tenant_id: UUID, session_id: str, message_ids: Sequence[UUID]) -> None:
     """Queue messages of a session that no longer count, if memories were made of them or they are queued."""
     rows = await tx.rows(_QUERIES["find_extracted"], tenant_id=tenant_id, message_ids=list(message_ids))

@@ -158,9 +158,14 @@ class ModelExtractionJob:
         try:
             for due in leased.messages:
                 # Without a text it is deleted, or counts no more.
-                if due.HasField("message") and not due.is_exempt:
-                    await self._read(due, work)
-                done.append(session_pb2.DueMessage(message_id=due.message_id, change_time=due.change_time))
+                is_read = due.HasField("message") and not due.is_exempt and await self._read(due, work)
+                done.append(
+                    session_pb2.DueMessage(
+                        message_id=due.message_id,
+                        change_time=due.change_time,
+                        read_revision=due.message.revision if is_read else 0,
+                    )
+                )
         except aio.AioRpcError:
             # What is not done stays leased. The tokens are used in any case.
             await self._complete(work, done)
@@ -214,14 +219,14 @@ class ModelExtractionJob:
             self._keys[tenant_id, url] = response.secret_value, at + _KEY_SECONDS
         return self._keys[tenant_id, url][0]
 
-    async def _read(self, due: session_pb2.DueMessage, work: _Work) -> None:
-        """Have the model read a message, and store its facts; a failure waits for another attempt."""
+    async def _read(self, due: session_pb2.DueMessage, work: _Work) -> bool:
+        """Have the model read a message, and store its facts; return False for a failure, which waits."""
         if not work.stop_reason:
             work.delay = await self._start_call(due, work)
             work.stop_reason = "" if work.delay is None else _BUDGET
         if work.stop_reason:
             work.add_failure(due)
-            return
+            return False
         message = message_of(due)
         work.sent_count, work.has_sent = 1, True
         try:
@@ -234,7 +239,7 @@ class ModelExtractionJob:
             if not error.is_final:
                 # The endpoint does not work, or wants a pause: the others would wait for it in vain.
                 work.stop_reason, work.delay = error.reason, retry_delay(error.retry_after or 0.0)
-            return
+            return False
         work.tokens += tokens
         known = await asyncio.to_thread(extract, message)
         extraction = await asyncio.to_thread(
@@ -242,6 +247,7 @@ class ModelExtractionJob:
         )
         origin = replace(origin_of(due), extractor=MODEL_EXTRACTOR)
         await self._writer.store(work.tenant_id, work.space_id, message, origin, extraction)
+        return True
 
     async def _start_call(self, due: session_pb2.DueMessage, work: _Work) -> Duration | None:
         """Record whom a message is sent to; return the pause instead where it may not be sent now."""

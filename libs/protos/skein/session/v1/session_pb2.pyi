@@ -748,7 +748,7 @@ class ModelInstructions(_message.Message):
     def __init__(self, instructions: _Optional[str] = ..., url: _Optional[str] = ..., model: _Optional[str] = ..., has_key: _Optional[bool] = ...) -> None: ...
 
 class DueMessage(_message.Message):
-    __slots__ = ("message_id", "change_time", "message", "is_new", "is_purged", "time_zone", "is_exempt", "needs_model", "session_id")
+    __slots__ = ("message_id", "change_time", "message", "is_new", "is_purged", "time_zone", "is_exempt", "needs_model", "session_id", "read_revision")
     MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
     CHANGE_TIME_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
@@ -758,6 +758,7 @@ class DueMessage(_message.Message):
     IS_EXEMPT_FIELD_NUMBER: _ClassVar[int]
     NEEDS_MODEL_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    READ_REVISION_FIELD_NUMBER: _ClassVar[int]
     message_id: str
     change_time: _timestamp_pb2.Timestamp
     message: Message
@@ -767,7 +768,8 @@ class DueMessage(_message.Message):
     is_exempt: bool
     needs_model: bool
     session_id: str
-    def __init__(self, message_id: _Optional[str] = ..., change_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., message: _Optional[_Union[Message, _Mapping]] = ..., is_new: _Optional[bool] = ..., is_purged: _Optional[bool] = ..., time_zone: _Optional[str] = ..., is_exempt: _Optional[bool] = ..., needs_model: _Optional[bool] = ..., session_id: _Optional[str] = ...) -> None: ...
+    read_revision: int
+    def __init__(self, message_id: _Optional[str] = ..., change_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., message: _Optional[_Union[Message, _Mapping]] = ..., is_new: _Optional[bool] = ..., is_purged: _Optional[bool] = ..., time_zone: _Optional[str] = ..., is_exempt: _Optional[bool] = ..., needs_model: _Optional[bool] = ..., session_id: _Optional[str] = ..., read_revision: _Optional[int] = ...) -> None: ...
 
 class StartModelCallRequest(_message.Message):
     __slots__ = ("message_id", "session_id", "subject_id", "endpoint", "model", "character_count", "max_tokens_per_day", "sent_count", "tokens")
