@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import uuid
 from datetime import UTC, datetime
@@ -10,11 +11,13 @@ import grpc
 import pytest
 from fix_cluster import Cluster, Stubs, Tenant, refused
 from fix_marker import files_with, places_of
+from fix_receipts import get_receipt, recall_with_receipt
 from fix_spaces import ALL, SPACE_KEY, House, new_key
+from fix_world import system_identity
 
 from skein.auth.v1 import certificates_pb2
 from skein.gateway.v1 import gateway_pb2
-from skein.memory.v1 import archives_pb2, curation_pb2, memory_pb2, snapshots_pb2
+from skein.memory.v1 import archives_pb2, curation_pb2, memory_pb2, memory_pb2_grpc, snapshots_pb2
 from skein.session.v1 import states_pb2
 from skein.tenancy.v1 import subjects_pb2
 
@@ -154,3 +157,36 @@ async def test_a_purge_of_chosen_memories_stays_in_the_space_and_is_certified(ho
     certificate = (await manager.auth.GetErasureCertificate(get)).certificate
     assert certificate.complete
     assert certificate.deleted_counts["memory.memories"] == 1
+
+
+async def test_the_end_of_an_erasure_keeps_what_was_found_in_other_spaces(house: House) -> None:
+    await house.tenant.set_policy(recall_receipts="all", audit_query_text=True)
+    soup = await house.bound.remember("The soup needs salt.")
+    await house.tenant.remember("ann's lamp", subject_id="ann")
+    await house.tenant.forget("ann")
+    answer = await recall_with_receipt(house.bound, "What does the soup need?", min_relevance=0)
+    assert [hit.item_id for hit in answer.hits] == [soup]
+    async with house.cluster.superuser() as connection, asyncio.timeout(30):
+        while not await connection.fetchval(
+            "SELECT count(*) FROM memory.access_log WHERE tenant_id = $1 AND memory_id = $2 AND operation = 'search'",
+            house.tenant.tenant_id,
+            uuid.UUID(soup),
+        ):
+            await asyncio.sleep(0.1)
+        # By then all calls that were under way have ended.
+        await connection.execute(
+            "UPDATE memory.erasures SET erase_time = erase_time - interval '1 hour' WHERE tenant_id = $1",
+            house.tenant.tenant_id,
+        )
+        identity = await system_identity(house.cluster, str(house.tenant.tenant_id))
+        async with house.cluster.direct("memory") as channel:
+            stub = memory_pb2_grpc.MemoryInternalServiceStub(channel)
+            headers = (("authorization", f"Bearer {identity}"),)
+            await stub.DeleteExpired(memory_pb2.DeleteExpiredRequest(), metadata=headers)
+        left = "SELECT count(*) FROM memory.erasures WHERE tenant_id = $1"
+        assert await connection.fetchval(left, house.tenant.tenant_id) == 0
+
+    receipt = await get_receipt(house.bound, answer.receipt_id)
+
+    assert receipt.query == "What does the soup need?"
+    assert not receipt.request_erased

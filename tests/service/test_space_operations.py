@@ -141,6 +141,7 @@ async def test_a_receipt_is_read_and_replayed_while_its_items_are_seen(house: Ho
     for n in range(3):
         await house.doctor.remember(f"The pulse of patient {n} is fast.")
         await house.cook.remember(f"The soup of guest {n} is hot.")
+    await house.bound.remember("The pulse of the cook is fast.")
     reader = house.cluster.with_key(house.doctor_secret)
     answer = await recall_with_receipt(reader, "Whose pulse is fast?", min_relevance=0)
     assert len(answer.hits) == 6
@@ -156,7 +157,6 @@ async def test_a_receipt_is_read_and_replayed_while_its_items_are_seen(house: Ho
     assert (await reader.recall.ReplayRecall(replay)).identical
     # What the caller sees since then was not searched.
     await grant(house.tenant, house.kitchen_id, house.doctor_principal)
-    await house.bound.remember("The pulse of the cook is fast.")
     async with asyncio.timeout(30):
         while len(await reader.list_memories()) != 7:
             await asyncio.sleep(0.1)

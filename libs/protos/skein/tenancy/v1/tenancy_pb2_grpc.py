@@ -929,7 +929,9 @@ class TenancyServiceServicer:
 
     def GetJobs(self, request, context):
         """GetJobs returns the tenant's background work, one job of each kind, with
-        its pause, limits, progress and expected end. Safe to retry.
+        its pause, limits, progress and expected end. The work is that of all
+        spaces: in a tenant with some, this call and those that change jobs need
+        spaces.write too. Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

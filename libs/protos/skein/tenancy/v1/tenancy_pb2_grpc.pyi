@@ -412,7 +412,9 @@ class TenancyServiceStub:
     """
     GetJobs: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.GetJobsRequest, _jobs_pb2.GetJobsResponse]
     """GetJobs returns the tenant's background work, one job of each kind, with
-    its pause, limits, progress and expected end. Safe to retry.
+    its pause, limits, progress and expected end. The work is that of all
+    spaces: in a tenant with some, this call and those that change jobs need
+    spaces.write too. Safe to retry.
     """
     PauseJob: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.PauseJobRequest, _jobs_pb2.PauseJobResponse]
     """PauseJob pauses a kind of work in the tenant. The batch that runs ends, and
@@ -955,7 +957,9 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     """
     GetJobs: _aio.UnaryUnaryMultiCallable[_jobs_pb2.GetJobsRequest, _jobs_pb2.GetJobsResponse]  # type: ignore[assignment]
     """GetJobs returns the tenant's background work, one job of each kind, with
-    its pause, limits, progress and expected end. Safe to retry.
+    its pause, limits, progress and expected end. The work is that of all
+    spaces: in a tenant with some, this call and those that change jobs need
+    spaces.write too. Safe to retry.
     """
     PauseJob: _aio.UnaryUnaryMultiCallable[_jobs_pb2.PauseJobRequest, _jobs_pb2.PauseJobResponse]  # type: ignore[assignment]
     """PauseJob pauses a kind of work in the tenant. The batch that runs ends, and
@@ -1771,7 +1775,9 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_jobs_pb2.GetJobsResponse, _abc.Awaitable[_jobs_pb2.GetJobsResponse]]:
         """GetJobs returns the tenant's background work, one job of each kind, with
-        its pause, limits, progress and expected end. Safe to retry.
+        its pause, limits, progress and expected end. The work is that of all
+        spaces: in a tenant with some, this call and those that change jobs need
+        spaces.write too. Safe to retry.
         """
 
     @_abc_1.abstractmethod
