@@ -16,11 +16,12 @@ from fix_cluster import Cluster, Stubs, Tenant, refused
 from fix_context_ledgers import Prompt
 from fix_extraction import extraction_job, facts, learning_tenant
 from fix_spaces import SPACE_KEY, grant, new_key, new_space
+from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import blocks_pb2
 from skein.session.v1 import archives_pb2, session_pb2, states_pb2
-from skein.tenancy.v1 import spaces_pb2
+from skein.tenancy.v1 import spaces_pb2, subjects_pb2
 from skein_kit.identity.permissions import TENANT_PERMISSIONS
 
 if TYPE_CHECKING:
@@ -262,6 +263,29 @@ async def test_blocks_lie_in_spaces_with_their_revisions_and_agents(house: House
     second = await house.doctor.blocks.ListBlocks(pages)
     assert [one.value for one in (*first.blocks, *second.blocks)] == ["soup again", "knee again"]
     assert not second.next_page_token
+
+
+async def test_a_person_has_a_profile_in_each_space(house: House) -> None:
+    for stubs, name in ((house.practice, "Patient"), (house.kitchen, "Guest")):
+        subject = subjects_pb2.Subject(subject_id="mira", display_name=name)
+        subject.profile.update({"place": name})
+        await stubs.tenancy.CreateSubject(subjects_pb2.CreateSubjectRequest(subject=subject))
+        subject.display_name = f"{name} again"
+        update = subjects_pb2.UpdateSubjectRequest(subject=subject, update_mask=FieldMask(paths=["display_name"]))
+        await stubs.tenancy.UpdateSubject(update)
+    request = subjects_pb2.GetSubjectRequest(subject_id="mira")
+
+    assert (await house.practice.tenancy.GetSubject(request)).subject.display_name == "Patient again"
+    assert (await house.kitchen.tenancy.GetSubject(request)).subject.display_name == "Guest again"
+    assert (await house.doctor.tenancy.GetSubject(request)).subject.display_name == "Guest again"
+    former = subjects_pb2.GetSubjectRequest(subject_id="mira", revision=1)
+    assert (await house.practice.tenancy.GetSubject(former)).subject.display_name == "Patient"
+    where = subjects_pb2.ListSubjectsRequest(page_size=1)
+    first = await house.doctor.tenancy.ListSubjects(where)
+    where.page_token = first.next_page_token
+    second = await house.doctor.tenancy.ListSubjects(where)
+    names = [one.display_name for one in (*first.subjects, *second.subjects)]
+    assert (names, second.next_page_token) == (["Guest again", "Patient again"], "")
 
 
 async def test_a_fact_lies_where_its_message_lies(cluster: Cluster) -> None:

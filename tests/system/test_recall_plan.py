@@ -141,8 +141,12 @@ FILL_HISTORY = [
     FROM recall.documents, generate_series(1, 2) AS n WHERE tenant_id = $1::uuid AND $2::int > 0
     """,
     """
-    INSERT INTO session.messages_history
-    SELECT m.*, now() - interval '1 hour' * n FROM session.messages AS m, generate_series(1, 2) AS n
+    INSERT INTO session.messages_history (tenant_id, message_id, session_id, sequence, role, content, create_time,
+                                          created_by, is_active, pending_approval, revision, record_time, space_id,
+                                          until_time)
+    SELECT tenant_id, message_id, session_id, sequence, role, content, create_time, created_by, is_active,
+           pending_approval, revision, record_time, space_id, now() - interval '1 hour' * n
+    FROM session.messages, generate_series(1, 2) AS n
     WHERE tenant_id = $1::uuid AND $2::int > 0
     """,
 ]

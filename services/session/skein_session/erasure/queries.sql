@@ -5,6 +5,15 @@ FROM session.sessions
 WHERE tenant_id = :tenant_id AND session_id = :session_id
 FOR UPDATE;
 
+-- next_space_of_subject --
+-- Find a space, among those that the call reaches, with a session or messages of a subject.
+(SELECT space_id FROM session.sessions WHERE tenant_id = :tenant_id AND subject_id = :subject_id LIMIT 1)
+UNION ALL
+(SELECT space_id FROM session.messages WHERE tenant_id = :tenant_id AND subject_id = :subject_id LIMIT 1)
+UNION ALL
+(SELECT space_id FROM session.archived_messages WHERE tenant_id = :tenant_id AND subject_id = :subject_id LIMIT 1)
+LIMIT 1;
+
 -- lock_session_of_subject --
 -- Read the first of a subject's sessions, deleted or not, and lock its row.
 SELECT session_id, subject_id, is_active

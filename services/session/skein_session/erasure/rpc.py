@@ -6,15 +6,18 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from skein.session.v1 import states_pb2 as pb
-from skein_kit.calls.call import Context
+from skein_kit.calls.call import Call, Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import TransactionConflict
 from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.identity.spaces import DEFAULT_SPACE
 from skein_kit.ids import now
 from skein_session.erasure.model import DEFAULT_LIMIT, PurgeOptions, Receipt
 from skein_session.erasure.store import MessagesArchived
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from skein_session.cold_storage.store import ColdStorageStore
     from skein_session.erasure.store import ErasureStore
     from skein_session.idempotency import SessionIdempotencyStore
@@ -69,18 +72,19 @@ class ErasureHandlers:
 
     async def PurgeSubject(self, request: pb.PurgeSubjectRequest, context: Context) -> pb.PurgeSubjectResponse:
         caller, at = caller_of(context), now()
-        tenant_id, receipt = caller.require_tenant(), Receipt()
+        tenant_id, receipt, key = caller.require_tenant(), Receipt(), IdempotencyKey.of(caller, request)
+        is_partial = False
         if not request.dry_run:
+            is_partial = await self._narrow(context, tenant_id, request.subject_id)
             await self._store.unarchive_subject(tenant_id, request.subject_id, at)
-        async with self._idempotency.begin_with_key(
-            tenant_id, IdempotencyKey.of(caller, request), sees_repeats=True
-        ) as write:
+        async with self._idempotency.begin_with_key(tenant_id, key, sees_repeats=True) as write:
             if write.saved_response is not None:
                 response = pb.PurgeSubjectResponse.FromString(write.saved_response)
             else:
                 receipt = await self._store.purge_subject(
                     write.tx, tenant_id, request.subject_id, _options(request), at
                 )
+                receipt.has_more = receipt.has_more or is_partial
                 response = pb.PurgeSubjectResponse(receipt=_receipt(receipt))
                 # The saved response must not keep the ids of the subject's sessions.
                 saved_response = pb.PurgeSubjectResponse()
@@ -92,6 +96,17 @@ class ErasureHandlers:
         if not request.dry_run and not response.receipt.more:
             await self._store.purge_access_log(tenant_id, request.subject_id)
         return response
+
+    async def _narrow(self, context: Context, tenant_id: UUID, subject_id: str) -> bool:
+        """Narrow a call in a tenant with spaces to the next one that has something of a subject.
+
+        An id of a session is that of one space, so each call purges in one. Return whether others may remain.
+        """
+        if not isinstance(context, Call) or context.space_ids is None:
+            return False
+        space_id = await self._store.next_space_of_subject(tenant_id, subject_id)
+        context.narrow_to(space_id or DEFAULT_SPACE)
+        return space_id is not None
 
 
 def _options(request: pb.PurgeSessionRequest | pb.PurgeSubjectRequest) -> PurgeOptions:

@@ -135,6 +135,14 @@ class ErasureStore:
         purge.receipt.tombstones = await tombstones.list_of_purge(tx, tenant_id, at)
         return purge.receipt
 
+    async def next_space_of_subject(self, tenant_id: UUID, subject_id: str) -> UUID | None:
+        """Return a space, among those that the call reaches, that has something of a subject; None: none has."""
+        async with self._database.transaction(tenant_id) as tx:
+            space_id: UUID | None = await tx.value(
+                _QUERIES["next_space_of_subject"], tenant_id=tenant_id, subject_id=subject_id
+            )
+        return space_id
+
     async def purge_access_log(self, tenant_id: UUID, subject_id: str) -> None:
         """Clear receipts of answers about a subject, and the subject's rows of the access log, in batches."""
         async with self._database.transaction(tenant_id) as tx:
