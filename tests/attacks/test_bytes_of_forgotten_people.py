@@ -35,6 +35,7 @@ from skein.memory.v1 import (
     blocks_pb2,
     curation_pb2,
     memory_pb2,
+    pages_pb2,
     snapshots_pb2,
 )
 from skein.recall.v1 import recall_pb2
@@ -124,6 +125,10 @@ async def leave_traces(tenant: Tenant, person: Person, copies: int) -> None:
     await tenant.memory.UpdateMemory(
         memory_pb2.UpdateMemoryRequest(memory=changed, update_mask=FieldMask(paths=["content"]))
     )
+    section = pages_pb2.PageSection(title=word, keys=[word])
+    page = pages_pb2.Page(title=word, subject_id=word, sections=[section], filter=memory_pb2.MemoryFilter(source=word))
+    await tenant.curation.CreatePage(pages_pb2.CreatePageRequest(page=page, request_id="page"))
+    await tenant.curation.GetPage(pages_pb2.GetPageRequest(page_id=f"subject:{word}"))
     link = memory_pb2.Link(from_memory_id=first, to_memory_id=second, label=word, metadata=struct(a=word))
     made = await tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=link, request_id="link"))
     relabelled = memory_pb2.Link(link_id=made.link.link_id, label=f"{word} again")
