@@ -55,7 +55,7 @@ def test_it_shows_facts_of_a_conversation_with_their_quotes_and_that_a_correctio
     demo: tuple[CommandResult, Path],
 ) -> None:
     ended, _ = demo
-    facts = re.findall(r"^(\S+) +“(.+?)” +(current|superseded)", ended.out, flags=re.MULTILINE)
+    facts = re.findall(r"^ *(\S+) +“(.+?)” +(current|superseded) *$", ended.out, flags=re.MULTILINE)
 
     assert facts == [
         ("allergy", "I'm allergic to peanuts", "current"),
