@@ -48,12 +48,26 @@ DEFAULT_SPACE_TABLES = {
     "session.title_terms",
     "session.title_terms_history",
 }
-SPACE_POLICIES = {(name, SPACE, None, "ALL", "{public}") for name in SPACE_TABLES} | {
-    (name, DEFAULT_SPACE, None, "ALL", "{public}") for name in DEFAULT_SPACE_TABLES
-}
+# A link is seen by who sees both of its memories.
+LINK = """
+CASE
+    WHEN (COALESCE(current_setting('skein.spaces'::text, true), ''::text) = ''::text) THEN (((from_space_id = '00000000-0000-0000-0000-000000000000'::uuid) AND (to_space_id = '00000000-0000-0000-0000-000000000000'::uuid)) OR (current_setting('skein.all_spaces'::text, true) = 'on'::text) OR (current_setting('skein.operator'::text, true) = 'on'::text))
+    ELSE ((from_space_id = ANY ((current_setting('skein.spaces'::text, true))::uuid[])) AND (to_space_id = ANY ((current_setting('skein.spaces'::text, true))::uuid[])))
+END"""  # noqa: E501 - as Postgres writes it.
+# A call in the access log by who sees all that it reached.
+ACCESS = """
+CASE
+    WHEN (COALESCE(current_setting('skein.spaces'::text, true), ''::text) = ''::text) THEN true
+    ELSE (COALESCE(space_ids, '{00000000-0000-0000-0000-000000000000}'::uuid[]) <@ (current_setting('skein.spaces'::text, true))::uuid[])
+END"""  # noqa: E501 - as Postgres writes it.
+SPACE_POLICIES = (
+    {(name, SPACE, None, "ALL", "{public}") for name in SPACE_TABLES}
+    | {(name, DEFAULT_SPACE, None, "ALL", "{public}") for name in DEFAULT_SPACE_TABLES}
+    | {("memory.links", LINK, None, "ALL", "{public}"), ("memory.access_log", ACCESS, None, "ALL", "{public}")}
+)
 # A space is deleted when nothing lies in it.
 SPACE_CROSSINGS = {
     ("skein_tenancy", f"memory.{table}", column, "SELECT")
     for table in ("memories", "pending_memories", "archived_memories")
-    for column in ("tenant_id", "space_id")
+    for column in ("tenant_id", "space_id", *(("memory_id",) if table == "memories" else ()))
 }

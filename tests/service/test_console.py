@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 PAGES = (
     "", "search", "memories", "sessions", "conflicts", "approvals", "changes", "policy", "jobs", "keys", "certificates",
+    "spaces",
 )  # fmt: skip
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 import uuid
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
 from fix_cluster import Cluster, Stubs, Tenant
+from fix_space_model import DEFAULT, Model
 from fix_spaces import SPACE_KEY, grant, new_key, new_space
 from fix_world import identity
 from grpc_status import rpc_status
@@ -22,37 +22,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 STEPS = 150
-DEFAULT = str(uuid.UUID(int=0))
-
-
-@dataclass
-class Model:
-    """Who sees what."""
-
-    bound: set[str]
-    # Roles by principal and space, without the default one.
-    roles: dict[tuple[str, str], str] = field(default_factory=dict)
-    # Spaces of memories that are not deleted.
-    memories: dict[str, str] = field(default_factory=dict)
-
-    def role(self, principal: str, space_id: str) -> str:
-        if space_id == DEFAULT:
-            return "" if principal in self.bound else "writer"
-        return self.roles.get((principal, space_id), "")
-
-    def visible(self, principal: str) -> set[str]:
-        return {memory_id for memory_id, space_id in self.memories.items() if self.role(principal, space_id)}
-
-    def write_error(self, principal: str, space_id: str) -> str:
-        role = self.role(principal, space_id)
-        return {"": "SPACE_NOT_FOUND", "reader": "SPACE_READ_ONLY"}.get(role, "")
 
 
 class History:
     """One tenant, its model, and calls of the memory service with identities that are always new."""
 
-    def __init__(self, cluster: Cluster, tenant: Tenant, memory: grpc.aio.Channel, keys: dict[str, str]) -> None:
-        self.cluster, self.tenant, self.memory, self.keys = cluster, tenant, memory, keys
+    def __init__(
+        self, cluster: Cluster, tenant: Tenant, memory: grpc.aio.Channel, keys: dict[str, str], spaces: list[str]
+    ) -> None:
+        self.cluster, self.tenant, self.memory, self.keys, self.spaces = cluster, tenant, memory, keys, spaces
 
     async def stubs(self, principal: str, space_id: str = "") -> Stubs:
         token = await identity(self.cluster, self.keys[principal])
@@ -81,7 +59,7 @@ async def test_a_random_history_shows_each_caller_what_the_model_shows(
     model = Model(bound={principals[0]}, roles={(principal, spaces[0]): "writer" for principal in principals})
 
     async with cluster.direct("memory", caller="gateway") as channel:
-        history = History(cluster, tenant, channel, keys)
+        history = History(cluster, tenant, channel, keys, spaces)
         for step in _steps(choose):
             principal, space_id = choose.choice(principals), choose.choice([*spaces, DEFAULT])
             await _run(step, history, model, choose, principal, space_id)
@@ -92,7 +70,7 @@ async def test_a_random_history_shows_each_caller_what_the_model_shows(
 
 def _steps(choose: random.Random) -> Iterator[str]:
     for _ in range(STEPS):
-        yield choose.choices(["create", "grant", "revoke", "delete"], [5, 2, 2, 2])[0]
+        yield choose.choices(["create", "grant", "revoke", "delete", "move"], [5, 2, 2, 2, 3])[0]
 
 
 async def _list(stubs: Stubs) -> set[str]:
@@ -112,18 +90,23 @@ async def _run(step: str, history: History, model: Model, choose: random.Random,
             model.memories[(await memory.CreateMemory(request)).memory.memory_id] = space_id
     elif step == "delete" and model.memories:
         memory_id = choose.choice(list(model.memories))
-        expected = model.write_error(principal, space_id)
-        if not expected and model.memories[memory_id] != space_id:
-            expected = "MEMORY_NOT_FOUND"
+        expected = model.act_error(principal, space_id, memory_id)
         deletion = memory_pb2.DeleteMemoryRequest(memory_id=memory_id)
         assert await refusal(memory.DeleteMemory(deletion)) == expected
         if not expected:
             del model.memories[memory_id]
+    elif step == "move" and model.memories:
+        memory_id, target_id = choose.choice(list(model.memories)), choose.choice([*history.spaces, DEFAULT])
+        expected = model.move_error(principal, space_id, target_id, memory_id)
+        move = memory_pb2.MoveMemoriesRequest(memory_ids=[memory_id], space_id=target_id)
+        assert await refusal(memory.MoveMemories(move)) == expected
+        if not expected:
+            model.memories[memory_id] = target_id
     elif step == "grant" and space_id != DEFAULT:
         role = choose.choice(["reader", "writer", "manager"])
         await grant(history.tenant, space_id, principal, role)
-        model.roles[principal, space_id] = role
+        model.grant(principal, space_id, role)
     elif step == "revoke" and space_id != DEFAULT:
         revocation = spaces_pb2.RevokeSpaceGrantRequest(space_id=space_id, principal=principal)
-        expected = "" if model.roles.pop((principal, space_id), "") else "SPACE_GRANT_NOT_FOUND"
+        expected = "" if model.revoke(principal, space_id) else "SPACE_GRANT_NOT_FOUND"
         assert await refusal(history.tenant.tenancy.RevokeSpaceGrant(revocation)) == expected

@@ -33,6 +33,7 @@ COMMANDS: Mapping[str, str] = {
     "keys": "keys",
     "hooks": "hooks",
     "sessions": "sessions",
+    "spaces": "spaces",
     "jobs": "jobs",
     "extract": "extract",
     "memories": "memories",
