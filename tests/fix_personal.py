@@ -96,7 +96,7 @@ KEPT: dict[str, tuple[str, str]] = {
         "Rows stay without the person: the columns that name a person or hold a query are emptied.",
         (
             "operation method principal session_id agent_id subject_id request_data error_code error_reason "
-            "client_address request_id claimed_agent_id claimed_session_id"
+            "client_address request_id claimed_agent_id claimed_session_id space_ids space_grant_ids"
         ),
     ),
     "memory.archives": ("What the operator calls an archive; its file loses the person.", "label checksum created_by"),

@@ -7,6 +7,7 @@ import uuid
 from fix_recipe import mask, service
 from fix_world import MAKERS, World
 
+from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import spaces_pb2 as pb
 
 _PRINCIPAL = "agent:the agent of the matrix"
@@ -44,3 +45,11 @@ _spaces(
     own="SPACE_GRANT_NOT_FOUND",
 )
 _spaces("ListSpaceGrants", "space_id")
+_spaces("ExplainAccess", "memory_id")
+service("skein.memory.v1.MemoryService", memory_pb2)(
+    "MoveMemories",
+    "memory_id",
+    "space_id",
+    build=lambda t, _w: {"memory_ids": [t["memory_id"]], "space_id": t["space_id"]},
+    own="SPACE_NOT_FOUND",
+)

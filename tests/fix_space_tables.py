@@ -51,11 +51,25 @@ SPACE_TABLES = {
     "tenancy.subjects",
     "tenancy.subjects_history",
 }
+# A link is seen by who sees both of its memories.
+LINK = """
+CASE
+    WHEN (COALESCE(current_setting('skein.spaces'::text, true), ''::text) = ''::text) THEN (((from_space_id = '00000000-0000-0000-0000-000000000000'::uuid) AND (to_space_id = '00000000-0000-0000-0000-000000000000'::uuid)) OR (current_setting('skein.all_spaces'::text, true) = 'on'::text) OR (current_setting('skein.operator'::text, true) = 'on'::text))
+    ELSE ((from_space_id = ANY ((current_setting('skein.spaces'::text, true))::uuid[])) AND (to_space_id = ANY ((current_setting('skein.spaces'::text, true))::uuid[])))
+END"""  # noqa: E501 - as Postgres writes it.
+# A call in the access log by who sees all that it reached.
+ACCESS = """
+CASE
+    WHEN (COALESCE(current_setting('skein.spaces'::text, true), ''::text) = ''::text) THEN true
+    ELSE (COALESCE(space_ids, '{00000000-0000-0000-0000-000000000000}'::uuid[]) <@ (current_setting('skein.spaces'::text, true))::uuid[])
+END"""  # noqa: E501 - as Postgres writes it.
 # Of these rows only those of blocks have a wall of their own; the others are read with their memories.
 BLOCK_REVISIONS = f"((kind <> 'block'::text) OR{SPACE})"
 SPACE_POLICIES = {
     *((name, SPACE, None, "ALL", "{public}") for name in SPACE_TABLES - {"memory.revisions"}),
     ("memory.revisions", BLOCK_REVISIONS, None, "ALL", "{public}"),
+    ("memory.links", LINK, None, "ALL", "{public}"),
+    ("memory.access_log", ACCESS, None, "ALL", "{public}"),
 }
 # A space is deleted when nothing lies in it. Webhooks are active while those who made them see their space. A receipt
 # is shown to who sees its items.
@@ -75,6 +89,8 @@ SPACE_CROSSINGS = (
         )
         for column in ("tenant_id", "space_id")
     }
+    # Which space an item lies in explains who sees it.
+    | {("skein_tenancy", "memory.memories", "memory_id", "SELECT")}
     | {
         ("skein_memory", f"tenancy.{table}", column, "SELECT")
         for table, columns in (

@@ -75,7 +75,7 @@ SERVICES: list[ServiceDescriptor] = [service for file in FILES for service in fi
 METHODS: list[MethodDescriptor] = [method for service in SERVICES for method in service.methods]
 # What changes nothing, or is called by the cluster itself and safe to repeat as it is.
 READS = re.compile(
-    "(Get|List|BatchGet|Search|Watch|Stream)[A-Z].*|TraverseLinks|FindPaths|FindSimilar|ReplayRecall|DiffRecall|ReplayContext|SpreadActivation|SuggestLinks|ExplainScore|Recall|CompareEmbeddingModels|BuildContext|EmbedText|CompileBlocks|DiffSnapshots|ExportData|"
+    "(Get|List|BatchGet|Search|Watch|Stream)[A-Z].*|TraverseLinks|FindPaths|FindSimilar|ReplayRecall|DiffRecall|ReplayContext|SpreadActivation|SuggestLinks|Explain(Score|Access)|Recall|CompareEmbeddingModels|BuildContext|EmbedText|CompileBlocks|DiffSnapshots|ExportData|"
     "Introspect|CheckItems|Exchange|ExportSubject|ExportMemories|SignRecallReceipts|RecordContexts"
 )
 REPEATABLE = {

@@ -40,6 +40,10 @@ _OPEN = {
         VALUES (gen_random_uuid(), $1::text::uuid, $1::text || '@example.com', 'viewer', sha256($1::text::bytea), now(),
                 now() + interval '1 day', 'test')
     """,
+    "tenancy.space_grants": """
+        INSERT INTO tenancy.space_grants (tenant_id, grant_id, space_id, principal, role, create_time, created_by)
+        VALUES (gen_random_uuid(), $1::text::uuid, gen_random_uuid(), 'agent:x', 'reader', now(), 'test')
+    """,
     "auth.accounts": """
         INSERT INTO auth.accounts (account_id, display_name, status, create_time, update_time)
         VALUES ($1::text::uuid, '', 'active', now(), now())
@@ -100,3 +104,34 @@ async def test_people_who_were_kept_out_are_kept_out_again_and_no_others(databas
         table: {name} for table, name in kept_out.items()
     }
     assert {row["name"] for row in rows} == {kept_out["auth.service_accounts"], let_in["auth.service_accounts"]}
+
+
+async def test_a_principal_that_was_bound_is_bound_again(database: TestDatabase) -> None:
+    async with database.superuser() as connection:
+        await connection.execute("SET session_replication_role = replica")
+        before = connection.transaction()
+        await before.start()
+        await connection.execute(
+            "INSERT INTO tenancy.tenants (tenant_id, organization_id, slug, display_name, create_time, update_time)"
+            " VALUES ($1, $1, $2, '', now(), now())",
+            tenant_id := uuid.uuid4(),
+            f"t{tenant_id.hex[:20]}",
+        )
+        for name in ("api_key:1", "agent:cook"):
+            await connection.execute(
+                "INSERT INTO tenancy.space_bindings (tenant_id, principal, create_time, created_by)"
+                " VALUES ($1, $2, now(), 'test')",
+                tenant_id,
+                name,
+            )
+        newest = await read_deletions(connection)
+        await connection.execute(
+            "DELETE FROM tenancy.space_bindings WHERE tenant_id = $1 AND principal = 'api_key:1'", tenant_id
+        )
+
+        await revoke_access(connection, newest)
+        await revoke_access(connection, newest)
+
+        rows = await connection.fetch("SELECT principal FROM tenancy.space_bindings WHERE tenant_id = $1", tenant_id)
+        await before.rollback()
+    assert sorted(row["principal"] for row in rows) == ["agent:cook", "api_key:1"]

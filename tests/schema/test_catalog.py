@@ -341,6 +341,10 @@ COLUMN_CROSSINGS = SPACE_CROSSINGS | {
     ),
     # The terms of a new header are counted again.
     ("skein_memory", "recall.documents", "is_counted", "UPDATE"),
+    # Memories move between spaces.
+    ("skein_memory", "recall.documents", "space_id", "UPDATE"),
+    ("skein_memory", "recall.documents_history", "space_id", "UPDATE"),
+    ("skein_memory", "memory.pending_memories", "space_id", "UPDATE"),
     ("skein_memory", "recall.documents", "transaction", "UPDATE"),
     ("skein_memory", "recall.documents", "words_version", "UPDATE"),
     # Messages inherit the agent and the subject of their session.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PAGES = (
     "", "search", "memories", "sessions", "conflicts", "approvals", "refused-facts", "changes", "policy", "jobs",
-    "keys", "certificates",
+    "keys", "certificates", "spaces",
 )  # fmt: skip
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 import uuid
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
 from fix_cluster import Cluster, Stubs, Tenant
+from fix_space_model import DEFAULT, Model
 from fix_spaces import SPACE_KEY, grant, new_key, new_space
 from fix_world import identity
 from grpc_status import rpc_status
@@ -25,46 +25,23 @@ if TYPE_CHECKING:
     from grpc import aio
 
 STEPS = 150
-DEFAULT = str(uuid.UUID(int=0))
 AGENT = "helper"
-
-
-@dataclass
-class Model:
-    """Who sees what."""
-
-    bound: set[str]
-    # Roles by principal and space, without the default one.
-    roles: dict[tuple[str, str], str] = field(default_factory=dict)
-    # Spaces of memories that are not deleted, of messages by their texts, and of blocks by their values.
-    memories: dict[str, str] = field(default_factory=dict)
-    messages: dict[str, str] = field(default_factory=dict)
-    blocks: dict[str, str] = field(default_factory=dict)
-    block_ids: set[tuple[str, str]] = field(default_factory=set)
-
-    def role(self, principal: str, space_id: str) -> str:
-        if space_id == DEFAULT:
-            return "" if principal in self.bound else "writer"
-        return self.roles.get((principal, space_id), "")
-
-    def visible(self, principal: str) -> tuple[set[str], ...]:
-        return tuple(
-            {name for name, space_id in things.items() if self.role(principal, space_id)}
-            for things in (self.memories, self.messages, self.blocks)
-        )
-
-    def write_error(self, principal: str, space_id: str) -> str:
-        role = self.role(principal, space_id)
-        return {"": "SPACE_NOT_FOUND", "reader": "SPACE_READ_ONLY"}.get(role, "")
 
 
 class History:
     """One tenant, its model, and calls of services with identities that are always new."""
 
     def __init__(
-        self, cluster: Cluster, tenant: Tenant, memory: aio.Channel, session: aio.Channel, keys: dict[str, str]
+        self,
+        cluster: Cluster,
+        tenant: Tenant,
+        memory: aio.Channel,
+        session: aio.Channel,
+        keys: dict[str, str],
+        spaces: list[str],
     ) -> None:
         self.cluster, self.tenant, self.memory, self.session, self.keys = cluster, tenant, memory, session, keys
+        self.spaces = spaces
 
     async def stubs(self, principal: str, space_id: str = "") -> tuple[Stubs, Stubs]:
         """Return stubs of the memory service and of the session service."""
@@ -98,7 +75,7 @@ async def test_a_random_history_shows_each_caller_what_the_model_shows(
         cluster.direct("memory", caller="gateway") as memory,
         cluster.direct("session", caller="gateway") as session,
     ):
-        history = History(cluster, tenant, memory, session, keys)
+        history = History(cluster, tenant, memory, session, keys, spaces)
         for step in _steps(choose):
             principal, space_id = choose.choice(principals), choose.choice([*spaces, DEFAULT])
             await _run(step, history, model, choose, principal, space_id)
@@ -109,7 +86,9 @@ async def test_a_random_history_shows_each_caller_what_the_model_shows(
 
 def _steps(choose: random.Random) -> Iterator[str]:
     for _ in range(STEPS):
-        yield choose.choices(["create", "append", "block", "grant", "revoke", "delete"], [3, 3, 3, 2, 2, 2])[0]
+        yield choose.choices(["create", "append", "block", "grant", "revoke", "delete", "move"], [3, 3, 3, 2, 2, 2, 3])[
+            0
+        ]
 
 
 async def _list(memory: Stubs, session: Stubs) -> tuple[set[str], ...]:
@@ -137,19 +116,25 @@ async def _run(step: str, history: History, model: Model, choose: random.Random,
             model.memories[(await memory.CreateMemory(request)).memory.memory_id] = space_id
     elif step == "delete" and model.memories:
         memory_id = choose.choice(list(model.memories))
-        if not expected and model.memories[memory_id] != space_id:
-            expected = "MEMORY_NOT_FOUND"
+        expected = model.act_error(principal, space_id, memory_id)
         deletion = memory_pb2.DeleteMemoryRequest(memory_id=memory_id)
         assert await refusal(memory.DeleteMemory(deletion)) == expected
         if not expected:
             del model.memories[memory_id]
+    elif step == "move" and model.memories:
+        memory_id, target_id = choose.choice(list(model.memories)), choose.choice([*history.spaces, DEFAULT])
+        expected = model.move_error(principal, space_id, target_id, memory_id)
+        move = memory_pb2.MoveMemoriesRequest(memory_ids=[memory_id], space_id=target_id)
+        assert await refusal(memory.MoveMemories(move)) == expected
+        if not expected:
+            model.memories[memory_id] = target_id
     elif step == "grant" and space_id != DEFAULT:
         role = choose.choice(["reader", "writer", "manager"])
         await grant(history.tenant, space_id, principal, role)
-        model.roles[principal, space_id] = role
+        model.grant(principal, space_id, role)
     elif step == "revoke" and space_id != DEFAULT:
         revocation = spaces_pb2.RevokeSpaceGrantRequest(space_id=space_id, principal=principal)
-        expected = "" if model.roles.pop((principal, space_id), "") else "SPACE_GRANT_NOT_FOUND"
+        expected = "" if model.revoke(principal, space_id) else "SPACE_GRANT_NOT_FOUND"
         assert await refusal(history.tenant.tenancy.RevokeSpaceGrant(revocation)) == expected
 
 

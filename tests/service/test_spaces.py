@@ -14,7 +14,7 @@ from fix_spaces import SPACE_KEY, grant, new_key, new_space
 
 from skein.auth.v1 import auth_pb2
 from skein.gateway.v1 import gateway_pb2
-from skein.memory.v1 import approvals_pb2, scores_pb2
+from skein.memory.v1 import approvals_pb2
 from skein.memory.v1 import memory_pb2 as pb
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import spaces_pb2, tenancy_pb2
@@ -166,15 +166,10 @@ async def test_a_write_that_waits_for_approval_waits_in_its_space(clinic: Clinic
         await clinic.kitchen.get_memory(waiting.memory_id)
 
 
-async def test_memories_of_two_spaces_are_neither_merged_nor_linked(clinic: Clinic) -> None:
+async def test_memories_of_two_spaces_are_not_linked(clinic: Clinic) -> None:
     default = await clinic.doctor.create_memory(TEXT)
-    in_space = clinic.doctor_in(clinic.space_id)
 
-    for stubs in (clinic.doctor, in_space):
-        with refused(*NOT_FOUND):
-            await stubs.memory.MergeMemories(
-                scores_pb2.MergeMemoriesRequest(memory_ids=[default.memory_id, clinic.memory_id])
-            )
+    for stubs in (clinic.doctor, clinic.doctor_in(clinic.space_id)):
         with refused(*NOT_FOUND):
             await stubs.create_link(default.memory_id, clinic.memory_id)
 

@@ -28,7 +28,7 @@ from skein_kit.rpc.channel import ServiceChannel
 from skein_kit.settings import ProcessSettings
 from skein_kit.tls.mutual_tls import MutualTlsFiles
 from skein_worker.canary.isolation_check import FAILED, ISOLATED, LEAKED, IsolationCheck
-from skein_worker.canary.probes import PROBES
+from skein_worker.canary.probes import PROBES, SPACE_PROBES
 from skein_worker.system_identity import SystemIdentity
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ pytestmark = pytest.mark.timeout(300)
 # The worker of the cluster does its first round at once, and takes so long for it that it never gets to the second.
 _SECONDS = "100000"
 _FIRST_LOOKS = 15
+ALL_PROBES = (*PROBES, *SPACE_PROBES)
 READ_AGENTS = {"TenancyService/GetAgent", "TenancyService/ListAgents"}
 
 
@@ -102,7 +103,7 @@ async def watched(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Can
         )
 
         def another(methods: set[str], seconds: float) -> IsolationCheck:
-            return looks(seconds=seconds, probes=[probe for probe in PROBES if probe.method in methods])
+            return looks(seconds=seconds, probes=[probe for probe in ALL_PROBES if probe.method in methods])
 
         looking = looks(seconds=float(_SECONDS))
         async with aio.insecure_channel(cluster.addresses["gateway"]) as public:
@@ -116,7 +117,7 @@ async def _first_look(looking: IsolationCheck, another: Callable[[set[str], floa
     results: dict[str, str] = {}
     for _ in range(_FIRST_LOOKS):
         with contextlib.suppress(aio.AioRpcError):
-            blind = {probe.method for probe in PROBES if results.get(probe.method, FAILED) == FAILED}
+            blind = {probe.method for probe in ALL_PROBES if results.get(probe.method, FAILED) == FAILED}
             results |= await (another(blind, float(_SECONDS)) if results else looking).check()
             if FAILED not in results.values():
                 break
@@ -129,7 +130,7 @@ def counted(outcome: str) -> float:
 
 
 def test_in_a_healthy_cluster_every_reading_rpc_is_isolated_and_finds_its_own(watched: CanaryCluster) -> None:
-    assert watched.healthy == {probe.method: ISOLATED for probe in PROBES}
+    assert watched.healthy == {probe.method: ISOLATED for probe in ALL_PROBES}
     assert sample("skein_canary_leaks", method="MemoryService/GetMemory") == 0
     assert sample("skein_canary_last_round_timestamp_seconds")
 

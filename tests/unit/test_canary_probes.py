@@ -16,7 +16,7 @@ GATEWAY = "skein.gateway.v1.GatewayService"
 # What begins so changes something. A new verb is a reading one until it is written here.
 WRITES = re.compile(
     "Accept|Activate|Add|Adopt|Advance|Append|Approve|Archive|Attach|BatchCreate|Cancel|Change|Complete|Confirm|Consolidate|Create|Deactivate|"
-    "Decay|Delete|Demote|Detach|Disable|End|Forget|Grant|Hide|Import|Insert|Leave|Limit|Link(?!s)|Merge|Offer|Pause|Promote|Purge|Put|Refresh|Refuse|"
+    "Decay|Delete|Demote|Detach|Disable|End|Forget|Grant|Hide|Import|Insert|Leave|Limit|Link(?!s)|Merge|Move|Offer|Pause|Promote|Purge|Put|Refresh|Refuse|"
     "Register|Reinforce|Remember|Remove|Reopen|Replace|Request|Reset|Resolve|Restore|Resume|Retry|Revert|Revoke|Rotate|Set|"
     "Sign|Start|Store|Summarize|Test|Transfer|Unarchive|Undelete|Unhide|Unlink|Update|Upsert|Verify"
 )

@@ -24,9 +24,9 @@ def saved(tmp_path: Path) -> dict[str, str]:
 def test_the_environment_names_the_cluster_and_the_key(tmp_path: Path) -> None:
     environment = {"SKEIN_ENDPOINT": "there:1", "SKEIN_API_KEY": "mine", "SKEIN_DATA_DIR": str(tmp_path)}
 
-    result = Connection.from_environment({**environment, "SKEIN_TENANT_ID": "t"})
+    result = Connection.from_environment({**environment, "SKEIN_TENANT_ID": "t", "SKEIN_SPACE_ID": "s"})
 
-    assert (result.endpoint, result.api_key, result.tenant_id) == ("there:1", "mine", "t")
+    assert (result.endpoint, result.api_key, result.tenant_id, result.space_id) == ("there:1", "mine", "t", "s")
 
 
 def test_the_connection_file_of_skein_up_is_the_default(saved: dict[str, str]) -> None:

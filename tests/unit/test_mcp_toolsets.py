@@ -116,6 +116,7 @@ WITHOUT: dict[str, str] = {
     r"/AdvanceImport$": "an importer's, for each batch",
     r"/GetSearchCounts$": "how often was searched, which is of use to people",
     r"/\w+Space(s|Grants?)?$": "who sees what is a person's decision",
+    r"/(ExplainAccess|MoveMemories)$": "who sees what is a person's decision",
     r"/(PurgeTool|PurgeAgent)$": "for good, so a person's decision",
 }
 

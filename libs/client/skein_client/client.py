@@ -121,6 +121,7 @@ class Client:
             endpoint=connection.endpoint,
             api_key=connection.api_key,
             tenant_id=connection.tenant_id,
+            space_id=connection.space_id,
             timeout=timeout,
             retries=retries,
             ca_file=connection.ca_file,

@@ -50,7 +50,7 @@ class Connection:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
-        """Read SKEIN_ENDPOINT, SKEIN_API_KEY (or SKEIN_API_KEY_FILE), SKEIN_TENANT_ID and SKEIN_CA_FILE.
+        """Read SKEIN_ENDPOINT, SKEIN_API_KEY (or its _FILE), SKEIN_TENANT_ID, SKEIN_SPACE_ID and SKEIN_CA_FILE.
 
         Missing values come from the credentials.json in the data folder of `skein up`. Its key is sent to its own
         endpoint only, so that no other cluster sees it. Raises NotConfigured.
@@ -61,6 +61,7 @@ class Connection:
             endpoint=access.endpoint,
             api_key=access.api_key,
             tenant_id=values.get("SKEIN_TENANT_ID", ""),
+            space_id=values.get("SKEIN_SPACE_ID", ""),
             ca_file=read_ca_file(values),
         )
 

@@ -38,7 +38,7 @@ export function connect(options: GrpcClientOptions): Client {
 }
 
 /**
- * Use SKEIN_ENDPOINT and SKEIN_API_KEY (or SKEIN_API_KEY_FILE), SKEIN_TENANT_ID and SKEIN_CA_FILE.
+ * Use SKEIN_ENDPOINT and SKEIN_API_KEY (or SKEIN_API_KEY_FILE), SKEIN_TENANT_ID, SKEIN_SPACE_ID and SKEIN_CA_FILE.
  *
  * Missing values come from the credentials.json in the data folder of `skein up`. Its key is sent to its own endpoint
  * only, so that no other cluster sees it. Throws NotConfigured.
@@ -56,8 +56,9 @@ export function fromEnvironment(
     throw new NotConfigured(`No key for ${endpoint}: set SKEIN_API_KEY, or run \`skein up\`, which writes ${path}.`);
   }
   const tenantId = environment["SKEIN_TENANT_ID"];
+  const spaceId = environment["SKEIN_SPACE_ID"];
   const caFile = environment["SKEIN_CA_FILE"] || undefined;
-  return connect({ endpoint, apiKey: apiKey ?? "", tenantId, caFile, ...options });
+  return connect({ endpoint, apiKey: apiKey ?? "", tenantId, spaceId, caFile, ...options });
 }
 
 function dataDir(environment: Environment): string {

@@ -14,7 +14,7 @@ from grpc import aio
 from skein.tenancy.v1 import members_pb2, spaces_pb2
 from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.permissions import SYSTEM
-from skein_kit.identity.spaces import MANAGER, READER, WRITER
+from skein_kit.identity.spaces import DEFAULT_SPACE, MANAGER, READER, WRITER
 
 if TYPE_CHECKING:
     from skein.tenancy.v1 import tenancy_pb2_grpc
@@ -99,7 +99,9 @@ class TenantDirectory:
         )
         response = await self._tenancy.GetMembership(request, metadata=await self._metadata())
         spaces = tuple((UUID(space.space_id), _SPACE_ROLES[space.role]) for space in response.spaces)
-        return replace(caller, spaces=spaces)
+        # Tenancy of an older release names no grants.
+        grant_ids = tuple(UUID(space.grant_id) if space.grant_id else DEFAULT_SPACE for space in response.spaces)
+        return replace(caller, spaces=spaces, space_grant_ids=grant_ids)
 
     async def space_ids(self, tenant_id: UUID) -> list[str]:
         """Return every space of a tenant beside the default one."""

@@ -34,6 +34,7 @@ COMMANDS: Mapping[str, str] = {
     "hooks": "hooks",
     "sessions": "sessions",
     "policy": "policy",
+    "spaces": "spaces",
     "jobs": "jobs",
     "extract": "extract",
     "memories": "memories",

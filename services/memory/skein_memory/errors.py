@@ -11,6 +11,18 @@ class MemoryNotFound(NotFound):
     reason = "MEMORY_NOT_FOUND"
 
 
+class AliasApart(FailedPrecondition):
+    """A memory and its aliases move together; name this one too."""
+
+    reason = "ALIAS_APART"
+
+
+class SpacesDiffer(FailedPrecondition):
+    """The memories lie in different spaces, which are not merged; move them into one first."""
+
+    reason = "SPACES_DIFFER"
+
+
 class MemoryNotYetKnown(NotFound):
     """The memory was not recorded yet at that time; read it at a later time."""
 

@@ -65,6 +65,7 @@ from skein_memory.maintenance.rpc import MaintenanceHandlers
 from skein_memory.maintenance.tenant_purge import TenantPurgeStore
 from skein_memory.memories.rpc import MemoryHandlers
 from skein_memory.memories.store import MemoryStore
+from skein_memory.moves.rpc import MoveHandlers
 from skein_memory.overview.rpc import OverviewHandlers
 from skein_memory.overview.store import OverviewStore
 from skein_memory.pages.rpc import PageHandlers
@@ -207,6 +208,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
                     jobs=jobs,
                     max_content=max_content,
                 ),
+                moves=MoveHandlers(idempotency),
             ),
         )
         servicers.add(

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from skein_memory.maintenance.due_tenants import DueTenantHandlers
     from skein_memory.maintenance.rpc import MaintenanceHandlers
     from skein_memory.memories.rpc import MemoryHandlers
+    from skein_memory.moves.rpc import MoveHandlers
     from skein_memory.overview.rpc import OverviewHandlers
     from skein_memory.pages.rpc import PageHandlers
     from skein_memory.snapshots.rpc import SnapshotHandlers
@@ -46,6 +47,7 @@ def memory_service(
     vault: VaultHandlers,
     tasks: TaskHandlers,
     curation: CurationHandlers,
+    moves: MoveHandlers,
 ) -> MemoryServiceMethods:
     """MemoryService: create, read, change and purge memories."""
     return MemoryServiceMethods(
@@ -77,6 +79,7 @@ def memory_service(
         ReinforceMemory=curation.ReinforceMemory,
         DecayScores=curation.DecayScores,
         MergeMemories=curation.MergeMemories,
+        MoveMemories=moves.MoveMemories,
         ConsolidateMemories=curation.ConsolidateMemories,
     )
 

@@ -30,6 +30,12 @@ class AgentNotFound(NotFound):
     reason = "AGENT_NOT_FOUND"
 
 
+class MemoryNotFound(NotFound):
+    """No such memory is visible to the caller."""
+
+    reason = "MEMORY_NOT_FOUND"
+
+
 class SpaceExists(AlreadyExists):
     """Another space of the tenant has this name."""
 

@@ -105,6 +105,7 @@ def tenancy_service(  # noqa: PLR0913 - one for each feature.
         GrantSpace=spaces.GrantSpace,
         RevokeSpaceGrant=spaces.RevokeSpaceGrant,
         ListSpaceGrants=spaces.ListSpaceGrants,
+        ExplainAccess=spaces.ExplainAccess,
     )
 
 

@@ -91,6 +91,10 @@ class AccessEvent:
     call_count: int = 1
     # A search that returned no hit at all.
     found_nothing: bool = False
+    # The spaces that the call reached, and the grants by which, in the same order; the nil UUID for the default space.
+    # None: the tenant has no spaces.
+    space_ids: tuple[UUID, ...] | None = None
+    space_grant_ids: tuple[UUID, ...] | None = None
     # The memories that the response returned for use, with repeats.
     used_memory_ids: tuple[str, ...] = ()
 
@@ -176,6 +180,8 @@ def access_event(
         client_address=call.client_address or None,
         request_id=call.request_id,
         create_time=at,
+        space_ids=call.space_ids,
+        space_grant_ids=None if caller is None or call.space_ids is None else caller.grants_of(call.space_ids),
         used_memory_ids=response_ids if response is not None and response.DESCRIPTOR.name in _USES else (),
     )
 
@@ -425,4 +431,5 @@ _SHARED = (
     "operation", "method", "principal", "session_id", "agent_id", "subject_id", "claimed_agent_id",
     "claimed_session_id", "item_count", "request_data", "success", "error_code", "error_reason", "client_address",
     "request_id", "create_time", "call_count", "found_nothing",
+    "space_ids", "space_grant_ids",
 )  # fmt: skip

@@ -3,11 +3,21 @@
 INSERT INTO memory.access_log
     (tenant_id, access_event_id, memory_id, operation, method, principal, session_id, agent_id, subject_id, claimed_agent_id,
      claimed_session_id, item_count, request_data, success, error_code, error_reason, client_address, request_id,
-     create_time, call_count, found_nothing)
+     create_time, call_count, found_nothing, space_ids, space_grant_ids)
 VALUES
     (:tenant_id, :access_event_id, :memory_id, :operation, :method, :principal, :session_id, :agent_id, :subject_id,
      :claimed_agent_id, :claimed_session_id, :item_count, :request_data, :success, :error_code, :error_reason,
-     :client_address, :request_id, :create_time, :call_count, :found_nothing);
+     :client_address, :request_id, :create_time, :call_count, :found_nothing, :space_ids, :space_grant_ids);
+
+-- narrow_accesses --
+-- Keep of the spaces that some calls reached that of each row's memory, with its grant.
+UPDATE memory.access_log AS l
+SET space_ids = ARRAY[m.space_id],
+    space_grant_ids = ARRAY[l.space_grant_ids[array_position(l.space_ids, m.space_id)]]
+FROM memory.memories AS m
+WHERE l.tenant_id = :tenant_id AND l.access_event_id >= :first_id AND l.request_id = ANY (:request_ids::text[])
+    AND cardinality(l.space_ids) > 1
+    AND m.tenant_id = :tenant_id AND m.memory_id = l.memory_id AND m.space_id = ANY (l.space_ids);
 
 -- finish_access --
 -- Set the result of an access whose event was inserted before it began.

@@ -25,7 +25,7 @@ from skein_kit.background import background_tasks
 from skein_kit.database.named_queries import Queries
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import AccessLogUnavailable, RpcError
-from skein_kit.ids import new_ids, now
+from skein_kit.ids import min_id_at, new_ids, now
 from skein_kit.rpc.plain_names import make_names_plain
 from skein_kit.telemetry import logs
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from skein_kit.access_log.refusals import Refusal
     from skein_kit.calls.call import Call
-    from skein_kit.database.transactions import Database
+    from skein_kit.database.transactions import Database, Transaction
     from skein_kit.policies.store import Policy, PolicyCache
     from skein_kit.rpc.streaming import Messages
 
@@ -76,7 +76,7 @@ class AccessLog:
         self._counts_uses = counts_uses
         queries = Queries.load("skein_kit")
         self._insert, self._finish = queries["insert_accesses"], queries["finish_access"]
-        self._count = queries["count_accesses"]
+        self._count, self._narrow = queries["count_accesses"], queries["narrow_accesses"]
         self._pending_events: list[AccessEvent] = []
         self._uses: dict[UUID, Tally[str]] = {}
         # Set when an event waits, and when enough events wait to write at once.
@@ -250,9 +250,13 @@ class AccessLog:
             log.warning("access_log_lost", tenant_id=str(tenant_id), count=len(accesses), error=type(error).__name__)
 
     async def _insert_all(self, tenant_id: UUID, accesses: list[AccessEvent], uses: Tally[str]) -> None:
-        async with self._database.transaction(tenant_id, TxOptions(durable=False, plan_once=True)) as tx:
+        # Events of all spaces are written together.
+        async with self._database.for_all_spaces().transaction(
+            tenant_id, TxOptions(durable=False, plan_once=True)
+        ) as tx:
             for query, values in batch.insert_statements(tenant_id, accesses):
                 await tx.execute(query, **values)
+            await self._narrow_spaces(tx, tenant_id, accesses)
             for statement in batch.use_count_statements(tenant_id, uses):
                 tx.commit_prefix += f"{statement}; "
 
@@ -299,9 +303,22 @@ class AccessLog:
                 )
                 if new_rows.memory_ids:
                     await tx.insert(self._insert, access.tenant_id, new_rows.rows(new_ids(now(), new_rows.row_count)))
+                await self._narrow_spaces(tx, access.tenant_id, [access])
         except (RpcError, asyncpg.PostgresError) as error:
             raise AccessLogUnavailable from error
         self._recorded_count.inc()
+
+    async def _narrow_spaces(self, tx: Transaction, tenant_id: UUID, accesses: Sequence[AccessEvent]) -> None:
+        """Store of the rows of memories in which of the reached spaces each memory lies."""
+        several = [access for access in accesses if access.memory_ids and len(access.space_ids or ()) > 1]
+        # The session service reads no memories, and its calls return none.
+        if several and self._counts_uses:
+            await tx.execute(
+                self._narrow,
+                tenant_id=tenant_id,
+                first_id=min_id_at(min(access.create_time for access in several)),
+                request_ids=[access.request_id for access in several],
+            )
 
     def _append(self, access: AccessEvent) -> None:
         if len(self._pending_events) >= MAX_PENDING_EVENTS:

@@ -114,6 +114,18 @@ class Transaction:
         """From now on keep no former versions of rows that are changed or deleted: for purges."""
         await self._connection.execute("SET LOCAL skein.keep_history = 'off'")
 
+    async def set_spaces(self, space_ids: Sequence[UUID] | None) -> None:
+        """From now on see what lies in these spaces of the tenant instead: for moves between them.
+
+        None: all of the tenant, of every agent, so that a memory moves with versions that were another agent's.
+        """
+        seen, all_spaces = ("", "on") if space_ids is None else ("{" + ",".join(map(str, space_ids)) + "}", "")
+        agent_id = "" if space_ids is None else bound_agent_id()
+        await self._connection.execute(
+            f"SET LOCAL skein.spaces = '{seen}'; SET LOCAL skein.all_spaces = '{all_spaces}'; "
+            f"SET LOCAL skein.agent_id = {_quote(agent_id)}"
+        )
+
     async def set_tenant(self, tenant_id: UUID) -> None:
         """From now on see the rows of this tenant instead: for rows that are created together with the tenant."""
         await self._connection.execute(f"SET LOCAL skein.tenant_id = '{tenant_id}'")

@@ -17,10 +17,10 @@ from joserfc.jwk import OKPKey
 
 from skein_kit.clock import CLOCK
 from skein_kit.errors import CredentialExpired, CredentialInvalid
-from skein_kit.identity.spaces import of_claims, to_claims
+from skein_kit.identity.spaces import DEFAULT_SPACE, of_claims, of_grant_claims, to_claims, to_grant_claims
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from skein_kit.identity.spaces import Spaces
 
@@ -70,6 +70,8 @@ class Caller:
     grant_ids: tuple[UUID, ...] = ()
     # The role in each space of the tenant that the caller sees; None: auth knew of no spaces in the tenant.
     spaces: Spaces | None = None
+    # The grants by which it sees them, in the same order; the nil UUID for the default space. Empty: not known.
+    space_grant_ids: tuple[UUID, ...] = ()
     # The tenant is deleted: only calls that purge it are allowed.
     is_tenant_deleted: bool = False
 
@@ -100,6 +102,13 @@ class Caller:
             raise LookupError(message)
         return self.tenant_id
 
+    def grants_of(self, space_ids: Sequence[UUID]) -> tuple[UUID, ...]:
+        """Return the grants by which the caller sees some spaces; the nil UUID for the default one and if unknown."""
+        grants = {
+            space_id: grant for (space_id, _), grant in zip(self.spaces or (), self.space_grant_ids, strict=False)
+        }
+        return tuple(grants.get(space_id, DEFAULT_SPACE) for space_id in space_ids)
+
 
 def sign_identity_token(caller: Caller, *, key: OKPKey, at: float, until: float | None = None) -> tuple[str, float]:
     """Return a caller's identity token and the Unix time at which it expires.
@@ -120,6 +129,7 @@ def sign_identity_token(caller: Caller, *, key: OKPKey, at: float, until: float 
     if caller.spaces is not None:
         # Also when it is empty: then the caller sees none.
         claims["spaces"] = to_claims(caller.spaces)
+        claims["space_grants"] = to_grant_claims(caller.space_grant_ids)
     claims |= {name: value for name, value in _optional_claims(caller).items() if value}
     header = {"alg": ALGORITHM, "kid": key.kid, "typ": TOKEN_TYPE}
     return jwt.encode(header, claims, key, algorithms=[ALGORITHM]), float(int(expiry))
@@ -267,6 +277,7 @@ class IdentityTokenVerifier:
                 role=str(claims.get("role", "")),
                 email=str(claims.get("email", "")),
                 spaces=of_claims(claims["spaces"]) if "spaces" in claims else None,
+                space_grant_ids=of_grant_claims(claims.get("space_grants", ())),
                 is_tenant_deleted=claims.get("closed") is True,
                 grant_ids=tuple(UUID(grant_id) for grant_id in claims.get("grants", ())),
             )

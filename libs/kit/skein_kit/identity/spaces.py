@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -33,3 +34,13 @@ def of_claims(claims: Iterable[str]) -> Spaces:
     """Return the spaces of a token's claims. Raises ValueError and KeyError for others."""
     pairs = (claim.split(":") for claim in claims)
     return tuple((UUID(space_id), _ROLES[role]) for space_id, role in pairs)
+
+
+def to_grant_claims(grant_ids: Iterable[UUID]) -> list[str]:
+    """Return ids of grants as claims, of 22 characters each."""
+    return [urlsafe_b64encode(grant_id.bytes).decode().rstrip("=") for grant_id in grant_ids]
+
+
+def of_grant_claims(claims: Iterable[str]) -> tuple[UUID, ...]:
+    """Return the ids of a token's claims. Raises ValueError for others."""
+    return tuple(UUID(bytes=urlsafe_b64decode(f"{claim}==")) for claim in claims)

@@ -30,6 +30,7 @@ async def open_client(connection: Connection) -> AsyncIterator[Client]:
         endpoint=connection.endpoint,
         api_key=connection.api_key,
         tenant_id=connection.tenant_id,
+        space_id=connection.space_id,
         timeout=connection.timeout,
         retries=connection.retries,
         ca_file=connection.ca_file,
@@ -48,9 +49,13 @@ async def open_client(connection: Connection) -> AsyncIterator[Client]:
 
 
 @asynccontextmanager
-async def as_tenant(environment: Mapping[str, str]) -> AsyncIterator[Client]:
-    """Call with the tenant's key: SKEIN_API_KEY, or the key of `skein up`. Raises NotConfigured."""
+async def as_tenant(environment: Mapping[str, str], *, space_id: str = "") -> AsyncIterator[Client]:
+    """Call with the tenant's key: SKEIN_API_KEY, or the key of `skein up`. Raises NotConfigured.
+
+    Calls act in the space `space_id`, else in SKEIN_SPACE_ID.
+    """
     connection = Connection.from_environment(environment)
+    connection = dataclasses.replace(connection, space_id=space_id or connection.space_id)
     async with open_client(dataclasses.replace(connection, timeout=TIMEOUT_SECONDS, retries=RETRIES)) as api:
         yield api
 

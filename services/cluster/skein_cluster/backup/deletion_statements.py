@@ -33,6 +33,11 @@ _ORGANIZATIONS = """
     WHERE organization_id = ANY ($1::uuid[]) AND delete_time IS NOT NULL
       AND NOT EXISTS (SELECT FROM tenancy.tenants WHERE tenants.organization_id = organization.organization_id)
 """
+_BIND = """
+    INSERT INTO tenancy.space_bindings (tenant_id, principal, create_time, created_by)
+    SELECT tenant_id, $2::text, $3::timestamptz, $4::text FROM tenancy.tenants WHERE tenant_id = $1
+    ON CONFLICT DO NOTHING
+"""
 
 
 # A placeholder until the active key is chosen.
@@ -166,7 +171,10 @@ async def purge_subjects(connection: Connection, tenant_id: UUID, subject_ids: C
 
 
 async def revoke_access(connection: Connection, deletions: Deletions) -> int:
-    """Revoke credentials and delete service accounts that were later; return the number of valid ones."""
+    """Revoke credentials and grants, bind principals and delete service accounts that were later.
+
+    Return the number of those that were valid.
+    """
     service_account_ids = [name.partition(":")[2] for name in deletions.service_accounts]
     status = await connection.execute(
         "DELETE FROM auth.service_accounts WHERE service_account_id::text = ANY ($1::text[])", service_account_ids
@@ -176,6 +184,7 @@ async def revoke_access(connection: Connection, deletions: Deletions) -> int:
         revocations = deletions.revocations[access.table]
         status = await connection.execute(revoke_statement(access), list(revocations), list(revocations.values()))
         count += int(status.rpartition(" ")[2])
+    await connection.executemany(_BIND, [tuple(row.values()) for row in deletions.bindings.values()])
     return count
 
 

@@ -43,6 +43,11 @@ REVOCABLE_TABLES = (
     RevocableTable("auth.clients", "client_id", is_open="(revoke_time IS NULL OR revoke_time < revocations.time)"),
     RevocableTable("tenancy.invitations", "invitation_id"),
     RevocableTable(
+        "tenancy.space_grants",
+        "grant_id",
+        close="revoke_time = revocations.time, expire_time = least(expire_time, revocations.time)",
+    ),
+    RevocableTable(
         "auth.accounts",
         "account_id",
         is_closed="status = 'deactivated'",
@@ -77,6 +82,9 @@ _SERVICE_ACCOUNTS = """
 _CERTIFICATES = "SELECT * FROM auth.erasure_certificates"
 _CERTIFICATE_KEYS = "SELECT * FROM auth.signing_keys WHERE purpose = 'certificate'"
 
+# A lost binding would show the default space to a principal again.
+_BINDINGS = "SELECT tenant_id, principal, create_time, created_by FROM tenancy.space_bindings"
+
 _SUBJECTS = "SELECT tenant_id, subject_id FROM tenancy.tenants LEFT JOIN tenancy.subjects USING (tenant_id)"
 
 Digests = dict[tuple["UUID", bytes], "datetime"]
@@ -100,6 +108,8 @@ class Deletions:
     revocations: Mapping[str, dict[str, datetime]] = field(
         default_factory=lambda: {access.table: {} for access in REVOCABLE_TABLES}
     )
+    # Rows of principals that are bound to spaces, by tenant and principal.
+    bindings: dict[tuple[UUID, str], dict[str, Any]] = field(default_factory=dict)
     # Rows of certificates of erasures, and of the keys that sign them, by their ids.
     certificates: dict[UUID, dict[str, Any]] = field(default_factory=dict)
     certificate_keys: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -121,6 +131,7 @@ class Deletions:
         for table, revocations in other.revocations.items():
             for name, time in revocations.items():
                 self.revocations[table][name] = max(time, self.revocations[table].get(name, time))
+        self.bindings.update(other.bindings)
         self.add_certificates(other)
         self.until = max(filter(None, (self.until, other.until)), default=None)
 
@@ -182,6 +193,8 @@ async def read_deletions(connection: Connection) -> Deletions:
     for row in await connection.fetch(_SUBJECTS):
         subject_ids = result.subjects.setdefault(row["tenant_id"], set())
         subject_ids.update([row["subject_id"]] if row["subject_id"] is not None else [])
+    for row in await connection.fetch(_BINDINGS):
+        result.bindings[row["tenant_id"], row["principal"]] = dict(row)
     for access in REVOCABLE_TABLES:
         rows = await connection.fetch(
             f"SELECT {access.column}::text AS name, {access.time} AS time FROM {access.table} WHERE {access.is_closed}"  # noqa: S608 - constants.

@@ -74,6 +74,7 @@ WITHOUT_DATACLASS: Mapping[str, str] = {
     "SKEIN_EMBEDDINGS_API_KEY_<MODEL>": "Key of one model's endpoint: `…_TEXT_3_SMALL` for `text-3-small`.",
     "SKEIN_DATA_DIR": "Data folder of `skein up`; `~/.local/share/skein` by default.",
     "SKEIN_ENDPOINT, SKEIN_API_KEY, SKEIN_TENANT_ID": "Endpoint, credential and tenant of the command and the client.",
+    "SKEIN_SPACE_ID": "Space in which the calls of the command and the client act, by its id.",
     "SKEIN_HTTP_ENDPOINT": "HTTP address of the cluster for `skein hooks`; without it they call SKEIN_ENDPOINT.",
     "SKEIN_PYTHON": "The Python that `make` uses; by default the newest with an optimized build.",
     "SKEIN_ENVIRONMENT": "Name of the environment in the traces of docker-compose.yml.",
@@ -86,7 +87,14 @@ DATA_DIR = "SKEIN_DATA_DIR"
 PC2_KEY = "SKEIN_PC2_API_KEY"
 MODEL_KEY = "SKEIN_EMBEDDINGS_API_KEY"
 # Settings of the command and the client, which services do not read.
-CLIENT_SETTINGS = ("SKEIN_ENDPOINT", "SKEIN_HTTP_ENDPOINT", "SKEIN_API_KEY", "SKEIN_API_KEY_FILE", "SKEIN_TENANT_ID")
+CLIENT_SETTINGS = (
+    "SKEIN_ENDPOINT",
+    "SKEIN_HTTP_ENDPOINT",
+    "SKEIN_API_KEY",
+    "SKEIN_API_KEY_FILE",
+    "SKEIN_TENANT_ID",
+    "SKEIN_SPACE_ID",
+)
 # Settings of the repository's scripts; those of its tests have a prefix of their own.
 TOOL_SETTINGS = ("SKEIN_PYTHON", "SKEIN_ENVIRONMENT", "SKEIN_SUBNET_PREFIX")
 TEST_PREFIX = "SKEIN_TEST_"

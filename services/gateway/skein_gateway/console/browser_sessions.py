@@ -19,7 +19,7 @@ from urllib.parse import urlencode
 from skein_gateway.oauth.browser import Browser
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -48,6 +48,9 @@ class ConsoleBrowser(Browser):
         cookie = request.cookies.get(self._key_session_name, "")
         # The id of the key session; empty without one.
         self.key_session_id = cookie if _SESSION_ID.fullmatch(cookie) else ""
+        self._space_name = f"{'__Host-' if self._secure else ''}skein-space"
+        # The id of the space in which pages act, as the browser says; empty for none.
+        self.space_id = request.cookies.get(self._space_name, "")
 
     @property
     def origin(self) -> str:
@@ -62,6 +65,10 @@ class ConsoleBrowser(Browser):
     def set_key_session(self, response: Response, session_id: str) -> None:
         """Set the cookie of the key session for KEY_SESSION_SECONDS."""
         self._set(response, self._key_session_name, session_id, max_age=int(KEY_SESSION_SECONDS))
+
+    def set_space(self, response: Response, space_id: str) -> None:
+        """Set the cookie of the space in which pages act; an empty id ends the choice."""
+        self._set(response, self._space_name, space_id)
 
     def sign_out(self, response: Response) -> None:
         """Delete the session cookie and the key session cookie."""
@@ -136,6 +143,10 @@ class PageContext:
     waiting: WaitingCounts
     # How much waits for the caller's approval: "3", "20+" or empty.
     waiting_count: str
+    # The names of the spaces that the caller sees, by id; empty in a tenant without spaces.
+    spaces: Mapping[str, str]
+    # The space in which the pages act; empty: reads show all of them, and writes go to the default space.
+    space_id: str
 
     @property
     def caller_name(self) -> str:

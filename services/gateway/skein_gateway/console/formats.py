@@ -9,7 +9,7 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import access_log_pb2, curation_pb2, memory_pb2, webhooks_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
-from skein.tenancy.v1 import jobs_pb2, members_pb2
+from skein.tenancy.v1 import jobs_pb2, members_pb2, spaces_pb2
 from skein_kit.json_values import exact as exact_json
 from skein_kit.json_values import fields
 
@@ -41,6 +41,7 @@ _ENUMS: Mapping[str, Any] = {
     "scope": memory_pb2.Scope,
     "level": memory_pb2.Level,
     "role": members_pb2.Role,
+    "space_role": spaces_pb2.SpaceRole,
     "delivery_state": webhooks_pb2.DeliveryState,
     "session_state": session_pb2.SessionState,
     "message_role": session_pb2.MessageRole,

@@ -50,6 +50,7 @@ GROUPS: Sequence[tuple[str, Sequence[Entry]]] = (
         "Tenant",
         (
             Entry("webhooks", "Webhooks", "memory.v1.HistoryService/ListWebhooks"),
+            Entry("spaces", "Spaces", "tenancy.v1.TenancyService/ListSpaces"),
             Entry("members", "Members", "tenancy.v1.TenancyService/ListMembers"),
             Entry("usage", "Usage", "tenancy.v1.TenancyService/GetUsage"),
             Entry("policy", "Policy", "tenancy.v1.TenancyService/GetPolicy"),

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from grpc import aio
 from starlette.routing import Route
 
-from skein.tenancy.v1 import tenancy_pb2
+from skein.tenancy.v1 import spaces_pb2, tenancy_pb2
 from skein_gateway.console.browser_sessions import ConsoleBrowser, PageContext
 from skein_gateway.console.pages import error_page
 from skein_gateway.console.problems import PageError, or_page_error, page_error_of
@@ -22,6 +22,7 @@ from skein_gateway.oauth.request_handler import OAuthError, read_text_form
 from skein_gateway.oauth.request_handler import error_reason as reason_of_error
 from skein_kit.calls.call import ADDRESS_KEY, AUTHORIZATION_KEY, REQUEST_ID_KEY, TENANT_KEY, USER_AGENT_KEY
 from skein_kit.identity.permissions import ACCOUNT
+from skein_kit.identity.spaces import DEFAULT_SPACE
 from skein_kit.rpc.interceptors import translate_upstream
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 
 NO_TENANT = PageError(title="Not found", text="This tenant does not exist, or you are not a member of it.", status=404)
 _NO_PAGE = PageError(title="Not found", text="This page does not exist.", status=404)
+# All that a tenant may have.
+_MAX_SPACES = 1000
 # Reasons after which the caller has to sign in again.
 _EXPIRED_REASONS = frozenset({"CREDENTIAL_INVALID", "CREDENTIAL_EXPIRED", "CREDENTIAL_MISSING"})
 
@@ -115,15 +118,15 @@ class PageHandler:
             raise
         return caller
 
-    def api(self, call: Call, credential: str, tenant_id: str = "") -> Api:
-        """Return a client that makes calls with a credential."""
+    def api(self, call: Call, credential: str, tenant_id: str = "", space_id: str = "") -> Api:
+        """Return a client that makes calls with a credential, in a space if given."""
         headers = {
             AUTHORIZATION_KEY: f"Bearer {credential}",
             REQUEST_ID_KEY: call.request_id,
             ADDRESS_KEY: call.client_address,
             USER_AGENT_KEY: call.user_agent,
         }
-        return Api(self._handlers, headers | ({TENANT_KEY: tenant_id} if tenant_id else {}))
+        return Api(self._handlers, headers | ({TENANT_KEY: tenant_id} if tenant_id else {}), space_id)
 
     async def context(self, call: Call, request: Request) -> PageContext | PageError | None:
         """Return the context of a page of the tenant in the path; None without a valid sign-in."""
@@ -148,10 +151,14 @@ class PageHandler:
         is_canonical = str(request.path_params["tenant_id"]) == tenant_id
         if caller.is_tenant_deleted or str(caller.tenant_id) != tenant_id or not is_canonical:
             return NO_TENANT
-        api = self.api(call, credential, tenant_id)
-        response, waiting_count = await asyncio.gather(
+        seen_ids = [str(space_id) for space_id, _ in caller.spaces or ()]
+        # A space that the caller sees no more is no choice any more.
+        space_id = browser.space_id if browser.space_id in seen_ids else ""
+        api = self.api(call, credential, tenant_id, space_id)
+        response, waiting_count, names = await asyncio.gather(
             or_page_error(api.tenancy.GetTenant(tenancy_pb2.GetTenantRequest(tenant_id=tenant_id))),
             self._waiting_count(api, caller, tenant_id),
+            _space_names(api, caller),
         )
         name = (
             tenant_id[:8] if isinstance(response, PageError) else response.tenant.display_name or response.tenant.slug
@@ -164,6 +171,8 @@ class PageHandler:
             api=api,
             waiting=self._waiting,
             waiting_count=waiting_count,
+            spaces={id_: names.get(id_, id_[:8]) for id_ in seen_ids},
+            space_id=space_id,
         )
 
     async def _waiting_count(self, api: Api, caller: Caller, tenant_id: str) -> str:
@@ -218,6 +227,17 @@ class PageHandler:
         form = await read_text_form(request, context.tenant_id)
         context.browser.check(form, request.url.path)
         return await submit(request, context, parameters, form)
+
+
+async def _space_names(api: Api, caller: Caller) -> dict[str, str]:
+    """Return the names of the spaces that a caller sees, by id; without those that it may not list."""
+    if caller.spaces is None:
+        return {}
+    names = {str(DEFAULT_SPACE): "the default space"}
+    response = await or_page_error(api.tenancy.ListSpaces(spaces_pb2.ListSpacesRequest(page_size=_MAX_SPACES)))
+    if not isinstance(response, PageError):
+        names |= {space.space_id: space.display_name for space in response.spaces}
+    return names
 
 
 async def call_auth(rpc: Awaitable[Reply]) -> Reply:

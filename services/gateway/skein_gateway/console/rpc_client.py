@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any, cast
 from skein.auth.v1 import auth_pb2_grpc
 from skein.gateway.v1 import gateway_pb2_grpc
 from skein.memory.v1 import blocks_pb2_grpc, curation_pb2_grpc, history_pb2_grpc, memory_pb2_grpc
+from skein.options.v1 import options_pb2
 from skein.recall.v1 import recall_pb2_grpc
 from skein.session.v1 import session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
+from skein_kit.calls.call import SPACE_KEY
 from skein_kit.errors import ServiceUnavailable
+from skein_kit.identity.permissions import ACCESS_RULES
 from skein_kit.rpc.channel import ServiceChannel
 
 if TYPE_CHECKING:
@@ -24,9 +27,9 @@ if TYPE_CHECKING:
 class Api:
     """Stubs of all services, with the caller's headers."""
 
-    def __init__(self, handlers: InProcessHandlers, headers: Mapping[str, str]) -> None:
-        """Call `handlers` with `headers`: credential, tenant, request id and origin."""
-        self._channel = cast("aio.Channel", _CallerChannel(handlers, headers))
+    def __init__(self, handlers: InProcessHandlers, headers: Mapping[str, str], space_id: str = "") -> None:
+        """Call `handlers` with `headers`: credential, tenant, request id and origin; in a space if given."""
+        self._channel = cast("aio.Channel", _CallerChannel(handlers, headers, space_id))
 
     @property
     def auth(self) -> auth_pb2_grpc.AuthServiceAsyncStub:
@@ -82,9 +85,10 @@ class Api:
 class _CallerChannel:
     """The part of a channel that generated stubs use."""
 
-    def __init__(self, handlers: InProcessHandlers, headers: Mapping[str, str]) -> None:
+    def __init__(self, handlers: InProcessHandlers, headers: Mapping[str, str], space_id: str) -> None:
         self._handlers = handlers
         self._headers = headers
+        self._space_id = space_id
         self._channel = ServiceChannel(str, handlers)
 
     def unary_unary(self, method: str, *arguments: Any, **keywords: Any) -> Callable[[Any], Awaitable[Any]]:
@@ -92,7 +96,7 @@ class _CallerChannel:
 
         async def call(request: Any) -> Any:
             self._check(method)
-            return await outgoing(request, metadata=self._headers)
+            return await outgoing(request, metadata=self._headers_of(method))
 
         return call
 
@@ -101,9 +105,14 @@ class _CallerChannel:
 
         def call(request: Any) -> AsyncGenerator[Any]:
             self._check(method)
-            return outgoing(request, metadata=self._headers)
+            return outgoing(request, metadata=self._headers_of(method))
 
         return call
+
+    def _headers_of(self, method: str) -> Mapping[str, str]:
+        """Return the headers of a call; a space is named where calls act in one."""
+        is_walled = ACCESS_RULES[method].spaces == options_pb2.SPACE_RULE_WALLED
+        return {**self._headers, SPACE_KEY: self._space_id} if self._space_id and is_walled else self._headers
 
     def _check(self, method: str) -> None:
         """Raise ServiceUnavailable while the gateway is starting."""

@@ -2,7 +2,7 @@
 -- Read the newest accesses of a range of ids; a null condition does not restrict.
 SELECT access_event_id, operation, method, principal, memory_id, session_id, agent_id, subject_id, claimed_agent_id,
     claimed_session_id, item_count, request_data, success, error_code, error_reason, client_address,
-    request_id, create_time, call_count
+    request_id, create_time, call_count, space_ids, space_grant_ids
 FROM memory.access_log
 WHERE tenant_id = :tenant_id AND access_event_id >= :from_id AND access_event_id < :before_id
     AND (:memory_id::uuid IS NULL OR memory_id = :memory_id)

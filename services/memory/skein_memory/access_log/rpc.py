@@ -17,6 +17,7 @@ from skein_kit.calls.call import (
     Context,
 )
 from skein_kit.calls.call import caller as caller_of
+from skein_kit.identity.spaces import DEFAULT_SPACE
 from skein_kit.ids import min_id_at, now
 from skein_kit.rpc.pagination import fit_items, read_id, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import read_time, to_message
@@ -93,4 +94,9 @@ def _access_filter(request: pb.ListAccessLogRequest, tenant_id: UUID) -> AccessL
 
 
 def _entry(row: asyncpg.Record) -> pb.AccessEvent:
-    return to_message(pb.AccessEvent, row, call_request_id=row["request_id"])
+    reached = zip(row["space_ids"] or (), row["space_grant_ids"] or (), strict=True)
+    spaces = [
+        pb.AccessSpace(space_id=str(space_id), grant_id="" if grant_id == DEFAULT_SPACE else str(grant_id))
+        for space_id, grant_id in reached
+    ]
+    return to_message(pb.AccessEvent, row, call_request_id=row["request_id"], spaces=spaces)

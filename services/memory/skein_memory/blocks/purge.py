@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from skein_kit.calls.call import current_space_ids
 from skein_kit.idempotency.store import LIFETIME
-from skein_kit.identity.spaces import DEFAULT_SPACE
+from skein_kit.identity.spaces import ALL_SPACES
 from skein_memory.blocks.convert import block_prefix
 from skein_memory.events import writer
 from skein_memory.events.model import Event
@@ -58,9 +60,40 @@ async def purge_blocks(
     """Remove blocks about a person, and of other blocks the revisions that were about that person.
 
     Copies in snapshots are purged of all of them, because a copy does not show its subject. Without a person all blocks
-    are purged.
+    are purged. Where the call reaches all spaces, only the blocks of those with something about the person are touched:
+    a block of the same id in another space is another block.
     """
     await tx.stop_history()
+    if current_space_ids() != ALL_SPACES:
+        return await _purge_visible(tx, tenant_id, subject_id, block_ids, receipt_id, at=at, by=by)
+    rows = await tx.rows(
+        QUERIES["find_spaces_of_blocks"], tenant_id=tenant_id, subject_id=subject_id or "", block_ids=list(block_ids)
+    )
+    by_space: dict[UUID, list[str]] = {}
+    for row in rows:
+        by_space.setdefault(row["space_id"], []).append(row["block_id"])
+    parts: list[BlockPurge] = []
+    for space_id, ids in by_space.items():
+        await tx.set_spaces([space_id])
+        parts.append(await _purge_visible(tx, tenant_id, subject_id, ids, receipt_id, at=at, by=by))
+    await tx.set_spaces(None)
+    return BlockPurge(
+        block_ids=[block_id for part in parts for block_id in part.block_ids],
+        active_count=sum(part.active_count for part in parts),
+        counts=sum((Counter(part.counts) for part in parts), Counter()),
+    )
+
+
+async def _purge_visible(
+    tx: Transaction,
+    tenant_id: UUID,
+    subject_id: str | None,
+    block_ids: Sequence[str],
+    receipt_id: UUID,
+    *,
+    at: datetime,
+    by: str,
+) -> BlockPurge:
     # Snapshots lock the blocks that they copy: after this lock, every copy is committed and can be deleted.
     rows = await tx.rows(QUERIES["lock_blocks"], tenant_id=tenant_id, block_ids=list(block_ids))
     purged_rows = [row for row in rows if subject_id is None or row["subject_id"] == subject_id]
@@ -103,5 +136,4 @@ def _purge_event(block_id: str, receipt_id: UUID) -> Event:
         entity_id=block_id,
         summary="block purged",
         payload={"receipt_id": str(receipt_id)},
-        space_id=DEFAULT_SPACE,
     )

@@ -225,6 +225,16 @@ FROM (
 ORDER BY found.block_id
 LIMIT :count;
 
+-- find_spaces_of_blocks --
+-- Return the spaces in which some blocks are or were about a person, with the ids there.
+SELECT space_id, block_id FROM memory.blocks
+WHERE blocks.tenant_id = :tenant_id AND blocks.block_id = ANY (:block_ids::text[]) AND blocks.subject_id = :subject_id
+UNION
+SELECT space_id, item_id COLLATE "C" FROM memory.revisions
+WHERE revisions.tenant_id = :tenant_id AND revisions.kind = 'block' AND revisions.item_id = ANY (:block_ids::text[])
+    AND revisions.subject_id = :subject_id
+ORDER BY 1, 2;
+
 -- lock_blocks --
 -- Lock blocks against changes, copies and attachments; return their subjects and which are not deleted.
 SELECT block_id, subject_id, delete_time IS NULL AS is_active

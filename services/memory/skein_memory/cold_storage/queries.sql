@@ -304,10 +304,13 @@ WHERE tenant_id = :tenant_id AND (from_memory_id = ANY (:memory_ids::uuid[]) OR 
 ORDER BY 1;
 
 -- unarchive_links --
--- Insert unarchived rows into memory.links; skip rows whose key exists.
+-- Insert unarchived rows into memory.links; skip rows whose key exists. Older archives name no spaces.
 INSERT INTO memory.links
 SELECT kept.*
-FROM jsonb_populate_recordset(NULL::memory.links, :rows::jsonb) AS kept
+FROM jsonb_array_elements(:rows::jsonb) AS archived (link)
+CROSS JOIN LATERAL jsonb_populate_record(
+    NULL::memory.links,
+    jsonb_build_object('from_space_id', skein.space_id(), 'to_space_id', skein.space_id()) || archived.link) AS kept
 WHERE kept.tenant_id = :tenant_id
 ON CONFLICT DO NOTHING;
 

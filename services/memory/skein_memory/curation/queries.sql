@@ -76,3 +76,9 @@ WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 UPDATE memory.memories
 SET decay_time = :decay_time, decay_periods = :decay_periods
 WHERE tenant_id = :tenant_id AND memory_id = :memory_id;
+
+-- find_spaces --
+-- Return the spaces of some memories.
+SELECT memory_id, space_id
+FROM memory.memories
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);

@@ -15,6 +15,7 @@ from skein_kit.rpc.pagination import read_token, require_fit, write_token
 from skein_kit.rpc.well_known_types import read_time, to_timestamp
 from skein_memory.curation import model as curation
 from skein_memory.curation.store import FIRST, Reinforcement
+from skein_memory.errors import MemoryNotFound
 from skein_memory.memories import convert as memories_convert
 
 if TYPE_CHECKING:
@@ -106,22 +107,26 @@ class CurationHandlers:
     ) -> memory_pb2.MergeMemoriesResponse:
         caller, at = caller_of(context), now()
         tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
-        async with self._idempotency.begin_with_key(tenant_id, idempotency_key) as write:
-            result = await self._store.merge(
-                write.tx,
-                tenant_id,
-                list(request.memory_ids),
-                max_content=self._max_content,
-                at=at,
-                by=caller.principal,
-            )
-            response = memory_pb2.MergeMemoriesResponse(
-                memory=memories_convert.memory(result.memory),
-                archived_memory_ids=[str(id_) for id_ in result.archived_ids],
-                moved_link_count=result.moved_links,
-            )
-            require_fit(response)
-            await write.save(response)
+        try:
+            async with self._idempotency.begin_with_key(tenant_id, idempotency_key) as write:
+                result = await self._store.merge(
+                    write.tx,
+                    tenant_id,
+                    list(request.memory_ids),
+                    max_content=self._max_content,
+                    at=at,
+                    by=caller.principal,
+                )
+                response = memory_pb2.MergeMemoriesResponse(
+                    memory=memories_convert.memory(result.memory),
+                    archived_memory_ids=[str(id_) for id_ in result.archived_ids],
+                    moved_link_count=result.moved_links,
+                )
+                require_fit(response)
+                await write.save(response)
+        except MemoryNotFound:
+            await self._store.check_same_space(tenant_id, list(request.memory_ids), caller.spaces or ())
+            raise
         if await self._embeddings.request_embeddings(result.documents, remaining=context.time_remaining()):
             response.embedding_pending = True
             await self._memories.replace_response(tenant_id, idempotency_key, response.SerializeToString())

@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from skein_kit.database.tx_options import READ_ONLY
 from skein_kit.ids import new_ids
 from skein_kit.jobs.model import MAX_COUNTED
 from skein_memory.curation import duplicates
 from skein_memory.curation import model as curation
-from skein_memory.errors import MemoryNotFound, MergeTooLarge
+from skein_memory.errors import MemoryNotFound, MergeTooLarge, SpacesDiffer
 from skein_memory.lineage import store as lineage
 from skein_memory.lineage.model import MAX_STORED_SOURCES, Source
 from skein_memory.links import store as link_store
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.identity.spaces import Spaces
     from skein_kit.policies.store import PolicyCache
     from skein_kit.quotas.store import QuotaCounter
     from skein_kit.search_text.postings import Document
@@ -173,6 +175,16 @@ class CurationStore:
         (merged,) = await with_scores(tx, tenant_id, self._policies, [after], at=at)
         await self._quotas.charge(tx, tenant_id, {"links": link_delta})
         return MergeResult(memory=merged, archived_ids=tuple(ids[1:]), moved_links=moved_count, documents=documents)
+
+    async def check_same_space(self, tenant_id: UUID, memory_names: Sequence[str], spaces: Spaces) -> None:
+        """Raise SpacesDiffer for memories that lie in different ones of the spaces that the caller sees."""
+        if len(spaces) < 2:  # noqa: PLR2004 - two differ.
+            return
+        async with self._database.transaction(tenant_id, READ_ONLY) as tx:
+            await tx.set_spaces([space_id for space_id, _ in spaces])
+            rows = await names.read_by_names(tx, QUERIES["find_spaces"], tenant_id, memory_names)
+        if len(rows) == len(set(memory_names)) and len({row["space_id"] for row in rows.values()}) > 1:
+            raise SpacesDiffer
 
     async def consolidate(
         self, tx: Transaction, tenant_id: UUID, *, after: UUID, max_groups: int, dry_run: bool, at: datetime, by: str

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 EVENT_TYPES = frozenset(
     {
         "memory_created", "memory_updated", "memory_deleted", "memory_restored", "memory_archived",
-        "memory_promoted", "memory_demoted",
+        "memory_promoted", "memory_demoted", "memory_moved",
         "memory_link_created", "memory_link_updated", "memory_link_removed",
         "memory_consolidated", "memory_merged", "memory_purged",
         "memory_reinforced", "memory_decayed",

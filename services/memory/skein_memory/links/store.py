@@ -10,6 +10,7 @@ from dataclasses import replace as but
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from skein_kit.calls.call import current_space_ids
 from skein_kit.database.transactions import translate_constraint_errors
 from skein_kit.errors import DuplicateInBatch
 from skein_kit.ids import new_ids
@@ -217,8 +218,13 @@ async def _visible_links(reader: TenantReader, links: list[asyncpg.Record]) -> l
 async def insert(tx: Transaction, tenant_id: UUID, links: Sequence[Link], *, at: datetime, by: str) -> list[Link]:
     """Store new links of different pairs or relations, and record the event; return those that did not exist.
 
-    Nothing is written for the others. Raises MemoryNotFound when a memory was purged.
+    Nothing is written for the others. Raises MemoryNotFound when a memory was purged, or moved to another space.
     """
+    if current_space_ids() is not None:
+        # A link has the spaces of its memories, which must not move meanwhile.
+        ids = sorted({id_ for link in links for id_ in (link.from_memory_id, link.to_memory_id)})
+        if len(await tx.rows(QUERIES["lock_memories"], tenant_id=tenant_id, memory_ids=ids)) < len(ids):
+            raise MemoryNotFound
     # In one order everywhere, so that two batches never wait for each other.
     rows = [_columns(link) for link in sorted(links, key=lambda link: link.pair)]
     with translate_constraint_errors(_CONSTRAINT_ERRORS):

@@ -82,10 +82,15 @@ WHERE tenant_id = :tenant_id AND agent_id = :agent_id
 RETURNING agent_id, display_name, agent_type, description, system_prompt, topic, metadata, llm_config, embedding_config,
     tool_rules, mcp_servers, message_ids, revision, create_time, update_time, created_by, updated_by, delete_time;
 
--- purge_agent_space_grants --
--- Remove the grants of an agent whose id becomes free; it stays bound, so that the next one sees no more.
-DELETE FROM tenancy.space_grants
-WHERE tenant_id = :tenant_id AND principal = 'agent:' || :agent_id::text;
+-- revoke_agent_space_grants --
+-- Revoke the grants of an agent whose id becomes free, and what it passed on; it stays bound, so that the next one sees no
+-- more.
+UPDATE tenancy.space_grants AS g
+SET revoke_time = :purge_time, expire_time = least(g.expire_time, :purge_time)
+WHERE g.tenant_id = :tenant_id AND g.revoke_time IS NULL
+    AND (g.principal = 'agent:' || :agent_id::text
+         OR g.delegating_grant_id IN (SELECT own.grant_id FROM tenancy.space_grants AS own
+                                      WHERE own.tenant_id = :tenant_id AND own.principal = 'agent:' || :agent_id::text));
 
 -- purge_agent --
 -- Empty an agent that the transaction has locked; the worker removes the row later.

@@ -104,8 +104,9 @@ class AgentStore:
         """Empty an agent; its row keeps the id until no other service refers to it. Raises AgentNotFound."""
         key = {"tenant_id": tenant_id, "agent_id": agent_id}
         row = require_row(await tx.row(QUERIES["lock_agent_any"], **key), AgentNotFound)
-        await tx.execute(QUERIES["purge_agent_space_grants"], **key)
-        await tx.execute(QUERIES["purge_agent"], **key, purge_time=now(), purged_by=purged_by)
+        at = now()
+        await tx.execute(QUERIES["revoke_agent_space_grants"], **key, purge_time=at)
+        await tx.execute(QUERIES["purge_agent"], **key, purge_time=at, purged_by=purged_by)
         await tx.execute(QUERIES["detach_tools"], **key)
         if row["delete_time"] is None:
             await self._quota_counter.charge(tx, tenant_id, {"agents": -1})

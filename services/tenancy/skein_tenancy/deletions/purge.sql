@@ -1,9 +1,8 @@
 -- purge_space_grants --
 -- Remove some of the grants of spaces that a deleted tenant has.
 DELETE FROM tenancy.space_grants
-USING (SELECT space_id, principal FROM tenancy.space_grants WHERE tenant_id = :tenant_id LIMIT :count) AS picked
-WHERE space_grants.tenant_id = :tenant_id
-    AND space_grants.space_id = picked.space_id AND space_grants.principal = picked.principal;
+USING (SELECT grant_id FROM tenancy.space_grants WHERE tenant_id = :tenant_id LIMIT :count) AS picked
+WHERE space_grants.tenant_id = :tenant_id AND space_grants.grant_id = picked.grant_id;
 
 -- purge_space_bindings --
 -- Remove some of the bindings of principals that a deleted tenant has.

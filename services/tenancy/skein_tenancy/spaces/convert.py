@@ -9,6 +9,7 @@ from skein.tenancy.v1 import members_pb2
 from skein.tenancy.v1 import spaces_pb2 as pb
 from skein_kit.errors import FieldInvalid
 from skein_kit.identity.spaces import MANAGER, READER, WRITER
+from skein_kit.ids import new_id
 from skein_kit.rpc import well_known_types
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_tenancy.spaces.model import Space, SpaceGrant
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from google.protobuf.field_mask_pb2 import FieldMask
 
-    from skein_kit.identity.spaces import Spaces
+    from skein_tenancy.spaces.model import AccessExplanation, VisibleSpace
 
 _ROLES = {
     READER: pb.SPACE_ROLE_READER,
@@ -49,6 +50,7 @@ def change(message: pb.Space, mask: FieldMask) -> dict[str, str]:
 
 def grant(value: SpaceGrant) -> pb.SpaceGrant:
     return pb.SpaceGrant(
+        grant_id=str(value.grant_id),
         space_id=str(value.space_id),
         principal=value.principal,
         role=_ROLES[value.role],
@@ -56,6 +58,8 @@ def grant(value: SpaceGrant) -> pb.SpaceGrant:
         is_delegable=value.is_delegable,
         create_time=to_timestamp(value.create_time),
         created_by=value.created_by,
+        delegating_grant_id=str(value.delegating_grant_id or ""),
+        revoke_time=to_timestamp(value.revoke_time),
     )
 
 
@@ -65,6 +69,7 @@ def read_grant(message: pb.SpaceGrant, *, at: datetime, created_by: str) -> Spac
     if expire_time is not None and expire_time <= at:
         raise FieldInvalid(violations=[("grant.expire_time", "is in the past")])
     return SpaceGrant(
+        grant_id=new_id(at),
         space_id=UUID(message.space_id),
         principal=message.principal,
         role=_ROLE_NAMES[message.role],
@@ -75,5 +80,22 @@ def read_grant(message: pb.SpaceGrant, *, at: datetime, created_by: str) -> Spac
     )
 
 
-def visible_spaces(spaces: Spaces) -> list[members_pb2.VisibleSpace]:
-    return [members_pb2.VisibleSpace(space_id=str(space_id), role=_ROLES[role]) for space_id, role in spaces]
+def explanation(value: AccessExplanation) -> pb.ExplainAccessResponse:
+    return pb.ExplainAccessResponse(
+        is_visible=bool(value.role),
+        reason=f"ACCESS_REASON_{value.reason.upper()}",
+        space_id=str(value.space_id),
+        role=_ROLES.get(value.role, pb.SPACE_ROLE_UNSPECIFIED),
+        expire_time=to_timestamp(value.expire_time),
+        grants=map(grant, value.grants),
+        is_bound=value.is_bound,
+    )
+
+
+def visible_spaces(spaces: Iterable[VisibleSpace]) -> list[members_pb2.VisibleSpace]:
+    return [
+        members_pb2.VisibleSpace(
+            space_id=str(space.space_id), role=_ROLES[space.role], grant_id=str(space.grant_id or "")
+        )
+        for space in spaces
+    ]

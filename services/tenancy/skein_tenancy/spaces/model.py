@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from skein_kit.errors import FieldInvalid, PermissionMissing, SpaceNotFound
 from skein_kit.identity.spaces import DEFAULT_SPACE, MANAGER, MAX_SPACES, ROLES, WRITER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
     from uuid import UUID
 
     from skein_kit.identity.identity_token import Caller
-    from skein_kit.identity.spaces import Spaces
 
 # Of a tenant, so that a list of them is read at once.
 MAX_SPACES_OF_TENANT = 1000
+# Of a principal in one space that an explanation looks at.
+MAX_FORMER_GRANTS = 100
 PERMISSION = "spaces.write"
 
 
@@ -39,6 +40,7 @@ class Space:
 class SpaceGrant:
     """That a principal sees a space."""
 
+    grant_id: UUID
     space_id: UUID
     # account:<id>, api_key:<id>, service_account:<id>, agent:<id> or client:<id>.
     principal: str
@@ -48,6 +50,10 @@ class SpaceGrant:
     is_delegable: bool
     create_time: datetime
     created_by: str
+    # The delegable grant by which a delegate gave this one, which ends with it; None: a manager gave it.
+    delegating_grant_id: UUID | None = None
+    # None: it stands, or it has expired.
+    revoke_time: datetime | None = None
 
     def is_within(self, other: SpaceGrant) -> bool:
         """Return whether this grant gives no more than another, which may be delegated once."""
@@ -77,10 +83,18 @@ def is_manager(caller: Caller, space_id: UUID) -> bool:
     return sees_all(caller) or dict(caller.spaces or ()).get(space_id) == MANAGER
 
 
-def require_grant(caller: Caller, grant: SpaceGrant, own_grants: Iterable[SpaceGrant]) -> None:
-    """Raise PermissionMissing unless the caller may give a grant: a manager, or within a delegable one of its own."""
-    if not (is_manager(caller, grant.space_id) or any(grant.is_within(own) for own in own_grants)):
+def with_delegation(caller: Caller, grant: SpaceGrant, own_grants: Iterable[SpaceGrant]) -> SpaceGrant:
+    """Return a grant that the caller may give: as a manager, or by a delegable grant of its own.
+
+    An application passes on no more than it sees itself. Raises PermissionMissing for any other.
+    """
+    if is_manager(caller, grant.space_id):
+        return grant
+    role = dict(caller.spaces or ())[grant.space_id]
+    own = next((own for own in own_grants if grant.is_within(own)), None)
+    if own is None or ROLES.index(grant.role) > ROLES.index(role):
         raise PermissionMissing(permission=PERMISSION)
+    return replace(grant, delegating_grant_id=own.grant_id)
 
 
 def require_binding(caller: Caller, principal: str) -> None:
@@ -91,38 +105,113 @@ def require_binding(caller: Caller, principal: str) -> None:
         raise FieldInvalid(violations=[("principal", "is the caller itself")])
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VisibleSpace:
+    """A space that a caller sees, and the grant by which; None: the default space, for which none is needed."""
+
+    space_id: UUID
+    role: str
+    grant_id: UUID | None
+
+
 def visible_spaces(
     grants: Sequence[SpaceGrant], bound_principals: Iterable[str], principals: Sequence[str], client: str
-) -> Spaces:
+) -> list[VisibleSpace]:
     """Return what a caller sees by the valid grants of its principals, at most MAX_SPACES beside the default space.
 
     An application sees what both it and the person for whom it acts may see. The default space is everybody's, except
     those who are bound.
     """
-    roles = _roles(grants, principals)
+    own_grants = highest_grants(grants, principals)
+    roles = {space_id: grant.role for space_id, grant in own_grants.items()}
     if client:
-        client_roles = _roles(grants, (client,))
+        client_grants = highest_grants(grants, (client,))
         roles = {
-            space_id: min(role, client_roles[space_id], key=ROLES.index)
+            space_id: min(role, client_grants[space_id].role, key=ROLES.index)
             for space_id, role in roles.items()
-            if space_id in client_roles
+            if space_id in client_grants
         }
     # Ids are ordered by time.
-    spaces = tuple(sorted(roles.items()))[:MAX_SPACES]
-    is_bound = not {*principals, client}.isdisjoint(bound_principals)
-    return spaces if is_bound else ((DEFAULT_SPACE, WRITER), *spaces)
+    spaces = [
+        VisibleSpace(space_id=space_id, role=role, grant_id=own_grants[space_id].grant_id)
+        for space_id, role in sorted(roles.items())[:MAX_SPACES]
+    ]
+    if {*principals, client}.isdisjoint(bound_principals):
+        spaces.insert(0, VisibleSpace(space_id=DEFAULT_SPACE, role=WRITER, grant_id=None))
+    return spaces
 
 
-def _roles(grants: Iterable[SpaceGrant], principals: Iterable[str]) -> Mapping[UUID, str]:
-    """Return the highest role of some principals in each space."""
-    roles: dict[UUID, str] = {}
+def highest_grants(grants: Iterable[SpaceGrant], principals: Iterable[str]) -> dict[UUID, SpaceGrant]:
+    """Return of each space the grant with the highest role that some principals have."""
     known_principals = set(principals)
+    highest: dict[UUID, SpaceGrant] = {}
     for grant in grants:
         if grant.principal in known_principals:
-            roles[grant.space_id] = max(grant.role, roles.get(grant.space_id, grant.role), key=ROLES.index)
-    return roles
+            other = highest.get(grant.space_id, grant)
+            highest[grant.space_id] = max(other, grant, key=lambda each: ROLES.index(each.role))
+    return highest
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AccessExplanation:
+    """Why a principal sees a space, or does not."""
+
+    # As in the enum AccessReason: "grant".
+    reason: str
+    space_id: UUID
+    # Empty where the principal does not see the space.
+    role: str = ""
+    # The grants by which, or those that do not suffice.
+    grants: tuple[SpaceGrant, ...] = ()
+    is_bound: bool = False
+
+    @property
+    def expire_time(self) -> datetime | None:
+        """When the first of the grants ends; None: when one is revoked."""
+        return min((grant.expire_time for grant in self.grants if grant.expire_time is not None), default=None)
+
+
+def explain(
+    space_id: UUID,
+    valid_grants: Sequence[SpaceGrant],
+    grants_of_space: Sequence[SpaceGrant],
+    bound_principals: Sequence[str],
+    *,
+    principals: Sequence[str],
+    client: str,
+    at: datetime,
+) -> AccessExplanation:
+    """Explain what `visible_spaces` shows of one space; `grants_of_space` has former grants too, the newest first."""
+    result = AccessExplanation(reason="no_grant", space_id=space_id, is_bound=bool(bound_principals))
+    own = highest_grants(valid_grants, principals).get(space_id)
+    of_client = highest_grants(valid_grants, (client,)).get(space_id) if client else None
+    grants = tuple(grant for grant in (own, of_client) if grant is not None)
+    visible = visible_spaces(valid_grants, bound_principals, principals, client)
+    role = {space.space_id: space.role for space in visible}.get(space_id, "")
+    if space_id == DEFAULT_SPACE:
+        return replace(result, reason="default_space" if role else "bound", role=role)
+    if role:
+        return replace(result, reason="grant", role=role, grants=grants)
+    if own is not None:
+        return replace(result, reason="client_not_granted" if client and not of_client else "too_many", grants=grants)
+    former = next((grant for grant in grants_of_space if grant.principal in principals), None)
+    if former is None:
+        return result
+    has_ended = (
+        former.revoke_time is not None
+        or (former.expire_time is not None and former.expire_time <= at)
+        # A delegate sees the space, which is open therefore: its own grant has ended.
+        or former.delegating_grant_id is not None
+    )
+    return replace(result, reason="grant_ended" if has_ended else "not_open", grants=(former,))
 
 
 def principals_of(caller: Caller) -> list[str]:
     """Return the principals whose grants a caller has; the agent is that of its credential."""
     return [caller.principal, *([f"agent:{caller.agent_id}"] if caller.agent_id else ())]
+
+
+def client_of(caller: Caller) -> str:
+    """Return the principal of the application that acts for a person; empty for none."""
+    # A service account's own client is no application that acts for another.
+    return f"client:{caller.client_id}" if caller.client_id and caller.account_id is not None else ""

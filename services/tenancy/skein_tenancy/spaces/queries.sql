@@ -59,7 +59,7 @@ WHERE tenant_id = :tenant_id AND space_id = :space_id;
 DELETE FROM tenancy.spaces AS s
 WHERE s.tenant_id = :tenant_id AND s.space_id = :space_id AND (s.grant_end_time IS NULL OR s.grant_end_time < :ended_before)
     AND NOT EXISTS (SELECT FROM tenancy.space_grants AS g
-                    WHERE g.tenant_id = :tenant_id AND g.space_id = :space_id)
+                    WHERE g.tenant_id = :tenant_id AND g.space_id = :space_id AND g.revoke_time IS NULL)
     AND NOT EXISTS (SELECT FROM memory.memories AS m
                     WHERE m.tenant_id = :tenant_id AND m.space_id = :space_id
                         AND m.space_id <> '00000000-0000-0000-0000-000000000000')
@@ -93,15 +93,33 @@ SET open_time = CASE
         THEN :at::timestamptz ELSE :first_open_time::timestamptz END
 WHERE s.tenant_id = :tenant_id AND s.space_id = :space_id AND s.open_time IS NULL;
 
--- put_grant --
--- Store a grant, in place of the one that the principal has of the space; a valid one stays unless :may_replace.
-INSERT INTO tenancy.space_grants AS former
-    (tenant_id, space_id, principal, role, expire_time, is_delegable, create_time, created_by)
-VALUES (:tenant_id, :space_id, :principal, :role, :expire_time, :is_delegable, :create_time, :created_by)
-ON CONFLICT ON CONSTRAINT space_grants_pkey DO UPDATE
-SET role = excluded.role, expire_time = excluded.expire_time, is_delegable = excluded.is_delegable,
-    create_time = excluded.create_time, created_by = excluded.created_by
-WHERE :may_replace OR former.expire_time <= :create_time;
+-- insert_grant --
+-- Store a grant of a principal that has none of the space that is not revoked.
+INSERT INTO tenancy.space_grants
+    (tenant_id, grant_id, space_id, principal, role, expire_time, is_delegable, create_time, created_by,
+     delegating_grant_id)
+VALUES (:tenant_id, :grant_id, :space_id, :principal, :role, :expire_time, :is_delegable, :create_time, :created_by,
+        :delegating_grant_id);
+
+-- revoke_grants --
+-- Revoke the grant of a space that a principal has, and those that the principal passed on by it. Processes of an older
+-- release know the time of expiry alone.
+UPDATE tenancy.space_grants AS g
+SET revoke_time = :at, expire_time = least(g.expire_time, :at)
+WHERE g.tenant_id = :tenant_id AND g.space_id = :space_id AND g.revoke_time IS NULL
+    AND (g.principal = :principal
+         OR g.delegating_grant_id IN (
+             SELECT own.grant_id FROM tenancy.space_grants AS own
+             WHERE own.tenant_id = :tenant_id AND own.space_id = :space_id AND own.principal = :principal
+                 AND own.revoke_time IS NULL))
+RETURNING g.principal;
+
+-- has_valid_grant --
+-- Whether a principal has a valid grant of a space.
+SELECT EXISTS (
+    SELECT FROM tenancy.space_grants
+    WHERE tenant_id = :tenant_id AND space_id = :space_id AND principal = :principal
+        AND (expire_time IS NULL OR expire_time > :at));
 
 -- count_grants --
 -- Count the other spaces that a principal sees.
@@ -127,23 +145,37 @@ SELECT principal
 FROM tenancy.space_bindings
 WHERE tenant_id = :tenant_id AND principal = ANY (:principals::text[]);
 
--- delete_grant --
--- End a grant.
-DELETE FROM tenancy.space_grants
-WHERE tenant_id = :tenant_id AND space_id = :space_id AND principal = :principal;
-
 -- list_grants --
--- Read a page of the grants of a space, expired ones too, in order of their principals.
-SELECT space_id, principal, role, expire_time, is_delegable, create_time, created_by
+-- Read a page of the grants of a space that are not revoked, expired ones too, in order of their principals.
+SELECT grant_id, space_id, principal, role, expire_time, is_delegable, create_time, created_by, delegating_grant_id
 FROM tenancy.space_grants
-WHERE tenant_id = :tenant_id AND space_id = :space_id AND principal > :after
+WHERE tenant_id = :tenant_id AND space_id = :space_id AND revoke_time IS NULL AND principal > :after
 ORDER BY principal
 LIMIT :size;
 
 -- list_valid_grants --
--- Read the grants of some principals that are valid at a time, of spaces that are open.
-SELECT g.space_id, g.principal, g.role, g.expire_time, g.is_delegable, g.create_time, g.created_by
+-- Read the grants of some principals that are valid at a time, of spaces that are open. What a delegate passed on is
+-- valid while the delegate's own grant is.
+SELECT g.grant_id, g.space_id, g.principal, g.role, g.expire_time, g.is_delegable, g.create_time, g.created_by,
+       g.delegating_grant_id
 FROM tenancy.space_grants AS g
 JOIN tenancy.spaces AS s ON s.tenant_id = g.tenant_id AND s.space_id = g.space_id
 WHERE g.tenant_id = :tenant_id AND g.principal = ANY (:principals::text[]) AND s.open_time <= :at
-    AND (g.expire_time IS NULL OR g.expire_time > :at);
+    AND (g.expire_time IS NULL OR g.expire_time > :at) AND g.revoke_time IS NULL
+    AND (g.delegating_grant_id IS NULL OR EXISTS (
+        SELECT FROM tenancy.space_grants AS own
+        WHERE own.tenant_id = g.tenant_id AND own.grant_id = g.delegating_grant_id AND own.revoke_time IS NULL
+            AND (own.expire_time IS NULL OR own.expire_time > :at)));
+
+-- list_grants_of_all_times --
+-- Read the newest grants of a space that some principals have or had.
+SELECT grant_id, space_id, principal, role, expire_time, is_delegable, create_time, created_by, delegating_grant_id,
+       revoke_time
+FROM tenancy.space_grants
+WHERE tenant_id = :tenant_id AND space_id = :space_id AND principal = ANY (:principals::text[])
+ORDER BY revoke_time DESC NULLS FIRST, create_time DESC
+LIMIT :count;
+
+-- find_space_of_memory --
+-- Return the space of a memory that the transaction sees.
+SELECT space_id FROM memory.memories WHERE tenant_id = :tenant_id AND memory_id = :memory_id;

@@ -10,17 +10,19 @@ from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import PermissionMissing
 from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.identity.spaces import DEFAULT_SPACE
 from skein_kit.ids import now
 from skein_kit.rpc import pagination
 from skein_tenancy.spaces import convert
 from skein_tenancy.spaces.model import (
     PERMISSION,
+    client_of,
     is_manager,
     principals_of,
     require_binding,
-    require_grant,
     require_visible,
     sees_all,
+    with_delegation,
 )
 
 if TYPE_CHECKING:
@@ -97,8 +99,8 @@ class SpaceHandlers:
             require_binding(caller, grant.principal)
         key = IdempotencyKey.of(caller, request)
         async with self._idempotency.begin_with_key(tenant_id, key) as write:
-            own = await self._store.own_grants(write.tx, tenant_id, grant.space_id, principals_of(caller))
-            require_grant(caller, grant, own)
+            own = await self._store.lock_own_grants(write.tx, tenant_id, grant.space_id, principals_of(caller))
+            grant = with_delegation(caller, grant, own)
             await self._store.put_grant(
                 write.tx,
                 tenant_id,
@@ -116,7 +118,7 @@ class SpaceHandlers:
         if request.unbind:
             require_binding(caller, request.principal)
         async with self._idempotency.begin(caller, request) as write:
-            await self._store.delete_grant(
+            await self._store.revoke_grant(
                 write.tx, caller.require_tenant(), space_id, request.principal, unbind=request.unbind
             )
             return await write.save(pb.RevokeSpaceGrantResponse())
@@ -133,6 +135,26 @@ class SpaceHandlers:
             rows, convert.grant, lambda grant: [grant.principal], request, tenant_id, size=size
         )
         return pb.ListSpaceGrantsResponse(grants=page, next_page_token=token)
+
+    async def ExplainAccess(self, request: pb.ExplainAccessRequest, context: Context) -> pb.ExplainAccessResponse:
+        caller = caller_of(context)
+        tenant_id, is_admin = caller.require_tenant(), sees_all(caller)
+        principals, client = principals_of(caller), client_of(caller)
+        if request.principal:
+            if not is_admin:
+                raise PermissionMissing(permission=PERMISSION)
+            principals = [request.principal, *([f"agent:{request.agent_id}"] if request.agent_id else ())]
+            client = f"client:{request.client_id}" if request.client_id else ""
+        if request.memory_id:
+            space_id = await self._store.find_space_of_memory(
+                tenant_id, UUID(request.memory_id), of_all_spaces=is_admin
+            )
+        else:
+            space_id = UUID(request.space_id)
+            if space_id != DEFAULT_SPACE:
+                require_visible(caller, space_id)
+                await self._store.get_space(tenant_id, space_id)
+        return convert.explanation(await self._store.explain(tenant_id, space_id, principals, client))
 
 
 def _require_manager(caller: Caller, space_id: UUID) -> None:

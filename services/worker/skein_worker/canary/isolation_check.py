@@ -1,5 +1,7 @@
 """The canary job: each synthetic tenant searches for its own data and for the other's through the gateway.
 
+So does each of two spaces of a third tenant.
+
 A probe that does not find its own data has failed, because it would find no leak either. The log has methods and
 status codes, and no content.
 """
@@ -18,12 +20,13 @@ from grpc import aio
 from prometheus_client import Counter, Gauge
 
 from skein.auth.v1 import auth_pb2
-from skein_kit.canary import CANARY_TENANTS
+from skein_kit.canary import CANARY_PAIR, CANARY_SPACES
 from skein_kit.identity.permissions import ROLE_PERMISSIONS
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import without_tracing
 from skein_worker.canary.gateway_client import GatewayClient
-from skein_worker.canary.probes import PROBES
+from skein_worker.canary.probes import PROBES, SPACE_PROBES
+from skein_worker.canary.space_key import create_space_key
 from skein_worker.canary.synthetic_data import SyntheticData, SyntheticDataWriter
 from skein_worker.job_queue.job_queue import Job
 
@@ -67,7 +70,7 @@ log = logs.get("worker")
 
 @dataclass(kw_only=True, slots=True)
 class CanarySide:
-    """One of the two tenants, with an API key."""
+    """One of the two tenants or spaces, with an API key."""
 
     gateway: GatewayClient
     data: SyntheticData
@@ -86,7 +89,7 @@ class IsolationCheck:
         system: SystemIdentity,
         *,
         seconds: float,
-        probes: Sequence[Probe] = PROBES,
+        probes: Sequence[Probe] = (*PROBES, *SPACE_PROBES),
     ) -> None:
         """Run every `seconds` through `gateway`, with keys that `system` creates at `auth`; 0 never runs."""
         self._gateway = gateway
@@ -107,17 +110,18 @@ class IsolationCheck:
         start = time.monotonic()
         with without_tracing():
             try:
-                sides = [await self._side(canary) for canary in CANARY_TENANTS]
+                pairs = await self._pairs()
             except aio.AioRpcError as error:
                 return self._retry_seconds(error)
-            await self._run_round(sides, stop)
+            await self._run_round(pairs, stop)
         return max(0.0, self._seconds - (time.monotonic() - start))
 
     async def check(self) -> dict[str, str]:
         """Run each probe from both sides without pauses; return the worse outcome of both by method."""
-        sides = [await self._side(canary) for canary in CANARY_TENANTS]
+        pairs = await self._pairs()
         outcomes: dict[str, str] = {}
         for probe in self._probes:
+            sides = pairs[probe.is_of_spaces]
             if probe.is_possible(side.data for side in sides):
                 pair_outcomes = {await self._run_probe(probe, *pair) for pair in (sides, reversed(sides))}
                 outcomes[probe.method] = next(
@@ -126,12 +130,19 @@ class IsolationCheck:
         self._report(outcomes)
         return outcomes
 
-    async def _run_round(self, sides: list[CanarySide], stop: asyncio.Event) -> None:
+    async def _pairs(self) -> tuple[list[CanarySide], list[CanarySide]]:
+        """Return the two tenants, and the two spaces. Raises AioRpcError."""
+        # The spaces first: the first one opens ten seconds after its grant, and until there is data no failure counts.
+        spaces = [await self._side(canary) for canary in CANARY_SPACES]
+        return [await self._side(canary) for canary in CANARY_PAIR], spaces
+
+    async def _run_round(self, pairs: tuple[list[CanarySide], list[CanarySide]], stop: asyncio.Event) -> None:
         """Run each probe from one side, and in the next round from the other, which halves the calls of a round."""
         pause = self._seconds * _SPREAD / len(self._probes)
         outcomes: dict[str, str] = {}
         self._round_number += 1
         for number, probe in enumerate(self._probes):
+            sides = pairs[probe.is_of_spaces]
             if probe.is_possible(side.data for side in sides):
                 own = (number + self._round_number) % 2
                 outcomes[probe.method] = await self._run_probe(probe, sides[own], sides[1 - own])
@@ -160,15 +171,18 @@ class IsolationCheck:
         expire_seconds = time.monotonic() + _KEY_LIFETIME.total_seconds()
         async with self._system.as_system(tenant_id=str(canary.tenant_id), seconds=_CALL_SECONDS):
             response = await self._auth.CreateApiKey(request)
+        gateway = GatewayClient(self._gateway, response.secret)
+        if canary.space:
+            secret, space_id = await create_space_key(gateway, canary, request.expire_time)
+            data = SyntheticData(canary=canary, api_key=secret, ids={"space": space_id})
+            return CanarySide(gateway=GatewayClient(self._gateway, secret), data=data, expire_seconds=expire_seconds)
         data = SyntheticData(canary=canary, api_key=response.secret)
         data.ids |= {
             "tenant": str(canary.tenant_id),
             "member": str(canary.account_id),
             "api_key": response.api_key.api_key_id,
         }
-        return CanarySide(
-            gateway=GatewayClient(self._gateway, response.secret), data=data, expire_seconds=expire_seconds
-        )
+        return CanarySide(gateway=gateway, data=data, expire_seconds=expire_seconds)
 
     def _retry_seconds(self, error: aio.AioRpcError) -> float:
         """Return the seconds until the next attempt; an error of a starting cluster is no failure."""

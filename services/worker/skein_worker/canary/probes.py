@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from skein.auth.v1 import accounts_pb2, auth_pb2, certificates_pb2
@@ -65,11 +65,13 @@ class Probe:
     has_no_marks: bool = False
     # The name of a row that some clusters do not let tenants have.
     required_row: str = ""
+    # It runs between two spaces of one tenant.
+    is_of_spaces: bool = False
 
     @property
     def method(self) -> str:
         """The service and method, as in "MemoryService/GetMemory"."""
-        return self.path.rpartition(".")[2]
+        return f"{self.path.rpartition('.')[2]}{' between spaces' if self.is_of_spaces else ''}"
 
     def is_possible(self, sides: Iterable[SyntheticData]) -> bool:
         """Return whether all tenants have the required row."""
@@ -162,6 +164,7 @@ _OF_TENANCY = (
     _fixed_probe(f"{TENANCY}ListAgents", tenancy_pb2.ListAgentsRequest),
     _by_id_probe(f"{TENANCY}GetSpace", spaces_pb2.GetSpaceRequest, space_id="space"),
     _fixed_probe(f"{TENANCY}ListSpaces", spaces_pb2.ListSpacesRequest),
+    _by_id_probe(f"{TENANCY}ExplainAccess", spaces_pb2.ExplainAccessRequest, has_no_marks=True, memory_id="memory"),
     _by_id_probe(f"{TENANCY}ListSpaceGrants", spaces_pb2.ListSpaceGrantsRequest, has_no_marks=True, space_id="space"),
     _by_id_probe(f"{TENANCY}GetTool", subjects_pb2.GetToolRequest, tool_id="tool"),
     _fixed_probe(f"{TENANCY}ListTools", subjects_pb2.ListToolsRequest),
@@ -311,3 +314,21 @@ _OF_RECALL = (
     ),
 )
 PROBES: tuple[Probe, ...] = (*_OF_AUTH, *_OF_TENANCY, *_OF_SESSION, *_OF_MEMORY, *_OF_HISTORY, *_OF_RECALL)
+# RPCs whose probes find what lies in a space, for credentials that are bound to an agent.
+_IN_SPACES = frozenset(
+    {
+        *(
+            f"{MEMORIES}{name}"
+            for name in ("GetMemory", "BatchGetMemories", "ListMemories", "ListTasks", "ListObjectives", "ExplainScore")
+        ),
+        *(f"{LINKS}{name}" for name in ("GetLink", "ListLinks", "TraverseLinks", "GetSubgraph", "FindPaths")),
+        *(f"{CURATION}{name}" for name in ("ListConflicts", "GetLineage", "ListImpacted")),
+        *(f"{RECALL}{name}" for name in ("Recall", "FindSimilar")),
+        f"{GATEWAY}Recall",
+        f"{GATEWAY}BuildContext",
+        f"{TENANCY}ExplainAccess",
+    }
+)
+SPACE_PROBES: tuple[Probe, ...] = tuple(
+    replace(probe, is_of_spaces=True) for probe in PROBES if probe.path in _IN_SPACES
+)

@@ -28,7 +28,7 @@ ACCESS_OPERATION_DELETE: AccessOperation
 ACCESS_OPERATION_SEARCH: AccessOperation
 
 class AccessEvent(_message.Message):
-    __slots__ = ("access_event_id", "operation", "method", "principal", "memory_id", "session_id", "agent_id", "subject_id", "item_count", "request_data", "request_data_json", "success", "error_reason", "client_address", "call_request_id", "create_time", "claimed_agent_id", "claimed_session_id", "error_code", "call_count")
+    __slots__ = ("access_event_id", "operation", "method", "principal", "memory_id", "session_id", "agent_id", "subject_id", "item_count", "request_data", "request_data_json", "success", "error_reason", "client_address", "call_request_id", "create_time", "claimed_agent_id", "claimed_session_id", "error_code", "call_count", "spaces")
     ACCESS_EVENT_ID_FIELD_NUMBER: _ClassVar[int]
     OPERATION_FIELD_NUMBER: _ClassVar[int]
     METHOD_FIELD_NUMBER: _ClassVar[int]
@@ -49,6 +49,7 @@ class AccessEvent(_message.Message):
     CLAIMED_SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     CALL_COUNT_FIELD_NUMBER: _ClassVar[int]
+    SPACES_FIELD_NUMBER: _ClassVar[int]
     access_event_id: str
     operation: AccessOperation
     method: str
@@ -69,7 +70,16 @@ class AccessEvent(_message.Message):
     claimed_session_id: str
     error_code: str
     call_count: int
-    def __init__(self, access_event_id: _Optional[str] = ..., operation: _Optional[_Union[AccessOperation, str]] = ..., method: _Optional[str] = ..., principal: _Optional[str] = ..., memory_id: _Optional[str] = ..., session_id: _Optional[str] = ..., agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., item_count: _Optional[int] = ..., request_data: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., request_data_json: _Optional[str] = ..., success: _Optional[bool] = ..., error_reason: _Optional[str] = ..., client_address: _Optional[str] = ..., call_request_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., claimed_agent_id: _Optional[str] = ..., claimed_session_id: _Optional[str] = ..., error_code: _Optional[str] = ..., call_count: _Optional[int] = ...) -> None: ...
+    spaces: _containers.RepeatedCompositeFieldContainer[AccessSpace]
+    def __init__(self, access_event_id: _Optional[str] = ..., operation: _Optional[_Union[AccessOperation, str]] = ..., method: _Optional[str] = ..., principal: _Optional[str] = ..., memory_id: _Optional[str] = ..., session_id: _Optional[str] = ..., agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., item_count: _Optional[int] = ..., request_data: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., request_data_json: _Optional[str] = ..., success: _Optional[bool] = ..., error_reason: _Optional[str] = ..., client_address: _Optional[str] = ..., call_request_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., claimed_agent_id: _Optional[str] = ..., claimed_session_id: _Optional[str] = ..., error_code: _Optional[str] = ..., call_count: _Optional[int] = ..., spaces: _Optional[_Iterable[_Union[AccessSpace, _Mapping]]] = ...) -> None: ...
+
+class AccessSpace(_message.Message):
+    __slots__ = ("space_id", "grant_id")
+    SPACE_ID_FIELD_NUMBER: _ClassVar[int]
+    GRANT_ID_FIELD_NUMBER: _ClassVar[int]
+    space_id: str
+    grant_id: str
+    def __init__(self, space_id: _Optional[str] = ..., grant_id: _Optional[str] = ...) -> None: ...
 
 class ListAccessLogRequest(_message.Message):
     __slots__ = ("page_size", "page_token", "memory_id", "session_id", "agent_id", "operation", "failed_only", "start_time", "end_time", "claimed_agent_id", "claimed_session_id", "unanswered_only")

@@ -337,7 +337,9 @@ class HistoryServiceServicer:
         """ListAccessLog pages through the access log, newest first: who read, wrote
         and searched which memories. Each access has the verified agent of the
         credential and, separately, the agent and the session that the caller
-        claimed. Accesses appear after a few seconds. Safe to retry.
+        claimed. In a tenant with spaces it has the spaces and the grants by which, and
+        shows the calls that reached no other spaces than the caller sees. Accesses
+        appear after a few seconds. Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

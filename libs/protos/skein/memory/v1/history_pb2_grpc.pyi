@@ -189,7 +189,9 @@ class HistoryServiceStub:
     """ListAccessLog pages through the access log, newest first: who read, wrote
     and searched which memories. Each access has the verified agent of the
     credential and, separately, the agent and the session that the caller
-    claimed. Accesses appear after a few seconds. Safe to retry.
+    claimed. In a tenant with spaces it has the spaces and the grants by which, and
+    shows the calls that reached no other spaces than the caller sees. Accesses
+    appear after a few seconds. Safe to retry.
     """
 
 @_typing.type_check_only
@@ -350,7 +352,9 @@ class HistoryServiceAsyncStub(HistoryServiceStub):
     """ListAccessLog pages through the access log, newest first: who read, wrote
     and searched which memories. Each access has the verified agent of the
     credential and, separately, the agent and the session that the caller
-    claimed. Accesses appear after a few seconds. Safe to retry.
+    claimed. In a tenant with spaces it has the spaces and the grants by which, and
+    shows the calls that reached no other spaces than the caller sees. Accesses
+    appear after a few seconds. Safe to retry.
     """
 
 class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -598,7 +602,9 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         """ListAccessLog pages through the access log, newest first: who read, wrote
         and searched which memories. Each access has the verified agent of the
         credential and, separately, the agent and the session that the caller
-        claimed. Accesses appear after a few seconds. Safe to retry.
+        claimed. In a tenant with spaces it has the spaces and the grants by which, and
+        shows the calls that reached no other spaces than the caller sees. Accesses
+        appear after a few seconds. Safe to retry.
         """
 
 def add_HistoryServiceServicer_to_server(servicer: HistoryServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

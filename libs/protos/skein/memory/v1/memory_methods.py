@@ -43,6 +43,7 @@ class MemoryServiceMethods:
     ReinforceMemory: Callable[[scores_pb2.ReinforceMemoryRequest, Any], Awaitable[scores_pb2.ReinforceMemoryResponse]]
     DecayScores: Callable[[scores_pb2.DecayScoresRequest, Any], Awaitable[scores_pb2.DecayScoresResponse]]
     MergeMemories: Callable[[scores_pb2.MergeMemoriesRequest, Any], Awaitable[memory_pb2.MergeMemoriesResponse]]
+    MoveMemories: Callable[[memory_pb2.MoveMemoriesRequest, Any], Awaitable[memory_pb2.MoveMemoriesResponse]]
     ConsolidateMemories: Callable[[scores_pb2.ConsolidateMemoriesRequest, Any], Awaitable[scores_pb2.ConsolidateMemoriesResponse]]
 
 

@@ -545,6 +545,22 @@ class UndeleteMemoryResponse(_message.Message):
     embedding_pending: bool
     def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., embedding_pending: _Optional[bool] = ...) -> None: ...
 
+class MoveMemoriesRequest(_message.Message):
+    __slots__ = ("memory_ids", "space_id", "request_id")
+    MEMORY_IDS_FIELD_NUMBER: _ClassVar[int]
+    SPACE_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    memory_ids: _containers.RepeatedScalarFieldContainer[str]
+    space_id: str
+    request_id: str
+    def __init__(self, memory_ids: _Optional[_Iterable[str]] = ..., space_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class MoveMemoriesResponse(_message.Message):
+    __slots__ = ("memory_ids",)
+    MEMORY_IDS_FIELD_NUMBER: _ClassVar[int]
+    memory_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, memory_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class MergeMemoriesResponse(_message.Message):
     __slots__ = ("memory", "archived_memory_ids", "moved_link_count", "embedding_pending")
     MEMORY_FIELD_NUMBER: _ClassVar[int]

@@ -186,6 +186,11 @@ class MemoryServiceStub:
                 request_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.MergeMemoriesRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.MergeMemoriesResponse.FromString,
                 _registered_method=True)
+        self.MoveMemories = channel.unary_unary(
+                '/skein.memory.v1.MemoryService/MoveMemories',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.MoveMemoriesRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.MoveMemoriesResponse.FromString,
+                _registered_method=True)
         self.ConsolidateMemories = channel.unary_unary(
                 '/skein.memory.v1.MemoryService/ConsolidateMemories',
                 request_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.ConsolidateMemoriesRequest.SerializeToString,
@@ -614,8 +619,34 @@ class MemoryServiceServicer:
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
         - FAILED_PRECONDITION, READERS_WIDENED.
+        - FAILED_PRECONDITION, SPACES_DIFFER: they lie in different spaces, which the
+        caller sees.
         - INVALID_ARGUMENT, CONTENT_TOO_LONG.
         - FAILED_PRECONDITION, MERGE_TOO_LARGE: more than 500 links or 100 tags.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def MoveMemories(self, request, context):
+        """MoveMemories moves memories, deleted and expired ones too, from the space in
+        which the call acts to another one. The caller writes in both. All or none
+        move. Their versions, lineage, links, tasks, scores, receipts, events and changes
+        that wait for approval move along, and neither revision nor times change. Who
+        sees the new space sees them, also as of an earlier time; who sees only the
+        former one does not, from the answer on. A link to a memory of another space is
+        seen by who sees both. A memory and its aliases move together. Each move leaves an event
+        memory_moved in both spaces, which names neither. Memories in cold storage do
+        not move. Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, MEMORY_NOT_FOUND: one of them does not lie where the call acts.
+        - NOT_FOUND, SPACE_NOT_FOUND.
+        - PERMISSION_DENIED, SPACE_READ_ONLY: the caller is a reader of one of them.
+        - INVALID_ARGUMENT, INVALID_FIELD: the call acts in that space.
+        - ALREADY_EXISTS, EXTERNAL_ID_TAKEN or FACT_KEY_TAKEN: by a memory of the new
+        space.
+        - FAILED_PRECONDITION, ALIAS_APART.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -792,6 +823,11 @@ def add_MemoryServiceServicer_to_server(servicer, server):
                     servicer.MergeMemories,
                     request_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.MergeMemoriesRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.MergeMemoriesResponse.SerializeToString,
+            ),
+            'MoveMemories': grpc.unary_unary_rpc_method_handler(
+                    servicer.MoveMemories,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.MoveMemoriesRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.MoveMemoriesResponse.SerializeToString,
             ),
             'ConsolidateMemories': grpc.unary_unary_rpc_method_handler(
                     servicer.ConsolidateMemories,
@@ -1565,6 +1601,33 @@ class MemoryService:
             '/skein.memory.v1.MemoryService/MergeMemories',
             skein_dot_memory_dot_v1_dot_scores__pb2.MergeMemoriesRequest.SerializeToString,
             skein_dot_memory_dot_v1_dot_memory__pb2.MergeMemoriesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def MoveMemories(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.MemoryService/MoveMemories',
+            skein_dot_memory_dot_v1_dot_memory__pb2.MoveMemoriesRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.MoveMemoriesResponse.FromString,
             options,
             channel_credentials,
             insecure,

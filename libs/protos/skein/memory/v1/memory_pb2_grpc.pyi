@@ -345,8 +345,30 @@ class MemoryServiceStub:
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     - FAILED_PRECONDITION, READERS_WIDENED.
+    - FAILED_PRECONDITION, SPACES_DIFFER: they lie in different spaces, which the
+      caller sees.
     - INVALID_ARGUMENT, CONTENT_TOO_LONG.
     - FAILED_PRECONDITION, MERGE_TOO_LARGE: more than 500 links or 100 tags.
+    """
+    MoveMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.MoveMemoriesRequest, _memory_pb2.MoveMemoriesResponse]
+    """MoveMemories moves memories, deleted and expired ones too, from the space in
+    which the call acts to another one. The caller writes in both. All or none
+    move. Their versions, lineage, links, tasks, scores, receipts, events and changes
+    that wait for approval move along, and neither revision nor times change. Who
+    sees the new space sees them, also as of an earlier time; who sees only the
+    former one does not, from the answer on. A link to a memory of another space is
+    seen by who sees both. A memory and its aliases move together. Each move leaves an event
+    memory_moved in both spaces, which names neither. Memories in cold storage do
+    not move. Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, MEMORY_NOT_FOUND: one of them does not lie where the call acts.
+    - NOT_FOUND, SPACE_NOT_FOUND.
+    - PERMISSION_DENIED, SPACE_READ_ONLY: the caller is a reader of one of them.
+    - INVALID_ARGUMENT, INVALID_FIELD: the call acts in that space.
+    - ALREADY_EXISTS, EXTERNAL_ID_TAKEN or FACT_KEY_TAKEN: by a memory of the new
+      space.
+    - FAILED_PRECONDITION, ALIAS_APART.
     """
     ConsolidateMemories: _grpc.UnaryUnaryMultiCallable[_scores_pb2.ConsolidateMemoriesRequest, _scores_pb2.ConsolidateMemoriesResponse]
     """ConsolidateMemories finds groups of duplicates of one type and keeps the
@@ -689,8 +711,30 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     - FAILED_PRECONDITION, READERS_WIDENED.
+    - FAILED_PRECONDITION, SPACES_DIFFER: they lie in different spaces, which the
+      caller sees.
     - INVALID_ARGUMENT, CONTENT_TOO_LONG.
     - FAILED_PRECONDITION, MERGE_TOO_LARGE: more than 500 links or 100 tags.
+    """
+    MoveMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.MoveMemoriesRequest, _memory_pb2.MoveMemoriesResponse]  # type: ignore[assignment]
+    """MoveMemories moves memories, deleted and expired ones too, from the space in
+    which the call acts to another one. The caller writes in both. All or none
+    move. Their versions, lineage, links, tasks, scores, receipts, events and changes
+    that wait for approval move along, and neither revision nor times change. Who
+    sees the new space sees them, also as of an earlier time; who sees only the
+    former one does not, from the answer on. A link to a memory of another space is
+    seen by who sees both. A memory and its aliases move together. Each move leaves an event
+    memory_moved in both spaces, which names neither. Memories in cold storage do
+    not move. Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, MEMORY_NOT_FOUND: one of them does not lie where the call acts.
+    - NOT_FOUND, SPACE_NOT_FOUND.
+    - PERMISSION_DENIED, SPACE_READ_ONLY: the caller is a reader of one of them.
+    - INVALID_ARGUMENT, INVALID_FIELD: the call acts in that space.
+    - ALREADY_EXISTS, EXTERNAL_ID_TAKEN or FACT_KEY_TAKEN: by a memory of the new
+      space.
+    - FAILED_PRECONDITION, ALIAS_APART.
     """
     ConsolidateMemories: _aio.UnaryUnaryMultiCallable[_scores_pb2.ConsolidateMemoriesRequest, _scores_pb2.ConsolidateMemoriesResponse]  # type: ignore[assignment]
     """ConsolidateMemories finds groups of duplicates of one type and keeps the
@@ -1198,8 +1242,36 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
         - FAILED_PRECONDITION, READERS_WIDENED.
+        - FAILED_PRECONDITION, SPACES_DIFFER: they lie in different spaces, which the
+          caller sees.
         - INVALID_ARGUMENT, CONTENT_TOO_LONG.
         - FAILED_PRECONDITION, MERGE_TOO_LARGE: more than 500 links or 100 tags.
+        """
+
+    @_abc_1.abstractmethod
+    def MoveMemories(
+        self,
+        request: _memory_pb2.MoveMemoriesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.MoveMemoriesResponse, _abc.Awaitable[_memory_pb2.MoveMemoriesResponse]]:
+        """MoveMemories moves memories, deleted and expired ones too, from the space in
+        which the call acts to another one. The caller writes in both. All or none
+        move. Their versions, lineage, links, tasks, scores, receipts, events and changes
+        that wait for approval move along, and neither revision nor times change. Who
+        sees the new space sees them, also as of an earlier time; who sees only the
+        former one does not, from the answer on. A link to a memory of another space is
+        seen by who sees both. A memory and its aliases move together. Each move leaves an event
+        memory_moved in both spaces, which names neither. Memories in cold storage do
+        not move. Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, MEMORY_NOT_FOUND: one of them does not lie where the call acts.
+        - NOT_FOUND, SPACE_NOT_FOUND.
+        - PERMISSION_DENIED, SPACE_READ_ONLY: the caller is a reader of one of them.
+        - INVALID_ARGUMENT, INVALID_FIELD: the call acts in that space.
+        - ALREADY_EXISTS, EXTERNAL_ID_TAKEN or FACT_KEY_TAKEN: by a memory of the new
+          space.
+        - FAILED_PRECONDITION, ALIAS_APART.
         """
 
     @_abc_1.abstractmethod

@@ -346,12 +346,14 @@ class GetMembershipRequest(_message.Message):
     def __init__(self, tenant_id: _Optional[str] = ..., account_id: _Optional[str] = ..., principals: _Optional[_Iterable[str]] = ..., client_principal: _Optional[str] = ..., all_spaces: _Optional[bool] = ...) -> None: ...
 
 class VisibleSpace(_message.Message):
-    __slots__ = ("space_id", "role")
+    __slots__ = ("space_id", "role", "grant_id")
     SPACE_ID_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
+    GRANT_ID_FIELD_NUMBER: _ClassVar[int]
     space_id: str
     role: _spaces_pb2.SpaceRole
-    def __init__(self, space_id: _Optional[str] = ..., role: _Optional[_Union[_spaces_pb2.SpaceRole, str]] = ...) -> None: ...
+    grant_id: str
+    def __init__(self, space_id: _Optional[str] = ..., role: _Optional[_Union[_spaces_pb2.SpaceRole, str]] = ..., grant_id: _Optional[str] = ...) -> None: ...
 
 class GetMembershipResponse(_message.Message):
     __slots__ = ("state", "role", "has_spaces", "spaces")

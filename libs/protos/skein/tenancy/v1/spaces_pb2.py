@@ -28,7 +28,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from skein.options.v1 import options_pb2 as skein_dot_options_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dskein/tenancy/v1/spaces.proto\x12\x10skein.tenancy.v1\x1a\x1b\x62uf/validate/validate.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eskein/options/v1/options.proto\"\xf0\x02\n\x05Space\x12&\n\x08space_id\x18\x01 \x01(\tB\x0b\xbaH\x08r\x03\xb0\x01\x01\xd8\x01\x01R\x07spaceId\x12/\n\x0c\x64isplay_name\x18\x02 \x01(\tB\x0c\xbaH\x05r\x03\x18\xff\x01\xb0\xed\x18\x02R\x0b\x64isplayName\x12.\n\x0b\x64\x65scription\x18\x03 \x01(\tB\x0c\xbaH\x05r\x03\x18\x90N\xb0\xed\x18\x01R\x0b\x64\x65scription\x12\x1a\n\x08revision\x18\x04 \x01(\x03R\x08revision\x12;\n\x0b\x63reate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0bupdate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nupdateTime\x12#\n\ncreated_by\x18\x07 \x01(\tB\x04\xb0\xed\x18\x03R\tcreatedBy\x12#\n\nupdated_by\x18\x08 \x01(\tB\x04\xb0\xed\x18\x03R\tupdatedBy\"\x94\x03\n\nSpaceGrant\x12#\n\x08space_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\x07spaceId\x12\x62\n\tprincipal\x18\x02 \x01(\tBD\xbaH=r;29^(account|api_key|service_account|agent|client):.{1,255}$\xb0\xed\x18\x02R\tprincipal\x12;\n\x04role\x18\x03 \x01(\x0e\x32\x1b.skein.tenancy.v1.SpaceRoleB\n\xbaH\x07\x82\x01\x04\x10\x01 \x00R\x04role\x12;\n\x0b\x65xpire_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nexpireTime\x12!\n\x0cis_delegable\x18\x05 \x01(\x08R\x0bisDelegable\x12;\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12#\n\ncreated_by\x18\x07 \x01(\tB\x04\xb0\xed\x18\x03R\tcreatedBy\"t\n\x12\x43reateSpaceRequest\x12\x35\n\x05space\x18\x01 \x01(\x0b\x32\x17.skein.tenancy.v1.SpaceB\x06\xbaH\x03\xc8\x01\x01R\x05space\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"D\n\x13\x43reateSpaceResponse\x12-\n\x05space\x18\x01 \x01(\x0b\x32\x17.skein.tenancy.v1.SpaceR\x05space\"6\n\x0fGetSpaceRequest\x12#\n\x08space_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\x07spaceId\"A\n\x10GetSpaceResponse\x12-\n\x05space\x18\x01 \x01(\x0b\x32\x17.skein.tenancy.v1.SpaceR\x05space\"e\n\x11ListSpacesRequest\x12\'\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x10R\tpageToken\"m\n\x12ListSpacesResponse\x12/\n\x06spaces\x18\x01 \x03(\x0b\x32\x17.skein.tenancy.v1.SpaceR\x06spaces\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb1\x01\n\x12UpdateSpaceRequest\x12\x35\n\x05space\x18\x01 \x01(\x0b\x32\x17.skein.tenancy.v1.SpaceB\x06\xbaH\x03\xc8\x01\x01R\x05space\x12;\n\x0bupdate_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMaskR\nupdateMask\x12\'\n\nrequest_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"D\n\x13UpdateSpaceResponse\x12-\n\x05space\x18\x01 \x01(\x0b\x32\x17.skein.tenancy.v1.SpaceR\x05space\"b\n\x12\x44\x65leteSpaceRequest\x12#\n\x08space_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\x07spaceId\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"\x15\n\x13\x44\x65leteSpaceResponse\"\x8c\x01\n\x11GrantSpaceRequest\x12:\n\x05grant\x18\x01 \x01(\x0b\x32\x1c.skein.tenancy.v1.SpaceGrantB\x06\xbaH\x03\xc8\x01\x01R\x05grant\x12\x12\n\x04\x62ind\x18\x02 \x01(\x08R\x04\x62ind\x12\'\n\nrequest_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"H\n\x12GrantSpaceResponse\x12\x32\n\x05grant\x18\x01 \x01(\x0b\x32\x1c.skein.tenancy.v1.SpaceGrantR\x05grant\"\xad\x01\n\x17RevokeSpaceGrantRequest\x12#\n\x08space_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\x07spaceId\x12,\n\tprincipal\x18\x02 \x01(\tB\x0e\xbaH\x07r\x05\x10\x01\x18\xac\x02\xb0\xed\x18\x02R\tprincipal\x12\'\n\nrequest_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\x12\x16\n\x06unbind\x18\x04 \x01(\x08R\x06unbind\"\x1a\n\x18RevokeSpaceGrantResponse\"\x8f\x01\n\x16ListSpaceGrantsRequest\x12#\n\x08space_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\x07spaceId\x12\'\n\tpage_size\x18\x02 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x10R\tpageToken\"w\n\x17ListSpaceGrantsResponse\x12\x34\n\x06grants\x18\x01 \x03(\x0b\x32\x1c.skein.tenancy.v1.SpaceGrantR\x06grants\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*m\n\tSpaceRole\x12\x1a\n\x16SPACE_ROLE_UNSPECIFIED\x10\x00\x12\x15\n\x11SPACE_ROLE_READER\x10\x01\x12\x15\n\x11SPACE_ROLE_WRITER\x10\x02\x12\x16\n\x12SPACE_ROLE_MANAGER\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dskein/tenancy/v1/spaces.proto\x12\x10skein.tenancy.v1\x1a\x1b\x62uf/validate/validate.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eskein/options/v1/options.proto\"\xf0\x02\n\x05Space\x12&\n\x08space_id\x18\x01 \x01(\tB\x0b\xbaH\x08r\x03\xb0\x01\x01\xd8\x01\x01R\x07spaceId\x12/\n\x0c\x64isplay_name\x18\x02 \x01(\tB\x0c\xbaH\x05r\x03\x18\xff\x01\xb0\xed\x18\x02R\x0b\x64isplayName\x12.\n\x0b\x64\x65scription\x18\x03 \x01(\tB\x0c\xbaH\x05r\x03\x18\x90N\xb0\xed\x18\x01R\x0b\x64\x65scription\x12\x1a\n\x08revision\x18\x04 \x01(\x03R\x08revision\x12;\n\x0b\x63reate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0bupdate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nupdateTime\x12#\n\ncreated_by\x18\x07 \x01(\tB\x04\xb0\xed\x18\x03R\tcreatedBy\x12#\n\nupdated_by\x18\x08 \x01(\tB\x04\xb0\xed\x18\x03R\tupdatedBy\"\xb6\x04\n\nSpaceGrant\x12#\n\x08space_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\x07spaceId\x12\x62\n\tprincipal\x18\x02 \x01(\tBD\xbaH=r;29^(account|api_key|service_account|agent|client):.{1,255}$\xb0\xed\x18\x02R\tprincipal\x12;\n\x04role\x18\x03 \x01(\x0e\x32\x1b.skein.tenancy.v1.SpaceRoleB\n\xbaH\x07\x82\x01\x04\x10\x01 \x00R\x04role\x12;\n\x0b\x65xpire_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nexpireTime\x12!\n\x0cis_delegable\x18\x05 \x01(\x08R\x0bisDelegable\x12;\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12#\n\ncreated_by\x18\x07 \x01(\tB\x04\xb0\xed\x18\x03R\tcreatedBy\x12&\n\x08grant_id\x18\x08 \x01(\tB\x0b\xbaH\x08r\x03\xb0\x01\x01\xd8\x01\x01R\x07grantId\x12;\n\x13\x64\x65legating_grant_id\x18\t \x01(\tB\x0b\xbaH\x08r\x03\xb0\x01\x01\xd8\x01\x01R\x11\x64\x65legatingGrantId\x12;\n\x0brevoke_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nrevokeTime\"t\n\x12\x43reateSpaceRequest\x12\x35\n\x05space\x18\x01 \x01(\x0b\x32\x17.skein.tenancy.v1.SpaceB\x06\xbaH\x03\xc8\x01\x01R\x05space\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"D\n\x13\x43reateSpaceResponse\x12-\n\x05space\x18\x01 \x01(\x0b\x32\x17.skein.tenancy.v1.SpaceR\x05space\"6\n\x0fGetSpaceRequest\x12#\n\x08space_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\x07spaceId\"A\n\x10GetSpaceResponse\x12-\n\x05space\x18\x01 \x01(\x0b\x32\x17.skein.tenancy.v1.SpaceR\x05space\"e\n\x11ListSpacesRequest\x12\'\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x10R\tpageToken\"m\n\x12ListSpacesResponse\x12/\n\x06spaces\x18\x01 \x03(\x0b\x32\x17.skein.tenancy.v1.SpaceR\x06spaces\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb1\x01\n\x12UpdateSpaceRequest\x12\x35\n\x05space\x18\x01 \x01(\x0b\x32\x17.skein.tenancy.v1.SpaceB\x06\xbaH\x03\xc8\x01\x01R\x05space\x12;\n\x0bupdate_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMaskR\nupdateMask\x12\'\n\nrequest_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"D\n\x13UpdateSpaceResponse\x12-\n\x05space\x18\x01 \x01(\x0b\x32\x17.skein.tenancy.v1.SpaceR\x05space\"b\n\x12\x44\x65leteSpaceRequest\x12#\n\x08space_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\x07spaceId\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"\x15\n\x13\x44\x65leteSpaceResponse\"\x8c\x01\n\x11GrantSpaceRequest\x12:\n\x05grant\x18\x01 \x01(\x0b\x32\x1c.skein.tenancy.v1.SpaceGrantB\x06\xbaH\x03\xc8\x01\x01R\x05grant\x12\x12\n\x04\x62ind\x18\x02 \x01(\x08R\x04\x62ind\x12\'\n\nrequest_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"H\n\x12GrantSpaceResponse\x12\x32\n\x05grant\x18\x01 \x01(\x0b\x32\x1c.skein.tenancy.v1.SpaceGrantR\x05grant\"\xad\x01\n\x17RevokeSpaceGrantRequest\x12#\n\x08space_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\x07spaceId\x12,\n\tprincipal\x18\x02 \x01(\tB\x0e\xbaH\x07r\x05\x10\x01\x18\xac\x02\xb0\xed\x18\x02R\tprincipal\x12\'\n\nrequest_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\x12\x16\n\x06unbind\x18\x04 \x01(\x08R\x06unbind\"\x1a\n\x18RevokeSpaceGrantResponse\"\x8f\x01\n\x16ListSpaceGrantsRequest\x12#\n\x08space_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\x07spaceId\x12\'\n\tpage_size\x18\x02 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x10R\tpageToken\"w\n\x17ListSpaceGrantsResponse\x12\x34\n\x06grants\x18\x01 \x03(\x0b\x32\x1c.skein.tenancy.v1.SpaceGrantR\x06grants\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xa8\x02\n\x14\x45xplainAccessRequest\x12\'\n\tmemory_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01H\x00R\x08memoryId\x12%\n\x08space_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01H\x00R\x07spaceId\x12\x65\n\tprincipal\x18\x03 \x01(\tBG\xbaH@r>2<^$|^(account|api_key|service_account|agent|client):.{1,255}$\xb0\xed\x18\x02R\tprincipal\x12#\n\x08\x61gent_id\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x07\x61gentId\x12%\n\tclient_id\x18\x05 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x08\x63lientIdB\r\n\x04item\x12\x05\xbaH\x02\x08\x01\"\xc8\x02\n\x15\x45xplainAccessResponse\x12\x1d\n\nis_visible\x18\x01 \x01(\x08R\tisVisible\x12\x36\n\x06reason\x18\x02 \x01(\x0e\x32\x1e.skein.tenancy.v1.AccessReasonR\x06reason\x12\x19\n\x08space_id\x18\x03 \x01(\tR\x07spaceId\x12/\n\x04role\x18\x04 \x01(\x0e\x32\x1b.skein.tenancy.v1.SpaceRoleR\x04role\x12;\n\x0b\x65xpire_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nexpireTime\x12\x34\n\x06grants\x18\x06 \x03(\x0b\x32\x1c.skein.tenancy.v1.SpaceGrantR\x06grants\x12\x19\n\x08is_bound\x18\x07 \x01(\x08R\x07isBound*m\n\tSpaceRole\x12\x1a\n\x16SPACE_ROLE_UNSPECIFIED\x10\x00\x12\x15\n\x11SPACE_ROLE_READER\x10\x01\x12\x15\n\x11SPACE_ROLE_WRITER\x10\x02\x12\x16\n\x12SPACE_ROLE_MANAGER\x10\x03*\x99\x02\n\x0c\x41\x63\x63\x65ssReason\x12\x1d\n\x19\x41\x43\x43\x45SS_REASON_UNSPECIFIED\x10\x00\x12\x1f\n\x1b\x41\x43\x43\x45SS_REASON_DEFAULT_SPACE\x10\x01\x12\x17\n\x13\x41\x43\x43\x45SS_REASON_GRANT\x10\x02\x12\x17\n\x13\x41\x43\x43\x45SS_REASON_BOUND\x10\x03\x12\x1a\n\x16\x41\x43\x43\x45SS_REASON_NO_GRANT\x10\x04\x12\x1d\n\x19\x41\x43\x43\x45SS_REASON_GRANT_ENDED\x10\x05\x12\x1a\n\x16\x41\x43\x43\x45SS_REASON_NOT_OPEN\x10\x06\x12\x1a\n\x16\x41\x43\x43\x45SS_REASON_TOO_MANY\x10\x07\x12$\n ACCESS_REASON_CLIENT_NOT_GRANTED\x10\x08\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -53,6 +53,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SPACEGRANT'].fields_by_name['role']._serialized_options = b'\272H\007\202\001\004\020\001 \000'
   _globals['_SPACEGRANT'].fields_by_name['created_by']._loaded_options = None
   _globals['_SPACEGRANT'].fields_by_name['created_by']._serialized_options = b'\260\355\030\003'
+  _globals['_SPACEGRANT'].fields_by_name['grant_id']._loaded_options = None
+  _globals['_SPACEGRANT'].fields_by_name['grant_id']._serialized_options = b'\272H\010r\003\260\001\001\330\001\001'
+  _globals['_SPACEGRANT'].fields_by_name['delegating_grant_id']._loaded_options = None
+  _globals['_SPACEGRANT'].fields_by_name['delegating_grant_id']._serialized_options = b'\272H\010r\003\260\001\001\330\001\001'
   _globals['_CREATESPACEREQUEST'].fields_by_name['space']._loaded_options = None
   _globals['_CREATESPACEREQUEST'].fields_by_name['space']._serialized_options = b'\272H\003\310\001\001'
   _globals['_CREATESPACEREQUEST'].fields_by_name['request_id']._loaded_options = None
@@ -87,42 +91,60 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTSPACEGRANTSREQUEST'].fields_by_name['page_size']._serialized_options = b'\272H\007\032\005\030\350\007(\000'
   _globals['_LISTSPACEGRANTSREQUEST'].fields_by_name['page_token']._loaded_options = None
   _globals['_LISTSPACEGRANTSREQUEST'].fields_by_name['page_token']._serialized_options = b'\272H\005r\003\030\200\020'
-  _globals['_SPACEROLE']._serialized_start=2543
-  _globals['_SPACEROLE']._serialized_end=2652
+  _globals['_EXPLAINACCESSREQUEST'].oneofs_by_name['item']._loaded_options = None
+  _globals['_EXPLAINACCESSREQUEST'].oneofs_by_name['item']._serialized_options = b'\272H\002\010\001'
+  _globals['_EXPLAINACCESSREQUEST'].fields_by_name['memory_id']._loaded_options = None
+  _globals['_EXPLAINACCESSREQUEST'].fields_by_name['memory_id']._serialized_options = b'\272H\005r\003\260\001\001'
+  _globals['_EXPLAINACCESSREQUEST'].fields_by_name['space_id']._loaded_options = None
+  _globals['_EXPLAINACCESSREQUEST'].fields_by_name['space_id']._serialized_options = b'\272H\005r\003\260\001\001'
+  _globals['_EXPLAINACCESSREQUEST'].fields_by_name['principal']._loaded_options = None
+  _globals['_EXPLAINACCESSREQUEST'].fields_by_name['principal']._serialized_options = b'\272H@r>2<^$|^(account|api_key|service_account|agent|client):.{1,255}$\260\355\030\002'
+  _globals['_EXPLAINACCESSREQUEST'].fields_by_name['agent_id']._loaded_options = None
+  _globals['_EXPLAINACCESSREQUEST'].fields_by_name['agent_id']._serialized_options = b'\272H\005r\003\030\377\001'
+  _globals['_EXPLAINACCESSREQUEST'].fields_by_name['client_id']._loaded_options = None
+  _globals['_EXPLAINACCESSREQUEST'].fields_by_name['client_id']._serialized_options = b'\272H\005r\003\030\377\001'
+  _globals['_SPACEROLE']._serialized_start=3335
+  _globals['_SPACEROLE']._serialized_end=3444
+  _globals['_ACCESSREASON']._serialized_start=3447
+  _globals['_ACCESSREASON']._serialized_end=3728
   _globals['_SPACE']._serialized_start=180
   _globals['_SPACE']._serialized_end=548
   _globals['_SPACEGRANT']._serialized_start=551
-  _globals['_SPACEGRANT']._serialized_end=955
-  _globals['_CREATESPACEREQUEST']._serialized_start=957
-  _globals['_CREATESPACEREQUEST']._serialized_end=1073
-  _globals['_CREATESPACERESPONSE']._serialized_start=1075
-  _globals['_CREATESPACERESPONSE']._serialized_end=1143
-  _globals['_GETSPACEREQUEST']._serialized_start=1145
-  _globals['_GETSPACEREQUEST']._serialized_end=1199
-  _globals['_GETSPACERESPONSE']._serialized_start=1201
-  _globals['_GETSPACERESPONSE']._serialized_end=1266
-  _globals['_LISTSPACESREQUEST']._serialized_start=1268
-  _globals['_LISTSPACESREQUEST']._serialized_end=1369
-  _globals['_LISTSPACESRESPONSE']._serialized_start=1371
-  _globals['_LISTSPACESRESPONSE']._serialized_end=1480
-  _globals['_UPDATESPACEREQUEST']._serialized_start=1483
-  _globals['_UPDATESPACEREQUEST']._serialized_end=1660
-  _globals['_UPDATESPACERESPONSE']._serialized_start=1662
-  _globals['_UPDATESPACERESPONSE']._serialized_end=1730
-  _globals['_DELETESPACEREQUEST']._serialized_start=1732
-  _globals['_DELETESPACEREQUEST']._serialized_end=1830
-  _globals['_DELETESPACERESPONSE']._serialized_start=1832
-  _globals['_DELETESPACERESPONSE']._serialized_end=1853
-  _globals['_GRANTSPACEREQUEST']._serialized_start=1856
-  _globals['_GRANTSPACEREQUEST']._serialized_end=1996
-  _globals['_GRANTSPACERESPONSE']._serialized_start=1998
-  _globals['_GRANTSPACERESPONSE']._serialized_end=2070
-  _globals['_REVOKESPACEGRANTREQUEST']._serialized_start=2073
-  _globals['_REVOKESPACEGRANTREQUEST']._serialized_end=2246
-  _globals['_REVOKESPACEGRANTRESPONSE']._serialized_start=2248
-  _globals['_REVOKESPACEGRANTRESPONSE']._serialized_end=2274
-  _globals['_LISTSPACEGRANTSREQUEST']._serialized_start=2277
-  _globals['_LISTSPACEGRANTSREQUEST']._serialized_end=2420
-  _globals['_LISTSPACEGRANTSRESPONSE']._serialized_start=2422
-  _globals['_LISTSPACEGRANTSRESPONSE']._serialized_end=2541
+  _globals['_SPACEGRANT']._serialized_end=1117
+  _globals['_CREATESPACEREQUEST']._serialized_start=1119
+  _globals['_CREATESPACEREQUEST']._serialized_end=1235
+  _globals['_CREATESPACERESPONSE']._serialized_start=1237
+  _globals['_CREATESPACERESPONSE']._serialized_end=1305
+  _globals['_GETSPACEREQUEST']._serialized_start=1307
+  _globals['_GETSPACEREQUEST']._serialized_end=1361
+  _globals['_GETSPACERESPONSE']._serialized_start=1363
+  _globals['_GETSPACERESPONSE']._serialized_end=1428
+  _globals['_LISTSPACESREQUEST']._serialized_start=1430
+  _globals['_LISTSPACESREQUEST']._serialized_end=1531
+  _globals['_LISTSPACESRESPONSE']._serialized_start=1533
+  _globals['_LISTSPACESRESPONSE']._serialized_end=1642
+  _globals['_UPDATESPACEREQUEST']._serialized_start=1645
+  _globals['_UPDATESPACEREQUEST']._serialized_end=1822
+  _globals['_UPDATESPACERESPONSE']._serialized_start=1824
+  _globals['_UPDATESPACERESPONSE']._serialized_end=1892
+  _globals['_DELETESPACEREQUEST']._serialized_start=1894
+  _globals['_DELETESPACEREQUEST']._serialized_end=1992
+  _globals['_DELETESPACERESPONSE']._serialized_start=1994
+  _globals['_DELETESPACERESPONSE']._serialized_end=2015
+  _globals['_GRANTSPACEREQUEST']._serialized_start=2018
+  _globals['_GRANTSPACEREQUEST']._serialized_end=2158
+  _globals['_GRANTSPACERESPONSE']._serialized_start=2160
+  _globals['_GRANTSPACERESPONSE']._serialized_end=2232
+  _globals['_REVOKESPACEGRANTREQUEST']._serialized_start=2235
+  _globals['_REVOKESPACEGRANTREQUEST']._serialized_end=2408
+  _globals['_REVOKESPACEGRANTRESPONSE']._serialized_start=2410
+  _globals['_REVOKESPACEGRANTRESPONSE']._serialized_end=2436
+  _globals['_LISTSPACEGRANTSREQUEST']._serialized_start=2439
+  _globals['_LISTSPACEGRANTSREQUEST']._serialized_end=2582
+  _globals['_LISTSPACEGRANTSRESPONSE']._serialized_start=2584
+  _globals['_LISTSPACEGRANTSRESPONSE']._serialized_end=2703
+  _globals['_EXPLAINACCESSREQUEST']._serialized_start=2706
+  _globals['_EXPLAINACCESSREQUEST']._serialized_end=3002
+  _globals['_EXPLAINACCESSRESPONSE']._serialized_start=3005
+  _globals['_EXPLAINACCESSRESPONSE']._serialized_end=3333
 # @@protoc_insertion_point(module_scope)

@@ -19,10 +19,31 @@ class SpaceRole(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     SPACE_ROLE_READER: _ClassVar[SpaceRole]
     SPACE_ROLE_WRITER: _ClassVar[SpaceRole]
     SPACE_ROLE_MANAGER: _ClassVar[SpaceRole]
+
+class AccessReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ACCESS_REASON_UNSPECIFIED: _ClassVar[AccessReason]
+    ACCESS_REASON_DEFAULT_SPACE: _ClassVar[AccessReason]
+    ACCESS_REASON_GRANT: _ClassVar[AccessReason]
+    ACCESS_REASON_BOUND: _ClassVar[AccessReason]
+    ACCESS_REASON_NO_GRANT: _ClassVar[AccessReason]
+    ACCESS_REASON_GRANT_ENDED: _ClassVar[AccessReason]
+    ACCESS_REASON_NOT_OPEN: _ClassVar[AccessReason]
+    ACCESS_REASON_TOO_MANY: _ClassVar[AccessReason]
+    ACCESS_REASON_CLIENT_NOT_GRANTED: _ClassVar[AccessReason]
 SPACE_ROLE_UNSPECIFIED: SpaceRole
 SPACE_ROLE_READER: SpaceRole
 SPACE_ROLE_WRITER: SpaceRole
 SPACE_ROLE_MANAGER: SpaceRole
+ACCESS_REASON_UNSPECIFIED: AccessReason
+ACCESS_REASON_DEFAULT_SPACE: AccessReason
+ACCESS_REASON_GRANT: AccessReason
+ACCESS_REASON_BOUND: AccessReason
+ACCESS_REASON_NO_GRANT: AccessReason
+ACCESS_REASON_GRANT_ENDED: AccessReason
+ACCESS_REASON_NOT_OPEN: AccessReason
+ACCESS_REASON_TOO_MANY: AccessReason
+ACCESS_REASON_CLIENT_NOT_GRANTED: AccessReason
 
 class Space(_message.Message):
     __slots__ = ("space_id", "display_name", "description", "revision", "create_time", "update_time", "created_by", "updated_by")
@@ -45,7 +66,7 @@ class Space(_message.Message):
     def __init__(self, space_id: _Optional[str] = ..., display_name: _Optional[str] = ..., description: _Optional[str] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ...) -> None: ...
 
 class SpaceGrant(_message.Message):
-    __slots__ = ("space_id", "principal", "role", "expire_time", "is_delegable", "create_time", "created_by")
+    __slots__ = ("space_id", "principal", "role", "expire_time", "is_delegable", "create_time", "created_by", "grant_id", "delegating_grant_id", "revoke_time")
     SPACE_ID_FIELD_NUMBER: _ClassVar[int]
     PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
@@ -53,6 +74,9 @@ class SpaceGrant(_message.Message):
     IS_DELEGABLE_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
     CREATED_BY_FIELD_NUMBER: _ClassVar[int]
+    GRANT_ID_FIELD_NUMBER: _ClassVar[int]
+    DELEGATING_GRANT_ID_FIELD_NUMBER: _ClassVar[int]
+    REVOKE_TIME_FIELD_NUMBER: _ClassVar[int]
     space_id: str
     principal: str
     role: SpaceRole
@@ -60,7 +84,10 @@ class SpaceGrant(_message.Message):
     is_delegable: bool
     create_time: _timestamp_pb2.Timestamp
     created_by: str
-    def __init__(self, space_id: _Optional[str] = ..., principal: _Optional[str] = ..., role: _Optional[_Union[SpaceRole, str]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., is_delegable: _Optional[bool] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ...) -> None: ...
+    grant_id: str
+    delegating_grant_id: str
+    revoke_time: _timestamp_pb2.Timestamp
+    def __init__(self, space_id: _Optional[str] = ..., principal: _Optional[str] = ..., role: _Optional[_Union[SpaceRole, str]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., is_delegable: _Optional[bool] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., grant_id: _Optional[str] = ..., delegating_grant_id: _Optional[str] = ..., revoke_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class CreateSpaceRequest(_message.Message):
     __slots__ = ("space", "request_id")
@@ -181,3 +208,35 @@ class ListSpaceGrantsResponse(_message.Message):
     grants: _containers.RepeatedCompositeFieldContainer[SpaceGrant]
     next_page_token: str
     def __init__(self, grants: _Optional[_Iterable[_Union[SpaceGrant, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class ExplainAccessRequest(_message.Message):
+    __slots__ = ("memory_id", "space_id", "principal", "agent_id", "client_id")
+    MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
+    SPACE_ID_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    AGENT_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    memory_id: str
+    space_id: str
+    principal: str
+    agent_id: str
+    client_id: str
+    def __init__(self, memory_id: _Optional[str] = ..., space_id: _Optional[str] = ..., principal: _Optional[str] = ..., agent_id: _Optional[str] = ..., client_id: _Optional[str] = ...) -> None: ...
+
+class ExplainAccessResponse(_message.Message):
+    __slots__ = ("is_visible", "reason", "space_id", "role", "expire_time", "grants", "is_bound")
+    IS_VISIBLE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    SPACE_ID_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    EXPIRE_TIME_FIELD_NUMBER: _ClassVar[int]
+    GRANTS_FIELD_NUMBER: _ClassVar[int]
+    IS_BOUND_FIELD_NUMBER: _ClassVar[int]
+    is_visible: bool
+    reason: AccessReason
+    space_id: str
+    role: SpaceRole
+    expire_time: _timestamp_pb2.Timestamp
+    grants: _containers.RepeatedCompositeFieldContainer[SpaceGrant]
+    is_bound: bool
+    def __init__(self, is_visible: _Optional[bool] = ..., reason: _Optional[_Union[AccessReason, str]] = ..., space_id: _Optional[str] = ..., role: _Optional[_Union[SpaceRole, str]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., grants: _Optional[_Iterable[_Union[SpaceGrant, _Mapping]]] = ..., is_bound: _Optional[bool] = ...) -> None: ...

@@ -83,6 +83,7 @@ class TenancyServiceMethods:
     GrantSpace: Callable[[spaces_pb2.GrantSpaceRequest, Any], Awaitable[spaces_pb2.GrantSpaceResponse]]
     RevokeSpaceGrant: Callable[[spaces_pb2.RevokeSpaceGrantRequest, Any], Awaitable[spaces_pb2.RevokeSpaceGrantResponse]]
     ListSpaceGrants: Callable[[spaces_pb2.ListSpaceGrantsRequest, Any], Awaitable[spaces_pb2.ListSpaceGrantsResponse]]
+    ExplainAccess: Callable[[spaces_pb2.ExplainAccessRequest, Any], Awaitable[spaces_pb2.ExplainAccessResponse]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

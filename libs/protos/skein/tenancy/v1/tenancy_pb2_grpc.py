@@ -369,6 +369,11 @@ class TenancyServiceStub:
                 request_serializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.ListSpaceGrantsRequest.SerializeToString,
                 response_deserializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.ListSpaceGrantsResponse.FromString,
                 _registered_method=True)
+        self.ExplainAccess = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/ExplainAccess',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.ExplainAccessRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.ExplainAccessResponse.FromString,
+                _registered_method=True)
 
 
 class TenancyServiceServicer:
@@ -1129,7 +1134,7 @@ class TenancyServiceServicer:
 
     def GrantSpace(self, request, context):
         """GrantSpace shows a space to a principal, in place of the grant of this space
-        that it has. From a tenant's first grant on, calls that do not keep to spaces
+        that it has, which ends with what was passed on by it. From a tenant's first grant on, calls that do not keep to spaces
         are refused with SPACES_UNSUPPORTED in the tenant; the first grant shows its
         space ten seconds later. Callers with the permission spaces.write may grant, managers of
         the space, and those who have a delegable grant of it within that grant, who
@@ -1149,8 +1154,8 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RevokeSpaceGrant(self, request, context):
-        """RevokeSpaceGrant ends a grant within five seconds, and streams of the
-        principal within ten. A principal that is bound stays bound unless the request
+        """RevokeSpaceGrant ends a grant, and what its principal passed on by it, within
+        five seconds, and streams of the principals within ten. A principal that is bound stays bound unless the request
         unbinds it. Those who may
         grant may revoke, except by a delegable grant. Repeating a request_id returns
         the first answer.
@@ -1170,6 +1175,22 @@ class TenancyServiceServicer:
         Errors:
         - NOT_FOUND, SPACE_NOT_FOUND.
         - PERMISSION_DENIED, PERMISSION_MISSING.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ExplainAccess(self, request, context):
+        """ExplainAccess tells why a principal sees an item or does not, by which grant
+        and until when. It speaks of spaces alone: an agent's own memories, deleted and
+        expired ones are hidden by other rules. A caller asks for itself, of what it
+        sees; one with the permission spaces.write that is not bound asks for any
+        principal, of any item. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, MEMORY_NOT_FOUND or SPACE_NOT_FOUND: also when the caller does
+        not see it.
+        - PERMISSION_DENIED, PERMISSION_MISSING: the caller asks for another.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -1502,6 +1523,11 @@ def add_TenancyServiceServicer_to_server(servicer, server):
                     servicer.ListSpaceGrants,
                     request_deserializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.ListSpaceGrantsRequest.FromString,
                     response_serializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.ListSpaceGrantsResponse.SerializeToString,
+            ),
+            'ExplainAccess': grpc.unary_unary_rpc_method_handler(
+                    servicer.ExplainAccess,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.ExplainAccessRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_spaces__pb2.ExplainAccessResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -3264,6 +3290,33 @@ class TenancyService:
             '/skein.tenancy.v1.TenancyService/ListSpaceGrants',
             skein_dot_tenancy_dot_v1_dot_spaces__pb2.ListSpaceGrantsRequest.SerializeToString,
             skein_dot_tenancy_dot_v1_dot_spaces__pb2.ListSpaceGrantsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExplainAccess(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/ExplainAccess',
+            skein_dot_tenancy_dot_v1_dot_spaces__pb2.ExplainAccessRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_spaces__pb2.ExplainAccessResponse.FromString,
             options,
             channel_credentials,
             insecure,

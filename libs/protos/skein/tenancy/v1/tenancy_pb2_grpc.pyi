@@ -543,7 +543,7 @@ class TenancyServiceStub:
     """
     GrantSpace: _grpc.UnaryUnaryMultiCallable[_spaces_pb2.GrantSpaceRequest, _spaces_pb2.GrantSpaceResponse]
     """GrantSpace shows a space to a principal, in place of the grant of this space
-    that it has. From a tenant's first grant on, calls that do not keep to spaces
+    that it has, which ends with what was passed on by it. From a tenant's first grant on, calls that do not keep to spaces
     are refused with SPACES_UNSUPPORTED in the tenant; the first grant shows its
     space ten seconds later. Callers with the permission spaces.write may grant, managers of
     the space, and those who have a delegable grant of it within that grant, who
@@ -559,8 +559,8 @@ class TenancyServiceStub:
     - RESOURCE_EXHAUSTED, SPACES_FULL: the principal has as many grants.
     """
     RevokeSpaceGrant: _grpc.UnaryUnaryMultiCallable[_spaces_pb2.RevokeSpaceGrantRequest, _spaces_pb2.RevokeSpaceGrantResponse]
-    """RevokeSpaceGrant ends a grant within five seconds, and streams of the
-    principal within ten. A principal that is bound stays bound unless the request
+    """RevokeSpaceGrant ends a grant, and what its principal passed on by it, within
+    five seconds, and streams of the principals within ten. A principal that is bound stays bound unless the request
     unbinds it. Those who may
     grant may revoke, except by a delegable grant. Repeating a request_id returns
     the first answer.
@@ -576,6 +576,18 @@ class TenancyServiceStub:
     Errors:
     - NOT_FOUND, SPACE_NOT_FOUND.
     - PERMISSION_DENIED, PERMISSION_MISSING.
+    """
+    ExplainAccess: _grpc.UnaryUnaryMultiCallable[_spaces_pb2.ExplainAccessRequest, _spaces_pb2.ExplainAccessResponse]
+    """ExplainAccess tells why a principal sees an item or does not, by which grant
+    and until when. It speaks of spaces alone: an agent's own memories, deleted and
+    expired ones are hidden by other rules. A caller asks for itself, of what it
+    sees; one with the permission spaces.write that is not bound asks for any
+    principal, of any item. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, MEMORY_NOT_FOUND or SPACE_NOT_FOUND: also when the caller does
+      not see it.
+    - PERMISSION_DENIED, PERMISSION_MISSING: the caller asks for another.
     """
 
 @_typing.type_check_only
@@ -1088,7 +1100,7 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     """
     GrantSpace: _aio.UnaryUnaryMultiCallable[_spaces_pb2.GrantSpaceRequest, _spaces_pb2.GrantSpaceResponse]  # type: ignore[assignment]
     """GrantSpace shows a space to a principal, in place of the grant of this space
-    that it has. From a tenant's first grant on, calls that do not keep to spaces
+    that it has, which ends with what was passed on by it. From a tenant's first grant on, calls that do not keep to spaces
     are refused with SPACES_UNSUPPORTED in the tenant; the first grant shows its
     space ten seconds later. Callers with the permission spaces.write may grant, managers of
     the space, and those who have a delegable grant of it within that grant, who
@@ -1104,8 +1116,8 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     - RESOURCE_EXHAUSTED, SPACES_FULL: the principal has as many grants.
     """
     RevokeSpaceGrant: _aio.UnaryUnaryMultiCallable[_spaces_pb2.RevokeSpaceGrantRequest, _spaces_pb2.RevokeSpaceGrantResponse]  # type: ignore[assignment]
-    """RevokeSpaceGrant ends a grant within five seconds, and streams of the
-    principal within ten. A principal that is bound stays bound unless the request
+    """RevokeSpaceGrant ends a grant, and what its principal passed on by it, within
+    five seconds, and streams of the principals within ten. A principal that is bound stays bound unless the request
     unbinds it. Those who may
     grant may revoke, except by a delegable grant. Repeating a request_id returns
     the first answer.
@@ -1121,6 +1133,18 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     Errors:
     - NOT_FOUND, SPACE_NOT_FOUND.
     - PERMISSION_DENIED, PERMISSION_MISSING.
+    """
+    ExplainAccess: _aio.UnaryUnaryMultiCallable[_spaces_pb2.ExplainAccessRequest, _spaces_pb2.ExplainAccessResponse]  # type: ignore[assignment]
+    """ExplainAccess tells why a principal sees an item or does not, by which grant
+    and until when. It speaks of spaces alone: an agent's own memories, deleted and
+    expired ones are hidden by other rules. A caller asks for itself, of what it
+    sees; one with the permission spaces.write that is not bound asks for any
+    principal, of any item. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, MEMORY_NOT_FOUND or SPACE_NOT_FOUND: also when the caller does
+      not see it.
+    - PERMISSION_DENIED, PERMISSION_MISSING: the caller asks for another.
     """
 
 class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -2008,7 +2032,7 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_spaces_pb2.GrantSpaceResponse, _abc.Awaitable[_spaces_pb2.GrantSpaceResponse]]:
         """GrantSpace shows a space to a principal, in place of the grant of this space
-        that it has. From a tenant's first grant on, calls that do not keep to spaces
+        that it has, which ends with what was passed on by it. From a tenant's first grant on, calls that do not keep to spaces
         are refused with SPACES_UNSUPPORTED in the tenant; the first grant shows its
         space ten seconds later. Callers with the permission spaces.write may grant, managers of
         the space, and those who have a delegable grant of it within that grant, who
@@ -2030,8 +2054,8 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _spaces_pb2.RevokeSpaceGrantRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_spaces_pb2.RevokeSpaceGrantResponse, _abc.Awaitable[_spaces_pb2.RevokeSpaceGrantResponse]]:
-        """RevokeSpaceGrant ends a grant within five seconds, and streams of the
-        principal within ten. A principal that is bound stays bound unless the request
+        """RevokeSpaceGrant ends a grant, and what its principal passed on by it, within
+        five seconds, and streams of the principals within ten. A principal that is bound stays bound unless the request
         unbinds it. Those who may
         grant may revoke, except by a delegable grant. Repeating a request_id returns
         the first answer.
@@ -2053,6 +2077,24 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors:
         - NOT_FOUND, SPACE_NOT_FOUND.
         - PERMISSION_DENIED, PERMISSION_MISSING.
+        """
+
+    @_abc_1.abstractmethod
+    def ExplainAccess(
+        self,
+        request: _spaces_pb2.ExplainAccessRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_spaces_pb2.ExplainAccessResponse, _abc.Awaitable[_spaces_pb2.ExplainAccessResponse]]:
+        """ExplainAccess tells why a principal sees an item or does not, by which grant
+        and until when. It speaks of spaces alone: an agent's own memories, deleted and
+        expired ones are hidden by other rules. A caller asks for itself, of what it
+        sees; one with the permission spaces.write that is not bound asks for any
+        principal, of any item. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, MEMORY_NOT_FOUND or SPACE_NOT_FOUND: also when the caller does
+          not see it.
+        - PERMISSION_DENIED, PERMISSION_MISSING: the caller asks for another.
         """
 
 def add_TenancyServiceServicer_to_server(servicer: TenancyServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

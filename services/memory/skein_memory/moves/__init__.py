@@ -1,0 +1,1 @@
+"""Moving memories from one space of a tenant to another."""

@@ -1,0 +1,116 @@
+"""Moves of memories in the database: all rows of a memory leave a space and arrive in another one together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein_kit.errors import ExternalIdTaken
+from skein_memory.errors import AliasApart, MemoryNotFound
+from skein_memory.events import writer
+from skein_memory.events.model import Event
+from skein_memory.memories import names, writes
+from skein_memory.queries import QUERIES
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+    from datetime import datetime
+    from uuid import UUID
+
+    from skein_kit.database.transactions import Transaction
+    from skein_memory.memories.model import FactKey, Memory
+
+# Of what a memory has rows with its space.
+_MOVES = (
+    "move_memories",
+    "move_links",
+    "move_versions",
+    "move_tasks",
+    "move_pending_changes",
+    "move_documents",
+    "move_former_documents",
+)
+
+
+async def move_memories(
+    tx: Transaction,
+    tenant_id: UUID,
+    memory_names: Sequence[str],
+    source_id: UUID,
+    target_id: UUID,
+    *,
+    at: datetime,
+    by: str,
+) -> list[UUID]:
+    """Move memories, deleted and expired ones too, from the space that the transaction reaches to another one.
+
+    Their names and fact keys move along where they have them. Neither revision nor times change. Return their ids.
+    Raises MemoryNotFound, AliasApart, ExternalIdTaken and FactKeyTaken.
+    """
+    # As every change of aliases does, before memories are locked.
+    await tx.execute(QUERIES["lock_aliases"], tenant_id=tenant_id)
+    rows = await names.read_by_names(tx, QUERIES["find_memories"], tenant_id, memory_names)
+    ids = list(dict.fromkeys(row["memory_id"] for row in rows.values()))
+    memories = await writes.lock_memories(tx, tenant_id, ids)
+    if len(rows) < len(set(memory_names)) or len(memories) < len(ids):
+        raise MemoryNotFound
+    apart_id = await tx.value(QUERIES["find_alias_apart"], tenant_id=tenant_id, memory_ids=ids)
+    if apart_id is not None:
+        raise AliasApart(memory_id=apart_id)
+    held_names, held_keys = await _release_names(tx, tenant_id, memories.values())
+    # A restore of a copy in the former space would bring the text back there.
+    await tx.execute(QUERIES["purge_memory_snapshot_items"], tenant_id=tenant_id, memory_ids=ids)
+
+    # A link may lead to a third space, and a former version may be another agent's.
+    await tx.set_spaces(None)
+    for name in _MOVES:
+        await tx.execute(QUERIES[name], tenant_id=tenant_id, space_id=target_id, memory_ids=ids)
+    await tx.execute(
+        QUERIES["move_changes"], tenant_id=tenant_id, space_id=target_id, entity_ids=[str(id_) for id_ in ids]
+    )
+
+    await tx.set_spaces([source_id])
+    await writer.insert_events(tx, tenant_id, [_event(memories[id_], "left") for id_ in ids], at=at, by=by)
+    await tx.set_spaces([target_id])
+    await writer.insert_events(tx, tenant_id, [_event(memories[id_], "arrived") for id_ in ids], at=at, by=by)
+    taken_name = await names.claim_external_ids(tx, tenant_id, held_names, at=at)
+    if taken_name is not None:
+        raise ExternalIdTaken(external_id=taken_name)
+    taken_key = await names.claim_fact_keys(tx, tenant_id, held_keys, at=at)
+    if taken_key is not None:
+        raise names.key_taken(taken_key[0], taken_key[2])
+    await tx.set_spaces([source_id])
+    return ids
+
+
+async def _release_names(
+    tx: Transaction, tenant_id: UUID, memories: Collection[Memory]
+) -> tuple[list[tuple[str, UUID]], list[tuple[FactKey, UUID]]]:
+    """Delete the external ids and fact keys that memories hold, and return them: an expired one may hold none."""
+    name_holders = await names.external_id_holders(tx, tenant_id, [memory.draft.external_id for memory in memories])
+    key_holders = await names.fact_key_holders(tx, tenant_id, [memory.fact_key for memory in memories])
+    ids = [memory.memory_id for memory in memories]
+    await tx.execute(QUERIES["purge_memory_external_ids"], tenant_id=tenant_id, memory_ids=ids)
+    await tx.execute(QUERIES["purge_memory_fact_keys"], tenant_id=tenant_id, memory_ids=ids)
+    return (
+        [
+            (name, memory.memory_id)
+            for memory in memories
+            if (name := memory.draft.external_id) is not None and name_holders.get(name) == memory.memory_id
+        ],
+        [
+            (key, memory.memory_id)
+            for memory in memories
+            if (key := memory.fact_key) is not None and key_holders.get(key) == memory.memory_id
+        ],
+    )
+
+
+def _event(memory: Memory, direction: str) -> Event:
+    """Return the event of one of the two spaces, which does not name the other one: its readers may not see that."""
+    return Event(
+        type="memory_moved",
+        entity_type="memory",
+        entity_id=str(memory.memory_id),
+        summary=f"{memory.draft.type} {direction} by a move between spaces",
+        payload={"type": memory.draft.type, "revision": memory.revision, "direction": direction},
+    )
