@@ -81,7 +81,7 @@ async def test_a_random_history_shows_each_caller_what_the_model_shows(
             await _run(step, history, model, choose, principal, space_id)
             reader = choose.choice(principals)
             listed = await _list(*await history.stubs(reader))
-            assert listed == model.visible(reader)
+            assert listed == model.visible_items(reader)
 
 
 def _steps(choose: random.Random) -> Iterator[str]:

@@ -6,7 +6,7 @@ WHERE tenant_id = :tenant_id AND memory_id > :after_id
 ORDER BY memory_id
 LIMIT :count;
 
--- find_spaces --
+-- find_other_spaces --
 -- Return the spaces of memories that lie in another than the default one.
 SELECT memory_id, space_id
 FROM memory.memories

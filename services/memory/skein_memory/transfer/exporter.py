@@ -81,7 +81,7 @@ async def read_batch(
 async def with_spaces(tx: Transaction, tenant_id: UUID, items: Sequence[TransferItem]) -> list[TransferItem]:
     """Return items with the spaces of their memories, where these do not lie in the default one."""
     memory_ids = [item.memory_id for item in items if item.memory_id is not None]
-    rows = await tx.rows(QUERIES["find_spaces"], tenant_id=tenant_id, memory_ids=memory_ids)
+    rows = await tx.rows(QUERIES["find_other_spaces"], tenant_id=tenant_id, memory_ids=memory_ids)
     space_ids = {row["memory_id"]: row["space_id"] for row in rows}
     return [item if item.memory_id is None else replace(item, space_id=space_ids.get(item.memory_id)) for item in items]
 
