@@ -210,7 +210,7 @@ async def play(seed: int, tenant_id: UUID, tenancy: Database, memory: Database) 
         raise _RollBack
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(3600)
 async def test_ten_thousand_histories_show_each_caller_what_the_model_shows(cluster: Cluster, tenant: Tenant) -> None:
     url = cluster.postgres.url(user="postgres", database="skein")
     async with (
