@@ -45,7 +45,10 @@ if TYPE_CHECKING:
 LINE_ENDS = ("\n", "\r\n", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029")
 PLAIN = "zq"
 # Texts that the gateway and the memory service made, whose own lines tests below hold.
-MADE = {"BuildContextResponse.text", "ReplayContextResponse.text", "CompileBlocksResponse.text"}
+MADE = {
+    "BuildContextResponse.text", "ReplayContextResponse.text", "CompileBlocksResponse.text",
+    "ReceiptContent.space_ids",
+}  # fmt: skip
 # Texts whose absence another one fills.
 OPTIONAL = {"title", "content", "name", "label", "key", "value"}
 FORGED = (
@@ -77,7 +80,8 @@ def fill(message: Message, text: str, choose: random.Random, depth: int = 5) -> 
             fill_message(message, field, text, choose, depth)
             continue
         values = {FieldDescriptor.TYPE_STRING: text, FieldDescriptor.TYPE_BYTES: text.encode()}
-        value: Any = "made" if f"{message.DESCRIPTOR.name}.{field.name}" in MADE else values.get(field.type, 1)
+        made = b"made" if field.type == FieldDescriptor.TYPE_BYTES else "made"
+        value: Any = made if f"{message.DESCRIPTOR.name}.{field.name}" in MADE else values.get(field.type, 1)
         if field.is_repeated:
             getattr(message, field.name).extend([value, value])
         else:

@@ -61,7 +61,7 @@ async def test_memories_may_be_dicts_with_plain_names_and_arms_have_some(skein: 
     assert scopes["Tea is at four"] == memory_pb2.SCOPE_AGENT
     with pytest.raises(ValueError, match="Scope is global, agent, user, session, not 'galaxy'"):
         await skein.remember({"content": "x", "scope": "galaxy"})
-    with pytest.raises(ValueError, match="Arm is memories, messages, blocks, profile, window, not 'all'"):
+    with pytest.raises(ValueError, match="Arm is memories, messages, blocks, profile, window, page, not 'all'"):
         await skein.recall("tea", arms=["all"])  # type: ignore[list-item]  # What a type checker would refuse.
 
 

@@ -81,6 +81,7 @@ async def test_usage_follows_what_comes_and_goes(tenant: Tenant) -> None:
     assert await usage(tenant) == {
         "members": 0, "agents": 1, "subjects": 1, "tools": 0, "api_keys": 1, "sessions": 1, "messages": 2,
         "memories": 4, "links": 1, "blocks": 0, "snapshots": 0, "agent_states": 0, "session_items": 0, "webhooks": 0,
+            "pages": 0,
     }  # fmt: skip
     await tenant.links.DeleteLink(memory_pb2.DeleteLinkRequest(link_id=made.link.link_id))
     assert (await usage(tenant))["links"] == 0

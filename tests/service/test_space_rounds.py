@@ -118,6 +118,13 @@ async def test_scores_of_a_space_decay(cluster: Cluster, tenant: Tenant) -> None
 
 
 async def test_sessions_of_a_space_idle_and_inherit_and_their_items_expire(cluster: Cluster, tenant: Tenant) -> None:
+    # Before the session service reads the policy, which it keeps for a second.
+    await tenant.tenancy.UpdatePolicy(
+        subjects_pb2.UpdatePolicyRequest(
+            policy=subjects_pb2.Policy(session_idle_minutes=60),
+            update_mask=FieldMask(paths=["session_idle_minutes"]),
+        )
+    )
     practice, space_id = await practice_of(cluster, tenant)
     (message,) = await practice.append("visit", "the knee hurts")
     await practice.create_session("other")
@@ -133,12 +140,6 @@ async def test_sessions_of_a_space_idle_and_inherit_and_their_items_expire(clust
         )
     await age(cluster, tenant, "expire_time = now() - interval '1 minute'", "session.items")
     await age(cluster, tenant, "active_time = now() - interval '2 hours'", "session.sessions")
-    await tenant.tenancy.UpdatePolicy(
-        subjects_pb2.UpdatePolicyRequest(
-            policy=subjects_pb2.Policy(session_idle_minutes=60),
-            update_mask=FieldMask(paths=["session_idle_minutes"]),
-        )
-    )
 
     await run(cluster, tenant, "lifecycle", "expiry")
 

@@ -35,9 +35,14 @@ class FailingServices:
         self.visited: dict[str, list[str]] = defaultdict(list)
 
     @asynccontextmanager
-    async def as_system(self, *, tenant_id: str = "", seconds: float) -> AsyncIterator[None]:
+    async def as_system(self, *, tenant_id: str = "", space_id: str = "", seconds: float) -> AsyncIterator[None]:
+        assert not space_id
         self.tenant = tenant_id
         yield
+
+    async def spaces(self, _tenant_id: str, *, seconds: float) -> list[str]:
+        assert seconds
+        return [""]
 
     def service(self, name: str) -> Any:
         class Service:

@@ -139,6 +139,21 @@ class Transaction:
         await self._connection.execute(f"SET LOCAL skein.spaces = {_space_list(space_ids)}")
 
     @asynccontextmanager
+    async def in_all_spaces(self) -> AsyncIterator[None]:
+        """See and change what lies in every space while a block runs: for erasures from what serves all of them."""
+        before = await self._connection.fetchrow(
+            "SELECT coalesce(current_setting('skein.spaces', true), '') AS spaces, "
+            "coalesce(current_setting('skein.all_spaces', true), '') AS all_spaces"
+        )
+        await self._connection.execute("SET LOCAL skein.spaces = ''; SET LOCAL skein.all_spaces = 'on'")
+        yield
+        if before is not None:
+            await self._connection.execute(
+                f"SET LOCAL skein.spaces = {_quote(before['spaces'])}; "
+                f"SET LOCAL skein.all_spaces = {_quote(before['all_spaces'])}"
+            )
+
+    @asynccontextmanager
     async def reading_all_spaces(self) -> AsyncIterator[None]:
         """See what lies in every space while a block reads, for decisions that show the caller nothing of it."""
         await self._connection.execute(

@@ -71,17 +71,24 @@ async def clear_sessions(
 ) -> None:
     """Clear the sessions of a person from the access log, and record their erasure."""
     if names := sorted(set(session_ids)):
-        # The access log knows the calls of the sessions, so it comes second.
-        await tx.execute(QUERIES["erase_receipts_of_sessions"], tenant_id=tenant_id, subject_id=subject_id, names=names)
-        await tx.execute(QUERIES["clear_accesses_of_sessions"], tenant_id=tenant_id, subject_id=subject_id, names=names)
+        keys = {"tenant_id": tenant_id, "subject_id": subject_id, "names": names}
+        async with tx.in_all_spaces():
+            # The access log knows the calls of the sessions, so it comes second.
+            await tx.execute(QUERIES["erase_receipts_of_sessions"], **keys)
+            await tx.execute(QUERIES["clear_accesses_of_sessions"], **keys)
         for name in names:
             await _insert_erasure(tx, tenant_id, f"session:{name}", at=at)
 
 
 async def clear_queries(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> int:
-    """Clear the queries of searches that returned memories, in receipts too; return how many accesses changed."""
-    await tx.execute(QUERIES["erase_receipts_of_memories"], tenant_id=tenant_id, memory_ids=list(memory_ids))
-    return await tx.execute(QUERIES["clear_queries_of_memories"], tenant_id=tenant_id, memory_ids=list(memory_ids))
+    """Clear the queries of searches that returned memories, in receipts too; return how many accesses changed.
+
+    A search that reached more spaces than the purge does is among them.
+    """
+    keys = {"tenant_id": tenant_id, "memory_ids": list(memory_ids)}
+    async with tx.in_all_spaces():
+        await tx.execute(QUERIES["erase_receipts_of_memories"], **keys)
+        return await tx.execute(QUERIES["clear_queries_of_memories"], **keys)
 
 
 async def clear_entities(tx: Transaction, tenant_id: UUID, subject_id: str, memory_ids: Sequence[UUID]) -> None:
@@ -99,10 +106,11 @@ async def clear_entities(tx: Transaction, tenant_id: UUID, subject_id: str, memo
 async def _clear_names(tx: Transaction, tenant_id: UUID, subject_id: str, names: AbstractSet[str]) -> int:
     """Clear the queries that have one of some names of a person, in any form; return how many accesses changed."""
     forms, cleared_count = sorted(_written_forms(names)), 0
-    for start in range(0, len(forms), _NAMES_AT_ONCE):
-        parameters = {"tenant_id": tenant_id, "names": forms[start : start + _NAMES_AT_ONCE]}
-        await tx.execute(_ERASE_RECEIPTS_BY_TEXT, subject_id=subject_id, **parameters)
-        cleared_count += await tx.execute(_CLEAR_QUERIES_BY_TEXT, **parameters)
+    async with tx.in_all_spaces():
+        for start in range(0, len(forms), _NAMES_AT_ONCE):
+            parameters = {"tenant_id": tenant_id, "names": forms[start : start + _NAMES_AT_ONCE]}
+            await tx.execute(_ERASE_RECEIPTS_BY_TEXT, subject_id=subject_id, **parameters)
+            cleared_count += await tx.execute(_CLEAR_QUERIES_BY_TEXT, **parameters)
     return cleared_count
 
 

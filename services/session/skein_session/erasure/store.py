@@ -144,12 +144,16 @@ class ErasureStore:
         return space_id
 
     async def purge_access_log(self, tenant_id: UUID, subject_id: str) -> None:
-        """Clear receipts of answers about a subject, and the subject's rows of the access log, in batches."""
-        async with self._database.transaction(tenant_id) as tx:
+        """Clear receipts of answers about a subject, and the subject's rows of the access log, in batches.
+
+        The log has what callers of every space asked.
+        """
+        database = self._database.for_all_spaces()
+        async with database.transaction(tenant_id) as tx:
             await tx.execute(_QUERIES["erase_receipts_of_subject"], tenant_id=tenant_id, subject_id=subject_id)
         count = _ACCESS_LOG_BATCH
         while count == _ACCESS_LOG_BATCH:
-            async with self._database.transaction(tenant_id) as tx:
+            async with database.transaction(tenant_id) as tx:
                 count = await tx.execute(
                     _QUERIES["purge_access_log_of_subject"], tenant_id=tenant_id, subject_id=subject_id, count=count
                 )
@@ -248,7 +252,8 @@ class _PurgeTransaction:
         await self._execute("session.sessions_history", "purge_session_history", **session_key)
         await tombstones.insert(self._tx, self._tenant_id, [tombstones.of_session(session_id)], self._at)
         await self.erase_receipts([session_id])
-        await self._tx.execute(_QUERIES["purge_access_log_of_session"], **session_key, subject_id=subject_id)
+        async with self._tx.in_all_spaces():
+            await self._tx.execute(_QUERIES["purge_access_log_of_session"], **session_key, subject_id=subject_id)
         names = [f"session:{session_id}"]
         if subject_id is not None:
             names.append(f"subject-session:{len(subject_id)}:{subject_id}:{session_id}")
@@ -291,9 +296,10 @@ class _PurgeTransaction:
 
     async def erase_receipts(self, session_ids: Sequence[str]) -> None:
         """Erase the inputs of contexts that had the recent window of sessions."""
-        await self._tx.execute(
-            _QUERIES["erase_receipts_of_sessions"], tenant_id=self._tenant_id, session_ids=list(session_ids)
-        )
+        async with self._tx.in_all_spaces():
+            await self._tx.execute(
+                _QUERIES["erase_receipts_of_sessions"], tenant_id=self._tenant_id, session_ids=list(session_ids)
+            )
 
     async def _purge_archive(self, session_id: str) -> bool:
         """Purge archived messages of a session, and then its file; return False when messages remain."""
