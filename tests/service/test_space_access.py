@@ -20,7 +20,7 @@ from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import members_pb2
 from skein.tenancy.v1 import spaces_pb2 as pb
-from skein_kit.identity.permissions import AGENT_PERMISSIONS, TENANT_PERMISSIONS
+from skein_kit.identity.permissions import TENANT_PERMISSIONS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
