@@ -16,7 +16,7 @@ const MAX_DOUBLINGS = 60;
 const READ_VERBS = /^(Get|List|BatchGet|Search|Stream)/;
 const READS: ReadonlySet<string> = new Set([
   ...["Recall", "CompareEmbeddingModels", "BuildContext", "EmbedText", "Introspect", "TraverseLinks", "FindPaths"],
-  ...["FindSimilar", "SuggestLinks", "SpreadActivation", "ExplainScore", "ExportMemories", "ExportSubject"],
+  ...["FindSimilar", "SuggestLinks", "SpreadActivation", "ExplainScore", "ExplainAccess", "ExportMemories", "ExportSubject"],
   ...["ExportData", "CompileBlocks", "DiffSnapshots", "ReplayRecall", "DiffRecall", "ReplayContext"],
 ]);
 
