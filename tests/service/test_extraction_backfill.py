@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import grpc
+import pytest
 from fix_cluster import refused, test_environment
 from fix_command import skein
 from fix_extraction import current, extract, extraction_job, facts, learning_tenant, say
@@ -192,6 +193,7 @@ async def test_a_purged_message_leaves_no_record_that_it_was_read(cluster: Clust
     assert await facts(tenant) == []
 
 
+@pytest.mark.system
 async def test_the_command_starts_and_cancels(cluster: Cluster) -> None:
     tenant, _ = await earlier(cluster, PORTO)
     environment = {**test_environment(), "SKEIN_ENDPOINT": cluster.endpoint, "SKEIN_API_KEY": tenant.api_key}

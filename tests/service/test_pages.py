@@ -432,6 +432,7 @@ async def test_pages_are_resources_of_mcp(cluster: Cluster, tenant: Tenant) -> N
     assert missing["code"] == -32002
 
 
+@pytest.mark.system
 async def test_the_command_lists_shows_makes_pins_and_deletes(cluster: Cluster, tenant: Tenant) -> None:
     environment = {**cluster.environment, "SKEIN_ENDPOINT": cluster.endpoint, "SKEIN_API_KEY": tenant.api_key}
     old = await supersede(tenant, "Lives in Graz")

@@ -54,6 +54,7 @@ async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(0.1)
 
 
+@pytest.mark.system
 async def test_what_a_delegate_passed_on_ends_with_the_delegate_s_own_grant(cluster: Cluster, tenant: Tenant) -> None:
     space_id = await new_space(tenant, "garden")
     delegate, secret = await new_key(cluster, tenant, [space_id])
@@ -91,6 +92,7 @@ async def test_a_grant_that_replaces_a_delegate_s_ends_what_it_passed_on(cluster
     assert set(await grants_of(tenant, space_id)) == {delegate}
 
 
+@pytest.mark.system
 async def test_what_was_passed_on_shows_nothing_once_the_delegate_s_own_grant_has_expired(
     cluster: Cluster, tenant: Tenant
 ) -> None:
@@ -219,6 +221,7 @@ async def application(
     return client["client_id"], lambda **metadata: cluster.with_key(token, **metadata)
 
 
+@pytest.mark.system
 async def test_an_application_sees_what_both_it_and_its_person_may_see(
     cluster: Cluster, web: Web, tenant: Tenant
 ) -> None:

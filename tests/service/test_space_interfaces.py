@@ -74,6 +74,7 @@ async def test_pages_act_in_the_space_that_the_browser_has_chosen(
     assert "The oven is hot" in (await web.page("memories")).text
 
 
+@pytest.mark.system
 async def test_the_command_lists_grants_explains_and_moves(cluster: Cluster, tenant: Tenant) -> None:
     environment = {**test_environment(), "SKEIN_ENDPOINT": cluster.endpoint, "SKEIN_API_KEY": tenant.api_key}
 

@@ -136,6 +136,7 @@ async def test_the_usage_of_all_spaces_is_for_who_manages_them(house: House) -> 
         await house.bound.tenancy.GetUsage(limits_pb2.GetUsageRequest())
 
 
+@pytest.mark.system
 async def test_a_receipt_is_read_and_replayed_while_its_items_are_seen(house: House) -> None:
     await house.tenant.set_policy(recall_receipts="all", audit_query_text=True)
     for n in range(3):
@@ -408,6 +409,7 @@ class Webhooks:
         return {row["entity_id"] for row in rows}
 
 
+@pytest.mark.system
 async def test_a_webhook_gets_the_events_of_its_space_while_its_maker_sees_it(house: House) -> None:
     webhooks = Webhooks(house)
     in_clinic, in_default = await webhooks.create(house.doctor), await webhooks.create(house.cook)

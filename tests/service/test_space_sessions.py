@@ -324,6 +324,7 @@ async def test_a_space_with_a_session_or_a_block_is_not_deleted(house: House) ->
     await house.tenant.tenancy.DeleteSpace(spaces_pb2.DeleteSpaceRequest(space_id=spaces[2]))
 
 
+@pytest.mark.system
 async def test_a_ledger_goes_on_in_a_tenant_with_spaces_until_a_space_is_lost(house: House) -> None:
     principal, secret = await new_key(house.cluster, house.tenant, [house.space_id])
     await house.practice.remember("Anna drinks green tea.")

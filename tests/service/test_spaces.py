@@ -233,6 +233,7 @@ async def test_a_manager_of_a_space_binds_no_one_and_an_admin_not_itself(clinic:
         await grant(clinic.tenant, clinic.space_id, me, "reader", bind=True)
 
 
+@pytest.mark.system
 async def test_a_revocation_that_unbinds_shows_the_default_space_again(clinic: Clinic) -> None:
     principal, secret = await new_key(
         clinic.cluster, clinic.tenant, [clinic.space_id], bind=True, permissions=TENANT_PERMISSIONS

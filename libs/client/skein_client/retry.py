@@ -24,8 +24,8 @@ _READ_VERBS = ("Get", "List", "BatchGet", "Search", "Stream")
 _READS = frozenset(
     {
         "Recall", "CompareEmbeddingModels", "BuildContext", "EmbedText", "Introspect", "TraverseLinks", "FindPaths",
-        "FindSimilar", "SuggestLinks", "SpreadActivation", "ExplainScore", "ExplainAccess", "ExportMemories", "ExportSubject",
-        "ExportData", "CompileBlocks", "DiffSnapshots", "ReplayRecall", "DiffRecall", "ReplayContext",
+        "FindSimilar", "SuggestLinks", "SpreadActivation", "ExplainScore", "ExplainAccess", "ExportMemories",
+        "ExportSubject", "ExportData", "CompileBlocks", "DiffSnapshots", "ReplayRecall", "DiffRecall", "ReplayContext",
     }
 )  # fmt: skip
 
