@@ -86,7 +86,8 @@ async def test_a_person_is_erased_in_every_space_and_the_certificate_is_complete
 
         assert not answer.more
         assert marker not in str(answer)
-        # The access log and receipts are written within seconds: what came late is cleared by the worker, or another call.
+        # The access log and receipts are written within seconds: what comes late is cleared by the worker, or another
+        # call.
         while left := await places_of(connection, marker):
             assert {place.partition("_y")[0] for place in left} <= {"memory.access_log", "recall.receipts"}
             await owner.forget(marker)
