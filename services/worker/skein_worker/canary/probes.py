@@ -324,11 +324,16 @@ _IN_SPACES = frozenset(
         *(f"{LINKS}{name}" for name in ("GetLink", "ListLinks", "TraverseLinks", "GetSubgraph", "FindPaths")),
         *(f"{CURATION}{name}" for name in ("ListConflicts", "GetLineage", "ListImpacted")),
         *(f"{RECALL}{name}" for name in ("Recall", "FindSimilar")),
-        f"{GATEWAY}Recall",
         f"{GATEWAY}BuildContext",
         f"{TENANCY}ExplainAccess",
     }
 )
-SPACE_PROBES: tuple[Probe, ...] = tuple(
-    replace(probe, is_of_spaces=True) for probe in PROBES if probe.path in _IN_SPACES
+SPACE_PROBES: tuple[Probe, ...] = (
+    *(replace(probe, is_of_spaces=True) for probe in PROBES if probe.path in _IN_SPACES),
+    # Without a reader: the credential is bound to its own agent, which no row names.
+    Probe(
+        path=f"{GATEWAY}Recall",
+        request_for_both=lambda own, other: gateway_pb2.RecallRequest(query=f"{own.word} {other.word}"),
+        is_of_spaces=True,
+    ),
 )
