@@ -34,7 +34,7 @@ async def test_a_space_is_created_granted_and_revoked_in_the_console(tenant: Ten
     created = await web.submit(await web.page("spaces"), "create", name="<b>garden</b>", description="roses")
     page = await web.client.get(created.headers["location"])
     assert "&lt;b&gt;garden" in page.text
-    assert "Nobody sees the space yet." in page.text
+    assert "No principal sees the space yet." in page.text
     granted = await web.submit(
         page, "grant", principal="agent:cook", role="writer", until="2099-12-31", bind="on", delegable="on"
     )
@@ -49,7 +49,7 @@ async def test_a_space_is_created_granted_and_revoked_in_the_console(tenant: Ten
     revoked = await web.submit(page, "revoke", unbind="on")
     assert "done=space-revoke" in revoked.headers["location"]
     page = await web.client.get(revoked.headers["location"])
-    assert "Nobody sees the space yet." in page.text
+    assert "No principal sees the space yet." in page.text
 
 
 async def test_pages_act_in_the_space_that_the_browser_has_chosen(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _FIELDS = pb.Policy.DESCRIPTOR.fields_by_name
 # UpdatePolicy takes effect within this time.
-_EFFECT_SECONDS = 1.0
+EFFECT_SECONDS = 1.0
 
 
 @click.command()
@@ -39,7 +39,7 @@ async def policy_command(changes: Sequence[str], environment: dict[str, str], *,
             mask = FieldMask(paths=[change.partition("=")[0] for change in changes])
             request = pb.UpdatePolicyRequest(policy=policy, update_mask=mask)
             policy = (await api.tenancy.UpdatePolicy(request)).policy
-            await asyncio.sleep(_EFFECT_SECONDS)
+            await asyncio.sleep(EFFECT_SECONDS)
         else:
             policy = (await api.tenancy.GetPolicy(pb.GetPolicyRequest())).policy
     if output.print_if_json(policy, as_json=as_json):

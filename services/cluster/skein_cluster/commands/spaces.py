@@ -78,7 +78,7 @@ async def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> No
 @options.json_option
 @options.asynchronous
 async def create(name: str, description: str, environment: dict[str, str], *, as_json: bool) -> None:
-    """Create a space, which nobody sees before it is granted."""
+    """Create a space. Principals see it by grants alone."""
     async with as_tenant(environment) as api:
         request = spaces_pb2.CreateSpaceRequest(space=spaces_pb2.Space(display_name=name, description=description))
         response = (await api.tenancy.CreateSpace(request)).space
@@ -110,7 +110,7 @@ async def grants_(space: str, limit: int, environment: dict[str, str], *, as_jso
         request = spaces_pb2.ListSpaceGrantsRequest(space_id=await _id_of(api, space), page_size=limit)
         grants = await list_first(limit, api.tenancy.ListSpaceGrants, request, "grants")
     if not output.print_if_json({"grants": grants}, as_json=as_json):
-        _print_grants(grants, "Nobody sees the space.")
+        _print_grants(grants, "No principal sees the space.")
 
 
 @spaces_command.command("grant")

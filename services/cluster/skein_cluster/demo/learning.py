@@ -14,6 +14,7 @@ from skein.memory.v1 import curation_pb2, memory_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_cluster.cli import output
+from skein_cluster.commands.policy import EFFECT_SECONDS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,8 +27,6 @@ CONVERSATION = (
 )
 # What the conversation says: three facts, and the correction of one.
 FACTS = 4
-# UpdatePolicy takes effect within this time.
-_EFFECT_SECONDS = 1.0
 _POLL_SECONDS = 0.1
 _LIMIT_SECONDS = 30.0
 
@@ -41,7 +40,7 @@ async def show_learning(api: Client, out: Console) -> None:
             policy=policy, update_mask=FieldMask(paths=["extraction", "extraction_messages"])
         )
     )
-    await asyncio.sleep(_EFFECT_SECONDS)
+    await asyncio.sleep(EFFECT_SECONDS)
     said = [session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content=text) for text in CONVERSATION]
     response = await api.sessions.AppendMessages(
         session_pb2.AppendMessagesRequest(
