@@ -45,6 +45,7 @@ MAKERS["context_receipt_id"] = _context_receipt
 _gateway("Recall", *_NEEDS, build=_recall)
 _gateway("BuildContext", *_NEEDS, "session_id", build=_context)
 _gateway("ReplayContext", "context_receipt_id", build=lambda t, _w: {"receipt_id": t["context_receipt_id"]})
+service("skein.session.v1.SessionService", ledgers_pb2)("ListContextLedgers")
 _ledgers("GetContextLedger", build=lambda _t, _w: {"ledger_id": "talk"})
 _ledgers(
     "PutContextLedger",

@@ -7,7 +7,8 @@ import uuid
 from fix_recipe import mask, service
 from fix_world import MAKERS, World
 
-from skein.memory.v1 import memory_pb2
+from skein.memory.v1 import blocks_pb2, memory_pb2
+from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import spaces_pb2 as pb
 
 _PRINCIPAL = "agent:the agent of the matrix"
@@ -52,4 +53,10 @@ service("skein.memory.v1.MemoryService", memory_pb2)(
     "space_id",
     build=lambda t, _w: {"memory_ids": [t["memory_id"]], "space_id": t["space_id"]},
     own="SPACE_NOT_FOUND",
+)
+service("skein.memory.v1.BlockService", blocks_pb2)(
+    "MoveBlock", "block_id", "space_id", build=lambda t, _w: dict(t), own="SPACE_NOT_FOUND"
+)
+service("skein.session.v1.SessionService", session_pb2)(
+    "MoveSession", "session_id", "space_id", build=lambda t, _w: dict(t), own="SPACE_NOT_FOUND"
 )

@@ -99,6 +99,24 @@ SPACE_CROSSINGS = (
         )
         for column in columns
     }
+    # A session moves with all that refers to it.
+    | {
+        ("skein_session", table, "space_id", "UPDATE")
+        for table in (
+            "memory.changes",
+            "recall.documents",
+            "recall.documents_history",
+            "session.sessions_history",
+            "session.messages_history",
+            "session.title_terms",
+            "session.title_terms_history",
+        )
+    }
+    | {("skein_memory", "memory.block_agents_history", "space_id", "UPDATE")}
+    | {
+        ("skein_session", "memory.changes", column, "SELECT")
+        for column in ("tenant_id", "entity_id", "entity_type", "space_id")
+    }
     | {
         # Of the zones of a person, the first space's counts.
         ("skein_memory", "tenancy.subjects", "space_id", "SELECT"),

@@ -1,26 +1,31 @@
-"""Memories that move from one space to another: what follows them, and what is refused."""
+"""Memories, sessions and blocks that move from one space to another: what follows them, and what is refused."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
 from fix_calls import stamp
 from fix_cluster import Cluster, Stubs, Tenant, refused
+from fix_context_ledgers import Prompt
 from fix_spaces import SPACE_KEY, grant, new_key, new_space
+from google.protobuf.field_mask_pb2 import FieldMask
 
-from skein.memory.v1 import curation_pb2, memory_pb2, scores_pb2
+from skein.memory.v1 import blocks_pb2, curation_pb2, history_pb2, memory_pb2, scores_pb2
 from skein.memory.v1 import memory_pb2 as pb
+from skein.session.v1 import archives_pb2, ledgers_pb2, session_pb2, states_pb2
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 NOT_FOUND = (grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND")
+NO_SESSION = (grpc.StatusCode.NOT_FOUND, "SESSION_NOT_FOUND")
 TEXT = "The red rose needs manure"
+USER = session_pb2.MESSAGE_ROLE_USER
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,16 @@ class House:
         """Move memories from the kitchen to the garden."""
         request = pb.MoveMemoriesRequest(memory_ids=memory_ids, space_id=self.garden_id, request_id=request_id)
         return list((await self.at(self.kitchen_id).memory.MoveMemories(request)).memory_ids)
+
+    async def move_session(self, session_id: str, request_id: str = "") -> None:
+        """Move a session from the kitchen to the garden."""
+        request = session_pb2.MoveSessionRequest(session_id=session_id, space_id=self.garden_id, request_id=request_id)
+        await self.at(self.kitchen_id).sessions.MoveSession(request)
+
+    async def move_block(self, block_id: str) -> None:
+        """Move a block from the kitchen to the garden."""
+        request = blocks_pb2.MoveBlockRequest(block_id=block_id, space_id=self.garden_id)
+        await self.at(self.kitchen_id).blocks.MoveBlock(request)
 
 
 @pytest.fixture
@@ -268,3 +283,207 @@ async def test_a_task_and_a_deleted_memory_move_too(house: House) -> None:
     listed = await house.gardener.memory.ListTasks(memory_pb2.ListTasksRequest())
     assert [one.memory_id for one in listed.memories] == [task.memory_id]
     assert not (await house.cook.memory.ListTasks(memory_pb2.ListTasksRequest())).memories
+
+
+async def texts(stubs: Stubs, session_id: str = "talk", **fields: Any) -> list[str]:
+    request = session_pb2.ListMessagesRequest(session_id=session_id, **fields)
+    return [message.content for message in (await stubs.sessions.ListMessages(request)).messages]
+
+
+async def test_a_moved_session_is_seen_in_its_new_space_alone_with_all_that_it_has(house: House) -> None:
+    kitchen = house.at(house.kitchen_id)
+    await kitchen.create_session("talk", title="About roses", agent_id="cook", metadata={"bed": 3})
+    first, second = await kitchen.append(
+        "talk", session_pb2.Message(role=USER, content=TEXT, external_id="m"), "Yes, it does"
+    )
+    before = stamp(datetime.now(UTC))
+    await kitchen.sessions.UpdateMessage(
+        session_pb2.UpdateMessageRequest(
+            message=session_pb2.Message(message_id=first.message_id, content="The red rose is fed"),
+            update_mask=FieldMask(paths=["content"]),
+        )
+    )
+    await kitchen.sessions.DeleteMessage(session_pb2.DeleteMessageRequest(message_id=second.message_id))
+    item = states_pb2.PutSessionItemRequest(session_id="talk", key="bed")
+    item.value.number_value = 3
+    await kitchen.sessions.PutSessionItem(item)
+    state = states_pb2.AgentState(agent_id="cook", session_id="talk")
+    await kitchen.sessions.PutAgentState(states_pb2.PutAgentStateRequest(state=state))
+    assert await found(house.cook, "red rose") == [first.message_id]
+    was = (await kitchen.sessions.GetSession(session_pb2.GetSessionRequest(session_id="talk"))).session
+
+    await house.move_session("talk")
+
+    # From the answer on, and in one moment.
+    get = session_pb2.GetSessionRequest(session_id="talk")
+    past = session_pb2.GetMessageRequest(message_id=first.message_id, as_of_time=before)
+    deleted = session_pb2.GetMessageRequest(message_id=second.message_id, as_of_time=before)
+    items = states_pb2.ListSessionItemsRequest(session_id="talk")
+    state_request = states_pb2.GetAgentStateRequest(agent_id="cook", session_id="talk")
+    with refused(*NO_SESSION):
+        await house.cook.sessions.GetSession(get)
+    with refused(*NO_SESSION):
+        await texts(house.cook)
+    with refused(*NO_SESSION):
+        await house.cook.sessions.ListSessionItems(items)
+    for request in (session_pb2.GetMessageRequest(message_id="m"), past, deleted):
+        with refused(grpc.StatusCode.NOT_FOUND, "MESSAGE_NOT_FOUND"):
+            await house.cook.sessions.GetMessage(request)
+    with refused(grpc.StatusCode.NOT_FOUND, "AGENT_STATE_NOT_FOUND"):
+        await house.cook.sessions.GetAgentState(state_request)
+    assert not (await house.cook.sessions.ListSessions(session_pb2.ListSessionsRequest())).sessions
+    assert await found(house.cook, "red rose") == []
+    assert await found(house.cook, "red rose", as_of_time=before) == []
+    assert (await house.gardener.sessions.GetSession(get)).session == was
+    assert await texts(house.gardener) == ["The red rose is fed"]
+    assert (await house.gardener.sessions.GetMessage(past)).message.content == TEXT
+    assert (await house.gardener.sessions.GetMessage(deleted)).message.content == "Yes, it does"
+    assert [one.key for one in (await house.gardener.sessions.ListSessionItems(items)).items] == ["bed"]
+    assert (await house.gardener.sessions.GetAgentState(state_request)).state.session_id == "talk"
+    assert await found(house.gardener, "red rose") == [first.message_id]
+    assert await found(house.gardener, "red rose manure", as_of_time=before) == [first.message_id]
+
+
+async def test_a_moved_session_leaves_its_names_and_takes_them_along(house: House) -> None:
+    kitchen, garden = house.at(house.kitchen_id), house.at(house.garden_id)
+    await kitchen.append("talk", session_pb2.Message(role=USER, content=TEXT, external_id="m"))
+    await house.move_session("talk")
+
+    await kitchen.append("talk", session_pb2.Message(role=USER, content="x", external_id="m"))
+
+    assert await texts(house.cook) == ["x"]
+    assert await texts(house.gardener) == [TEXT]
+    with refused(grpc.StatusCode.ALREADY_EXISTS, "SESSION_EXISTS"):
+        await garden.create_session("talk")
+    with refused(grpc.StatusCode.ALREADY_EXISTS, "SESSION_EXISTS"):
+        await house.move_session("talk")
+    assert await texts(house.cook) == ["x"]
+    await kitchen.append("other", "y", session_pb2.Message(role=USER, content="z", external_id="n"))
+    await garden.append("third", session_pb2.Message(role=USER, content="w", external_id="n"))
+    with refused(grpc.StatusCode.ALREADY_EXISTS, "EXTERNAL_ID_TAKEN"):
+        await house.move_session("other")
+    assert await texts(house.cook, "other") == ["y", "z"]
+
+
+async def test_a_repeated_move_of_a_session_moves_once_and_a_stranger_moves_none(house: House) -> None:
+    kitchen = house.at(house.kitchen_id)
+    await kitchen.append("talk", TEXT)
+    _, secret = await new_key(house.cluster, house.tenant, [house.kitchen_id])
+    await kitchen.create_block("b", "soup", block_id="soup")
+    stranger = house.cluster.with_key(secret, **{SPACE_KEY: house.kitchen_id})
+    requests = (
+        stranger.sessions.MoveSession(session_pb2.MoveSessionRequest(session_id="talk", space_id=house.garden_id)),
+        stranger.blocks.MoveBlock(blocks_pb2.MoveBlockRequest(block_id="soup", space_id=house.garden_id)),
+    )
+    for request in requests:
+        with refused(grpc.StatusCode.NOT_FOUND, "SPACE_NOT_FOUND"):
+            await request
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
+        await kitchen.sessions.MoveSession(session_pb2.MoveSessionRequest(session_id="talk", space_id=house.kitchen_id))
+    with refused(*NO_SESSION):
+        # It acts in the default space.
+        await house.everyone.sessions.MoveSession(
+            session_pb2.MoveSessionRequest(session_id="talk", space_id=house.garden_id)
+        )
+
+    await house.move_session("talk", "r")
+    await house.move_session("talk", "r")
+
+    assert await texts(house.gardener) == [TEXT]
+
+
+async def test_a_session_in_cold_storage_moves_and_comes_back_in_its_new_space(house: House) -> None:
+    kitchen, garden = house.at(house.kitchen_id), house.at(house.garden_id)
+    await kitchen.append("talk", session_pb2.Message(role=USER, content=TEXT, external_id="m"))
+    await kitchen.sessions.HideSession(session_pb2.HideSessionRequest(session_id="talk"))
+    await kitchen.sessions.ArchiveSession(archives_pb2.ArchiveSessionRequest(session_id="talk"))
+
+    await house.move_session("talk")
+
+    listed = archives_pb2.ListArchivedSessionsRequest()
+    assert not (await house.cook.sessions.ListArchivedSessions(listed)).sessions
+    with refused(*NO_SESSION):
+        await kitchen.sessions.UnarchiveSession(archives_pb2.UnarchiveSessionRequest(session_id="talk"))
+    assert await texts(house.gardener, show_archived=True) == [TEXT]
+    await garden.sessions.UnarchiveSession(archives_pb2.UnarchiveSessionRequest(session_id="talk"))
+    assert await texts(house.gardener) == [TEXT]
+    assert (
+        await house.gardener.sessions.GetMessage(session_pb2.GetMessageRequest(message_id="m"))
+    ).message.sequence == 1
+
+
+async def test_a_deleted_session_moves_too_and_is_purged_where_it_lies(house: House) -> None:
+    kitchen, garden = house.at(house.kitchen_id), house.at(house.garden_id)
+    await kitchen.append("talk", TEXT)
+    await kitchen.sessions.DeleteSession(session_pb2.DeleteSessionRequest(session_id="talk"))
+
+    await house.move_session("talk")
+
+    purge = states_pb2.PurgeSessionRequest(session_id="talk")
+    with refused(*NO_SESSION):
+        await kitchen.sessions.PurgeSession(purge)
+    receipt = (await garden.sessions.PurgeSession(purge)).receipt
+    assert (list(receipt.session_ids), len(receipt.message_ids)) == (["talk"], 1)
+
+
+async def test_a_ledger_with_the_messages_of_a_moved_session_begins_anew(house: House) -> None:
+    kitchen = house.at(house.kitchen_id)
+    await kitchen.append("talk", "Anna drinks green tea.")
+    prompt = Prompt(stubs=house.everyone, fields={"session_id": "talk"})
+    await prompt.turn()
+    listed = ledgers_pb2.ListContextLedgersRequest(session_id="talk")
+    assert len((await house.everyone.sessions.ListContextLedgers(listed)).ledgers) == 1
+
+    await house.move_session("talk")
+
+    assert not (await house.everyone.sessions.ListContextLedgers(listed)).ledgers
+    with refused(grpc.StatusCode.NOT_FOUND, "CONTEXT_LEDGER_NOT_FOUND"):
+        await prompt.turn()
+
+
+async def test_a_moved_block_takes_its_revisions_and_agents_along(house: House) -> None:
+    kitchen = house.at(house.kitchen_id)
+    await kitchen.create_block("persona", "soup", block_id="b", agent_id="helper")
+    before = stamp(datetime.now(UTC))
+    await kitchen.update_block("b", value="hot soup")
+    compiled = blocks_pb2.CompileBlocksRequest(agent_id="helper")
+    revisions = blocks_pb2.ListBlockRevisionsRequest(block_id="b")
+
+    await house.move_block("b")
+
+    for request in (
+        blocks_pb2.GetBlockRequest(block_id="b"),
+        blocks_pb2.GetBlockRequest(block_id="b", as_of_time=before),
+    ):
+        with refused(grpc.StatusCode.NOT_FOUND, "BLOCK_NOT_FOUND"):
+            await house.cook.blocks.GetBlock(request)
+    assert "soup" not in str(await house.cook.blocks.CompileBlocks(compiled))
+    assert not (await house.cook.blocks.ListBlocks(blocks_pb2.ListBlocksRequest(as_of_time=before))).blocks
+    moved = await house.gardener.get_block("b")
+    assert (moved.value, moved.revision) == ("hot soup", 2)
+    past = blocks_pb2.GetBlockRequest(block_id="b", as_of_time=before)
+    assert (await house.gardener.blocks.GetBlock(past)).block.value == "soup"
+    listed = await house.gardener.blocks.ListBlockRevisions(revisions)
+    assert [one.block.value for one in listed.revisions] == ["soup"]
+    assert "hot soup" in str(await house.gardener.blocks.CompileBlocks(compiled))
+    changes = (await house.cook.history.ListChanges(history_pb2.ListChangesRequest())).changes
+    assert [one.event_type for one in changes if one.entity_id == "b"] == ["block_moved"]
+
+
+async def test_a_block_whose_names_are_taken_does_not_move(house: House) -> None:
+    kitchen, garden = house.at(house.kitchen_id), house.at(house.garden_id)
+    await kitchen.create_block("persona", "soup", block_id="b", agent_id="helper")
+    await garden.create_block("human", "rose", block_id="b")
+    with refused(grpc.StatusCode.ALREADY_EXISTS, "BLOCK_EXISTS"):
+        await house.move_block("b")
+    await kitchen.create_block("human", "soup", block_id="c", agent_id="helper")
+    await garden.create_block("human", "rose", block_id="d", agent_id="helper")
+    with refused(grpc.StatusCode.ALREADY_EXISTS, "BLOCK_LABEL_TAKEN"):
+        await house.move_block("c")
+
+    assert {
+        block.block_id for block in (await house.cook.blocks.ListBlocks(blocks_pb2.ListBlocksRequest())).blocks
+    } == {
+        "b",
+        "c",
+    }

@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from fix_cluster import SYSTEM_KEY, Cluster, Tenant
@@ -19,6 +20,7 @@ from skein.memory.v1 import memory_pb2, memory_pb2_grpc
 from skein.session.v1 import session_pb2, session_pb2_grpc, states_pb2
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2_grpc
 from skein_cluster import registry
+from skein_kit.identity.permissions import TENANT_PERMISSIONS
 from skein_kit.settings import ProcessSettings
 from skein_worker.rounds import catalog
 from skein_worker.rounds.tenant_rounds import TenantRounds
@@ -172,3 +174,28 @@ async def test_messages_of_a_space_are_found_by_meaning(cluster: Cluster, tenant
             await asyncio.sleep(0.05)
 
     assert [hit.item_id for hit in hits] == [message.message_id]
+
+
+async def test_idle_memories_and_hidden_sessions_of_a_space_go_to_cold_storage_there(
+    cluster: Cluster, tenant: Tenant
+) -> None:
+    # Before the services read the policy, which they keep for a second.
+    await tenant.tenancy.UpdatePolicy(
+        subjects_pb2.UpdatePolicyRequest(
+            policy=subjects_pb2.Policy(archive_days=1), update_mask=FieldMask(paths=["archive_days"])
+        )
+    )
+    space_id = await new_space(tenant, "doctor")
+    _, secret = await new_key(cluster, tenant, [space_id], permissions=TENANT_PERMISSIONS)
+    practice = cluster.with_key(secret, **{SPACE_KEY: space_id})
+    old = memory_pb2.Memory(content="The knee hurt long ago")
+    old.create_time.FromDatetime(datetime(2020, 1, 1, tzinfo=UTC))
+    await practice.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=old))
+    await practice.append("visit", "the knee hurts")
+    await practice.sessions.HideSession(session_pb2.HideSessionRequest(session_id="visit"))
+    await age(cluster, tenant, "hide_time = now() - interval '9 days'", "session.sessions")
+
+    await run(cluster, tenant, "lifecycle")
+
+    assert await spaces_of(cluster, tenant, "memory.archives") == {space_id}
+    assert await spaces_of(cluster, tenant, "session.archived_sessions") == {space_id}

@@ -20,7 +20,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import blocks_pb2
-from skein.session.v1 import archives_pb2, session_pb2, states_pb2
+from skein.session.v1 import archives_pb2, ledgers_pb2, session_pb2, states_pb2
 from skein.tenancy.v1 import spaces_pb2, subjects_pb2
 from skein_kit.identity.permissions import TENANT_PERMISSIONS
 
@@ -372,3 +372,169 @@ async def test_a_reader_of_a_space_has_a_ledger_too(house: House) -> None:
     turn = await Prompt(stubs=house.cluster.with_key(secret)).turn()
 
     assert "green tea" in turn.text
+
+
+async def ledgers(stubs: Stubs, **fields: Any) -> list[ledgers_pb2.ContextLedger]:
+    return list((await stubs.sessions.ListContextLedgers(ledgers_pb2.ListContextLedgersRequest(**fields))).ledgers)
+
+
+async def test_ledgers_are_listed_without_digests_and_with_the_counts_of_their_turns(house: House) -> None:
+    await house.kitchen.remember("Anna drinks no coffee.")
+    prompt = Prompt(stubs=house.kitchen)
+    await prompt.turn()
+    await house.kitchen.remember("Anna drinks apple juice.")
+    await prompt.turn()
+
+    (short,) = await ledgers(house.kitchen)
+    (whole,) = await ledgers(house.kitchen, ledger_id=prompt.ledger_id)
+
+    assert (short.append_count, dict(short.first_text_counts)) == (1, {gateway_pb2.REBASE_REASON_REQUESTED: 1})
+    assert short.first_token_count > 0
+    assert short.appended_token_count > 0
+    assert not short.entries
+    assert whole.salt + whole.reader_digest + whole.request_digest == b""
+    assert len({entry.turn for entry in whole.entries}) == 2
+    assert not any(entry.digest for entry in whole.entries)
+    assert await ledgers(house.kitchen, ledger_id="another") == []
+    assert await ledgers(house.kitchen, session_id="another") == []
+
+
+async def test_a_ledger_is_seen_by_who_sees_all_spaces_of_its_texts(house: House) -> None:
+    await house.practice.remember("Anna drinks green tea.")
+    of_doctor, of_kitchen = Prompt(stubs=house.doctor), Prompt(stubs=house.kitchen)
+    await of_doctor.turn()
+    await of_kitchen.turn()
+
+    assert [one.ledger_id for one in await ledgers(house.kitchen)] == [of_kitchen.ledger_id]
+    assert await ledgers(house.kitchen, ledger_id=of_doctor.ledger_id) == []
+    assert await ledgers(house.kitchen, principal=house.principal) == []
+    names = {one.ledger_id for one in await ledgers(house.doctor)}
+    assert names == {of_doctor.ledger_id, of_kitchen.ledger_id}
+    # In the practice alone no text may be of the default space.
+    assert await ledgers(house.practice) == []
+
+
+async def test_ledgers_of_others_need_a_permission(house: House) -> None:
+    await Prompt(stubs=house.doctor).turn()
+    principal, secret = await new_key(house.cluster, house.tenant, [house.space_id])
+    reader = house.cluster.with_key(secret)
+    own = Prompt(stubs=reader)
+    await own.turn()
+
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
+        await ledgers(reader, principal=house.principal)
+    assert [(one.principal, one.ledger_id) for one in await ledgers(reader)] == [(principal, own.ledger_id)]
+
+
+async def test_ledgers_are_listed_page_by_page(house: House) -> None:
+    prompts = [Prompt(stubs=house.kitchen) for _ in range(3)]
+    for prompt in prompts:
+        await prompt.turn()
+    request = ledgers_pb2.ListContextLedgersRequest(page_size=2)
+
+    first = await house.kitchen.sessions.ListContextLedgers(request)
+    request.page_token = first.next_page_token
+    second = await house.kitchen.sessions.ListContextLedgers(request)
+
+    assert [one.ledger_id for one in (*first.ledgers, *second.ledgers)] == sorted(one.ledger_id for one in prompts)
+    assert not second.next_page_token
+
+
+async def exported(stubs: Stubs, **fields: Any) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return what is exported of a person, each with its space, and the spaces that the export covers."""
+    request = session_pb2.ExportSubjectRequest(subject_id="mira", page_size=2, **fields)
+    found: list[tuple[str, str]] = []
+    while True:
+        page = await stubs.sessions.ExportSubject(request)
+        for record in page.records:
+            kind = record.WhichOneof("record")
+            name = {"session": record.session.title, "message": record.message.content}.get(kind or "", kind or "")
+            found.append((name, record.space_id))
+        request.page_token = page.next_page_token
+        if not request.page_token:
+            return found, list(page.space_ids)
+
+
+async def test_a_person_is_exported_from_the_spaces_in_which_the_caller_writes(house: House) -> None:
+    for place, stubs in (("practice", house.practice), ("kitchen", house.kitchen)):
+        await stubs.create_session("of mira", subject_id="mira", title=place)
+        await stubs.append("of mira", f"said in the {place}")
+        named = session_pb2.Message(role=USER, content=f"about mira in the {place}", subject_id="mira")
+        await stubs.append("of bob", named, "about the weather")
+    await Prompt(stubs=house.doctor, fields={"recall": {"subject_id": "mira"}}).turn()
+    _, secret = await new_key(house.cluster, house.tenant, [house.space_id], "reader", permissions=TENANT_PERMISSIONS)
+    reader = house.cluster.with_key(secret)
+    in_kitchen = {("kitchen", ""), ("said in the kitchen", ""), ("about mira in the kitchen", "")}
+    in_practice = {
+        (name, house.space_id) for name in ("practice", "said in the practice", "about mira in the practice")
+    }
+
+    records, covered = await exported(house.doctor)
+    assert len(records) == 7
+    assert set(records) == in_kitchen | in_practice | {("ledger", "")}
+    assert covered == [DEFAULT, house.space_id]
+    records, covered = await exported(house.kitchen)
+    assert (set(records), covered) == (in_kitchen, [DEFAULT])
+    records, covered = await exported(house.practice)
+    assert (set(records), covered) == (in_practice, [house.space_id])
+    # Deleted rows are among them, which a reader does not see.
+    records, covered = await exported(reader)
+    assert (set(records), covered) == (in_kitchen, [DEFAULT])
+    # Who manages the spaces could let itself see them all.
+    records, covered = await exported(house.kitchen, all_spaces=True)
+    assert (set(records), covered) == (in_kitchen | in_practice | {("ledger", "")}, [])
+
+
+async def test_only_who_manages_the_spaces_exports_a_person_from_all(house: House) -> None:
+    permissions = TENANT_PERMISSIONS - {"spaces.write"}
+    _, secret = await new_key(house.cluster, house.tenant, [house.space_id], permissions=permissions)
+    _, bound = await new_key(house.cluster, house.tenant, [house.space_id], bind=True, permissions=TENANT_PERMISSIONS)
+    request = session_pb2.ExportSubjectRequest(subject_id="mira", all_spaces=True)
+
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
+        await house.cluster.with_key(secret).sessions.ExportSubject(request)
+    for stubs in (house.cluster.with_key(bound), house.practice):
+        with refused(grpc.StatusCode.PERMISSION_DENIED, "SPACES_UNSUPPORTED"):
+            await stubs.sessions.ExportSubject(request)
+
+
+async def test_failed_extractions_are_listed_in_their_space(
+    house: House, catalog: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    (message,) = await house.practice.append("visit", "the knee hurts")
+    await catalog.execute(
+        "INSERT INTO session.extraction_failures "
+        "(tenant_id, message_id, session_id, reason, attempt_count, attempt_time, space_id) "
+        "VALUES ($1, $2, 'visit', 'unavailable', 3, now(), $3)",
+        house.tenant.tenant_id,
+        uuid.UUID(message.message_id),
+        uuid.UUID(house.space_id),
+    )
+    request = session_pb2.ListFailedExtractionsRequest()
+
+    assert len((await house.doctor.sessions.ListFailedExtractions(request)).failures) == 1
+    assert not (await house.kitchen.sessions.ListFailedExtractions(request)).failures
+
+
+async def test_a_purged_session_leaves_the_access_log_of_its_namesake_in_another_space(
+    house: House, catalog: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    for stubs in (house.practice, house.kitchen):
+        await stubs.append("visit", "the knee hurts")
+        await texts(stubs, "visit")
+    query = """
+        SELECT coalesce(space_ids, '{00000000-0000-0000-0000-000000000000}')::text[] AS space_ids
+        FROM memory.access_log WHERE tenant_id = $1 AND session_id = 'visit' AND method = 'ListMessages'
+    """
+
+    async def logged() -> set[str]:
+        rows = await catalog.fetch(query, house.tenant.tenant_id)
+        return {space_id for row in rows for space_id in row["space_ids"]}
+
+    async with asyncio.timeout(30):
+        while await logged() != {DEFAULT, house.space_id}:
+            await asyncio.sleep(0.1)
+
+    await house.practice.sessions.PurgeSession(states_pb2.PurgeSessionRequest(session_id="visit"))
+
+    assert await logged() == {DEFAULT}

@@ -116,7 +116,8 @@ WITHOUT: dict[str, str] = {
     r"/AdvanceImport$": "an importer's, for each batch",
     r"/GetSearchCounts$": "how often was searched, which is of use to people",
     r"/\w+Space(s|Grants?)?$": "who sees what is a person's decision",
-    r"/(ExplainAccess|MoveMemories)$": "who sees what is a person's decision",
+    r"/(ExplainAccess|Move(Memories|Session|Block))$": "who sees what is a person's decision",
+    r"/ListContextLedgers$": "what prompts have, which is of use to people",
     r"/(PurgeTool|PurgeAgent)$": "for good, so a person's decision",
 }
 

@@ -217,7 +217,11 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         )
         servicers.add(
             blocks_pb2_grpc.add_BlockServiceServicer_to_server,
-            block_service(blocks=BlockHandlers(blocks, idempotency, guard), erasure=purge_handlers),
+            block_service(
+                blocks=BlockHandlers(blocks, idempotency, guard),
+                erasure=purge_handlers,
+                moves=MoveHandlers(idempotency),
+            ),
         )
         servicers.add(
             history_pb2_grpc.add_HistoryServiceServicer_to_server,

@@ -110,6 +110,7 @@ def block_service(
     *,
     blocks: BlockHandlers,
     erasure: PurgeHandlers,
+    moves: MoveHandlers,
 ) -> BlockServiceMethods:
     """BlockService: blocks that agents carry in every prompt."""
     return BlockServiceMethods(
@@ -131,6 +132,7 @@ def block_service(
         CompileBlocks=blocks.CompileBlocks,
         ListBlockRevisions=blocks.ListBlockRevisions,
         RevertBlock=blocks.RevertBlock,
+        MoveBlock=moves.MoveBlock,
     )
 
 

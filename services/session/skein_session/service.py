@@ -80,6 +80,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         messages = MessageStore(database, sessions, quotas, months, extractions)
         states, items = AgentStateStore(database, quotas), ItemStore(database, quotas)
         ledgers = LedgerStore(database, quotas)
+        ledger_handlers = LedgerHandlers(ledgers)
         archives = ColdStorageStore(database, policies, months, ColdFiles(settings.archives(host.environment)))
         jobs = JobStore(database)
         access_log = AccessLog(database, policies, counts_uses=False)
@@ -111,6 +112,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             erasure=ErasureHandlers(ErasureStore(database, quotas, archives), idempotency, archives),
             export=ExportHandlers(ExportStore(database, archives)),
             extractions=extraction_handlers,
+            ledgers=ledger_handlers,
         )
         maintenance = MaintenanceHandlers(
             database,
@@ -139,7 +141,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
                 rpc.add_SessionInternalServiceServicer_to_server,
                 session_internal_service(
                     maintenance=maintenance,
-                    ledgers=LedgerHandlers(ledgers),
+                    ledgers=ledger_handlers,
                     extractions=extraction_handlers,
                 ),
             )

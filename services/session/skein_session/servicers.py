@@ -35,6 +35,7 @@ def session_service(  # noqa: PLR0913 - one for each feature.
     erasure: ErasureHandlers,
     export: ExportHandlers,
     extractions: ExtractionHandlers,
+    ledgers: LedgerHandlers,
 ) -> SessionServiceMethods:
     """SessionService: conversations, the states of agents, and items."""
     return SessionServiceMethods(
@@ -46,6 +47,7 @@ def session_service(  # noqa: PLR0913 - one for each feature.
         HideSession=sessions.HideSession,
         UnhideSession=sessions.UnhideSession,
         DeleteSession=sessions.DeleteSession,
+        MoveSession=sessions.MoveSession,
         AppendMessages=messages.AppendMessages,
         GetMessage=messages.GetMessage,
         UpdateMessage=messages.UpdateMessage,
@@ -75,6 +77,7 @@ def session_service(  # noqa: PLR0913 - one for each feature.
         PurgeMessages=erasure.PurgeMessages,
         PurgeSubject=erasure.PurgeSubject,
         ExportSubject=export.ExportSubject,
+        ListContextLedgers=ledgers.ListContextLedgers,
     )
 
 

@@ -20,8 +20,9 @@ from skein_kit.calls.database_revision import (
     format_revision,
     min_revision_of,
 )
-from skein_kit.errors import STATUS_DETAILS_KEY
-from skein_kit.identity.space_reach import narrowed, whole_reach
+from skein_kit.errors import STATUS_DETAILS_KEY, FieldInvalid
+from skein_kit.identity.space_reach import narrowed, walled_reach, whole_reach
+from skein_kit.identity.spaces import DEFAULT_SPACE
 from skein_kit.ids import now
 
 if TYPE_CHECKING:
@@ -283,6 +284,18 @@ def current_space_ids() -> tuple[UUID, ...] | None:
     """Return the spaces that the current call reaches; None for the default one, and in background work."""
     call = current_call()
     return None if call is None else call.space_ids
+
+
+def spaces_of_move(caller: Caller, target: str) -> tuple[UUID, UUID]:
+    """Return the space in which the current call acts, and the one to which it moves something.
+
+    Raises SpaceNotFound, SpaceReadOnly, and FieldInvalid where both are one.
+    """
+    (target_id,) = walled_reach(caller, target, is_write=True) or (DEFAULT_SPACE,)
+    (source_id,) = current_space_ids() or (DEFAULT_SPACE,)
+    if source_id == target_id:
+        raise FieldInvalid(violations=[("space_id", "is the space in which the call acts")])
+    return source_id, target_id
 
 
 def named_space() -> str:

@@ -1,4 +1,4 @@
-"""`skein spaces`: spaces of a tenant, who sees them and until when, and moves of memories between them."""
+"""`skein spaces`: spaces of a tenant, who sees them and until when, and moves between them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skein.memory.v1 import memory_pb2
+from skein.memory.v1 import blocks_pb2, memory_pb2
+from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import spaces_pb2
 from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import options, output
@@ -17,6 +18,8 @@ from skein_cluster.cli.pagination import list_first
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
+
+    from google.protobuf.message import Message
 
     from skein_client.client import Client
 
@@ -211,21 +214,33 @@ async def explain(
 
 
 @spaces_command.command("move")
-@click.argument("memory_ids", nargs=-1, required=True)
+@click.argument("ids", nargs=-1, required=True)
+@click.option("--kind", type=click.Choice(["memory", "session", "block"]), default="memory", show_default=True)
 @click.option("--from", "source", default=_DEFAULT, show_default=True, help="The space in which they lie.")
 @click.option("--to", "target", required=True, help="The space to which they move.")
 @options.cluster_options
 @options.json_option
 @options.asynchronous
 async def move(
-    memory_ids: tuple[str, ...], source: str, target: str, environment: dict[str, str], *, as_json: bool
+    ids: tuple[str, ...], kind: str, source: str, target: str, environment: dict[str, str], *, as_json: bool
 ) -> None:
-    """Move memories, by id or external id, from one space to another; all or none."""
+    """Move memories, by id or external id, from one space to another, all or none; or sessions or blocks, each."""
     async with as_tenant(environment) as api:
         source_id, target_id = await _id_of(api, source), await _id_of(api, target)
     async with as_tenant(environment, space_id=source_id) as api:
-        request = memory_pb2.MoveMemoriesRequest(memory_ids=memory_ids, space_id=target_id)
-        response = await api.memories.MoveMemories(request)
+        if kind != "memory":
+            for item_id in ids:
+                if kind == "session":
+                    request = session_pb2.MoveSessionRequest(session_id=item_id, space_id=target_id)
+                    moved: Message = await api.sessions.MoveSession(request)
+                else:
+                    moved = await api.blocks.MoveBlock(
+                        blocks_pb2.MoveBlockRequest(block_id=item_id, space_id=target_id)
+                    )
+                if not output.print_if_json(moved, as_json=as_json):
+                    output.echo(f"Moved {kind} {item_id}.")
+            return
+        response = await api.memories.MoveMemories(memory_pb2.MoveMemoriesRequest(memory_ids=ids, space_id=target_id))
     if not output.print_if_json(response, as_json=as_json):
         count = len(response.memory_ids)
         output.echo(f"Moved {count} {'memory' if count == 1 else 'memories'}.")

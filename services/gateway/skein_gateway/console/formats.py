@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import access_log_pb2, curation_pb2, memory_pb2, webhooks_pb2
 from skein.recall.v1 import recall_pb2
-from skein.session.v1 import session_pb2
+from skein.session.v1 import ledgers_pb2, session_pb2
 from skein.tenancy.v1 import jobs_pb2, members_pb2, spaces_pb2
 from skein_kit.json_values import exact as exact_json
 from skein_kit.json_values import fields
@@ -46,6 +46,7 @@ _ENUMS: Mapping[str, Any] = {
     "session_state": session_pb2.SessionState,
     "message_role": session_pb2.MessageRole,
     "item_kind": recall_pb2.ItemKind,
+    "ledger_item_kind": ledgers_pb2.LedgerItemKind,
     "arm": gateway_pb2.Arm,
     "arm_state": gateway_pb2.ArmState,
     "service_state": gateway_pb2.ServiceState,

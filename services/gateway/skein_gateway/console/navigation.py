@@ -33,6 +33,7 @@ GROUPS: Sequence[tuple[str, Sequence[Entry]]] = (
             Entry("start", "First steps", ""),
             Entry("search", "Search", "gateway.v1.GatewayService/Recall"),
             Entry("context", "Context", "gateway.v1.GatewayService/BuildContext"),
+            Entry("ledgers", "Ledgers", "session.v1.SessionService/ListContextLedgers"),
             Entry("receipts", "Receipts", "recall.v1.RecallService/ListRecallReceipts"),
             Entry("memories", "Memories", "memory.v1.MemoryService/ListMemories"),
             Entry("pages", "Pages", "memory.v1.CurationService/ListPages"),

@@ -7,7 +7,7 @@ makes no such line: it stands behind the number of its own item, and behind a ti
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -99,6 +99,9 @@ class Ledger:
     next_number: int = 1
     first_token_count: int = 0
     appended_token_count: int = 0
+    # Turns that appended something, and first texts by their reason.
+    append_count: int = 0
+    first_text_counts: Mapping[Rebase, int] = field(default_factory=dict)
 
     @property
     def by_key(self) -> dict[ItemKey, Entry]:
@@ -151,6 +154,15 @@ class Turn:
     def token_count(self) -> int:
         """Return the estimated tokens of the text."""
         return estimate_tokens(self.text)
+
+    def counted(self) -> Turn:
+        """Return the turn with itself in the counts of its ledger."""
+        ledger, counts = self.ledger, self.ledger.first_text_counts
+        if self.rebase:
+            ledger = replace(ledger, first_text_counts={**counts, self.rebase: counts.get(self.rebase, 0) + 1})
+        elif self.text:
+            ledger = replace(ledger, append_count=ledger.append_count + 1)
+        return replace(self, ledger=ledger)
 
     @property
     def prompt_token_count(self) -> int:

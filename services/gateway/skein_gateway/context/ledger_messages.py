@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 from skein.gateway.v1 import gateway_pb2 as pb
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import ledgers_pb2
-from skein_gateway.context.ledger import Entry, EntryState, Ledger
+from skein_gateway.context.ledger import Entry, EntryState, Ledger, Rebase
 from skein_gateway.context.model import ItemKind
 from skein_gateway.recall.rpc import subject_of
 
@@ -50,6 +50,8 @@ def ledger(message: ledgers_pb2.ContextLedger) -> Ledger:
         next_number=message.next_number,
         first_token_count=message.first_token_count,
         appended_token_count=message.appended_token_count,
+        append_count=message.append_count,
+        first_text_counts={Rebase(reason): count for reason, count in message.first_text_counts.items()},
     )
 
 
@@ -78,6 +80,8 @@ def ledger_message(request: pb.BuildContextRequest, turn: Turn, space_ids: Itera
         next_number=after.next_number,
         first_token_count=after.first_token_count,
         appended_token_count=after.appended_token_count,
+        append_count=after.append_count,
+        first_text_counts={int(reason): count for reason, count in after.first_text_counts.items()},
         salt=after.salt,
         reader_digest=reader_digest(request, after.salt),
         request_id=request.request_id,

@@ -148,6 +148,7 @@ class LedgerTurns:
         )
         if known.stored is not None and _is_same(turn, known.stored):
             return replace(turn, ledger=replace(turn.ledger, revision=known.stored.revision))
+        turn = turn.counted()
         put_request = ledgers_pb2.PutContextLedgerRequest(
             ledger=ledger_messages.ledger_message(request, turn, sorted(known.space_ids)),
             last_revision=0 if known.stored is None else known.stored.revision,

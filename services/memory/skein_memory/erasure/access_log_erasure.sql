@@ -144,7 +144,8 @@ WHERE tenant_id = :tenant_id AND access_event_id = ANY (ARRAY(
         AND (claimed.subject_id IS NULL OR claimed.subject_id = :subject_id)));
 
 -- clear_late_accesses --
--- Clear people and sessions with a record of erasure from the accesses since a time.
+-- Clear people and sessions with a record of erasure from the accesses since a time. A record of a session whose id other
+-- spaces have too begins with the space.
 WITH noted AS MATERIALIZED (
     SELECT erasure.secret, erasure.digest FROM memory.erasures AS erasure WHERE erasure.tenant_id = :tenant_id
 )
@@ -155,6 +156,10 @@ WHERE tenant_id = :tenant_id AND access_event_id = ANY (ARRAY(
     SELECT late.access_event_id
     FROM memory.access_log AS late,
          (SELECT DISTINCT noted.secret FROM noted) AS own,
+         LATERAL (SELECT '' UNION ALL
+                  SELECT reached || ':'
+                  FROM unnest(coalesce(late.space_ids, '{00000000-0000-0000-0000-000000000000}'::uuid[])) AS reached
+         ) AS place (prefix),
          LATERAL (VALUES ('subject:' || late.subject_id),
                          ('subject-session:' || char_length(late.subject_id) || ':' || late.subject_id || ':'
                           || late.session_id),
@@ -163,7 +168,7 @@ WHERE tenant_id = :tenant_id AND access_event_id = ANY (ARRAY(
                          (CASE WHEN late.subject_id IS NULL THEN 'session:' || late.session_id END),
                          (CASE WHEN late.subject_id IS NULL THEN 'session:' || late.claimed_session_id END)) AS known (name)
     WHERE late.tenant_id = :tenant_id AND late.access_event_id >= :since_id AND known.name IS NOT NULL
-        AND sha256(own.secret || convert_to(known.name, 'UTF8')) IN (SELECT noted.digest FROM noted)));
+        AND sha256(own.secret || convert_to(place.prefix || known.name, 'UTF8')) IN (SELECT noted.digest FROM noted)));
 
 -- clear_queries_between --
 -- Clear the queries of all searches between two times.

@@ -29,7 +29,7 @@ EVENT_TYPES = frozenset(
         "memory_conflict_resolved", "memory_entity_resolved", "memory_entity_separated", "memory_source_trust_set",
         "secret_revealed", "tenant_key_rotated",
         "block_created", "block_updated", "block_deleted", "block_restored", "block_attached", "block_detached",
-        "block_purged", "page_created", "page_updated", "page_deleted",
+        "block_moved", "block_purged", "page_created", "page_updated", "page_deleted",
         "snapshot_created", "snapshot_restored", "snapshot_deleted", "data_exported", "data_imported",
         "webhook_created", "webhook_updated", "webhook_deleted", "webhook_disabled",
         "archive_created", "archive_restored",

@@ -1,1 +1,1 @@
-"""Moving memories from one space of a tenant to another."""
+"""Moving memories and blocks from one space of a tenant to another."""

@@ -55,3 +55,34 @@ WHERE tenant_id = :tenant_id AND item_id = ANY (:memory_ids::uuid[]);
 UPDATE recall.documents_history
 SET space_id = :space_id
 WHERE tenant_id = :tenant_id AND item_id = ANY (:memory_ids::uuid[]);
+
+-- list_agents_of_block --
+-- Read the agents that carry a block, in order.
+SELECT agent_id
+FROM memory.block_agents
+WHERE tenant_id = :tenant_id AND block_id = :block_id
+ORDER BY agent_id;
+
+-- move_block --
+-- Put a block with its agents, revisions and events into a space. In one statement, because the keys of these rows have the
+-- space. The transaction sees both spaces.
+WITH attachments AS (
+    UPDATE memory.block_agents
+    SET space_id = :space_id
+    WHERE tenant_id = :tenant_id AND block_id = :block_id AND space_id = :source_id
+), former_attachments AS (
+    UPDATE memory.block_agents_history
+    SET space_id = :space_id
+    WHERE tenant_id = :tenant_id AND block_id = :block_id AND space_id = :source_id
+), revisions AS (
+    UPDATE memory.revisions
+    SET space_id = :space_id
+    WHERE tenant_id = :tenant_id AND kind = 'block' AND item_id = :block_id AND space_id = :source_id
+), events AS (
+    UPDATE memory.changes
+    SET space_id = :space_id
+    WHERE tenant_id = :tenant_id AND entity_id = :block_id AND entity_type = 'block' AND space_id = :source_id
+)
+UPDATE memory.blocks
+SET space_id = :space_id
+WHERE tenant_id = :tenant_id AND block_id = :block_id AND space_id = :source_id;

@@ -1,11 +1,21 @@
-"""Moves of memories in the database: all rows of a memory leave a space and arrive in another one together."""
+"""Moves in the database: all rows of a memory or block leave a space and arrive in another one together."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from skein_kit.database.transactions import translate_constraint_errors
 from skein_kit.errors import ExternalIdTaken
-from skein_memory.errors import AliasApart, MemoryNotFound
+from skein_memory.blocks import store as blocks
+from skein_memory.blocks.model import MAX_BLOCKS_PER_AGENT
+from skein_memory.errors import (
+    AgentBlocksFull,
+    AliasApart,
+    BlockExists,
+    BlockLabelTaken,
+    BlockNotFound,
+    MemoryNotFound,
+)
 from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.memories import names, writes
@@ -103,6 +113,46 @@ async def _release_names(
             if (key := memory.fact_key) is not None and key_holders.get(key) == memory.memory_id
         ],
     )
+
+
+async def move_block(
+    tx: Transaction, tenant_id: UUID, block_id: str, source_id: UUID, target_id: UUID, *, at: datetime, by: str
+) -> None:
+    """Move a block, a deleted one too, with its agents, from the space that the transaction reaches to another one.
+
+    Neither revision nor times change. Raises BlockNotFound, BlockExists, BlockLabelTaken and AgentBlocksFull.
+    """
+    block = await blocks.lock_if_exists(tx, tenant_id, block_id)
+    if block is None:
+        raise BlockNotFound
+    key = {"tenant_id": tenant_id, "block_id": block_id}
+    agents = [row["agent_id"] for row in await tx.rows(QUERIES["list_agents_of_block"], **key)]
+    # A restore of a copy in the former space would bring the text back there.
+    await tx.execute(QUERIES["purge_memory_block_copies"], tenant_id=tenant_id, block_ids=[block_id])
+
+    await tx.set_spaces([target_id])
+    label, subject_id = block.draft.label, block.draft.subject_id
+    for agent_id in agents:
+        agent_key = {"tenant_id": tenant_id, "agent_id": agent_id, "subject_id": subject_id}
+        await tx.rows(QUERIES["lock_agent"], tenant_id=tenant_id, agent_id=agent_id)
+        if block.is_active and await tx.value(QUERIES["count_agent_blocks"], **agent_key) >= MAX_BLOCKS_PER_AGENT:
+            raise AgentBlocksFull(limit=MAX_BLOCKS_PER_AGENT)
+        await tx.execute(QUERIES["release_label"], **agent_key, label=label)
+    await tx.set_spaces(None)
+    taken = {"blocks_pkey": BlockExists(block_id=block_id), "block_agents_label_key": BlockLabelTaken(label=label)}
+    with translate_constraint_errors(taken):
+        await tx.execute(QUERIES["move_block"], **key, space_id=target_id, source_id=source_id)
+    for space_id, direction in ((source_id, "left"), (target_id, "arrived")):
+        await tx.set_spaces([space_id])
+        event = Event(
+            type="block_moved",
+            entity_type="block",
+            entity_id=block_id,
+            summary=f"block {direction} by a move between spaces",
+            payload={"revision": block.revision, "direction": direction},
+        )
+        await writer.insert_events(tx, tenant_id, [event], at=at, by=by)
+    await tx.set_spaces([source_id])
 
 
 def _event(memory: Memory, direction: str) -> Event:

@@ -14,6 +14,28 @@ UNION ALL
 (SELECT space_id FROM session.archived_messages WHERE tenant_id = :tenant_id AND subject_id = :subject_id LIMIT 1)
 LIMIT 1;
 
+-- next_space_to_export --
+-- Find the first space, after one, of those that the call reaches, with a session or messages of a subject.
+SELECT found.space_id
+FROM (
+    (SELECT space_id FROM session.sessions
+     WHERE tenant_id = :tenant_id AND subject_id = :subject_id AND (:after::uuid IS NULL OR space_id > :after)
+     ORDER BY space_id
+     LIMIT 1)
+    UNION ALL
+    (SELECT space_id FROM session.messages
+     WHERE tenant_id = :tenant_id AND subject_id = :subject_id AND (:after IS NULL OR space_id > :after)
+     ORDER BY space_id
+     LIMIT 1)
+    UNION ALL
+    (SELECT space_id FROM session.archived_messages
+     WHERE tenant_id = :tenant_id AND subject_id = :subject_id AND (:after IS NULL OR space_id > :after)
+     ORDER BY space_id
+     LIMIT 1)
+) AS found
+ORDER BY found.space_id
+LIMIT 1;
+
 -- lock_session_of_subject --
 -- Read the first of a subject's sessions, deleted or not, and lock its row.
 SELECT session_id, subject_id, is_active
@@ -242,13 +264,16 @@ LIMIT 1;
 
 -- erase_receipts_of_sessions --
 -- Erase the requests of the receipts of contexts that had the recent window of some sessions, before the access log
--- forgets which these were. Receipts of contexts about other subjects lose theirs as well.
+-- forgets which these were. Receipts of contexts about other subjects lose theirs as well; with
+-- a space, none of those that did not reach it.
 UPDATE recall.receipts
 SET request = NULL, query = NULL, request_id = '', subject_ids = '{}'
 WHERE tenant_id = :tenant_id AND request IS NOT NULL AND request_id IN (
     SELECT about.request_id FROM memory.access_log AS about
     WHERE about.tenant_id = :tenant_id AND about.session_id = ANY (:session_ids::text[])
-        AND about.method = 'GetRecentWindow');
+        AND about.method = 'GetRecentWindow'
+        AND (:space_id::uuid IS NULL
+             OR :space_id = ANY (coalesce(about.space_ids, '{00000000-0000-0000-0000-000000000000}'::uuid[]))));
 
 -- erase_receipts_of_subject --
 -- Erase the requests of the receipts that have an item about a person; a receipt's context goes with it.
@@ -258,9 +283,16 @@ WHERE tenant_id = :tenant_id AND request IS NOT NULL AND receipt_id IN (
     SELECT about.receipt_id FROM recall.receipts AS about
     WHERE about.tenant_id = :tenant_id AND about.request IS NOT NULL AND :subject_id::text = ANY (about.subject_ids));
 
+-- has_namesake --
+-- Return whether a session of another space has an id.
+SELECT EXISTS (
+    SELECT FROM session.sessions
+    WHERE tenant_id = :tenant_id AND session_id = :session_id AND space_id <> :space_id::uuid);
+
 -- purge_access_log_of_session --
 -- Clear a session's rows of the access log: names, subject, request data, client address and request id. Rows about
--- other subjects stay, because callers choose the names of sessions.
+-- other subjects stay, because callers choose the names of sessions. With a space, so do those of calls that did not reach
+-- it.
 UPDATE memory.access_log
 SET subject_id = NULL, session_id = NULL, claimed_session_id = NULL, request_data = NULL, client_address = NULL,
     request_id = ''
@@ -271,7 +303,9 @@ WHERE tenant_id = :tenant_id AND access_event_id = ANY (ARRAY(
     UNION
     SELECT claimed.access_event_id FROM memory.access_log AS claimed
     WHERE claimed.tenant_id = :tenant_id AND claimed.claimed_session_id = :session_id
-        AND (claimed.subject_id IS NULL OR claimed.subject_id = :subject_id)));
+        AND (claimed.subject_id IS NULL OR claimed.subject_id = :subject_id)))
+    AND (:space_id::uuid IS NULL
+         OR :space_id = ANY (coalesce(space_ids, '{00000000-0000-0000-0000-000000000000}'::uuid[])));
 
 -- purge_access_log_of_subject --
 -- Clear a subject's rows of the access log: names, request data, client address and request id.

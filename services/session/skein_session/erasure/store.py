@@ -10,9 +10,11 @@ import secrets
 from collections import Counter
 from typing import TYPE_CHECKING, Self
 
+from skein_kit.calls.call import current_space_ids
 from skein_kit.database.named_queries import Queries
 from skein_kit.database.transactions import translate_constraint_errors
 from skein_kit.errors import TransactionConflict
+from skein_kit.identity.spaces import DEFAULT_SPACE
 from skein_kit.ids import id_time, new_id, parse_id
 from skein_kit.lineage import purges
 from skein_kit.search_text import postings
@@ -251,12 +253,24 @@ class _PurgeTransaction:
         await self._execute("session.sessions", "purge_session", **session_key)
         await self._execute("session.sessions_history", "purge_session_history", **session_key)
         await tombstones.insert(self._tx, self._tenant_id, [tombstones.of_session(session_id)], self._at)
-        await self.erase_receipts([session_id])
+        # Calls of a namesake in another space are that one's. Without one, those of each space that it lay in go.
+        space_id = next(iter(current_space_ids() or (DEFAULT_SPACE,)))
         async with self._tx.in_all_spaces():
-            await self._tx.execute(_QUERIES["purge_access_log_of_session"], **session_key, subject_id=subject_id)
-        names = [f"session:{session_id}"]
+            namesake_space_id = (
+                space_id if await self._tx.value(_QUERIES["has_namesake"], **session_key, space_id=space_id) else None
+            )
+        await self.erase_receipts([session_id], space_id=namesake_space_id)
+        async with self._tx.in_all_spaces():
+            await self._tx.execute(
+                _QUERIES["purge_access_log_of_session"],
+                **session_key,
+                subject_id=subject_id,
+                space_id=namesake_space_id,
+            )
+        prefix = "" if namesake_space_id is None else f"{namesake_space_id}:"
+        names = [f"{prefix}session:{session_id}"]
         if subject_id is not None:
-            names.append(f"subject-session:{len(subject_id)}:{subject_id}:{session_id}")
+            names.append(f"{prefix}subject-session:{len(subject_id)}:{subject_id}:{session_id}")
         await _insert_erasures(self._tx, self._tenant_id, names, at=self._at)
         self.receipt.session_ids.append(session_id)
         return True
@@ -294,11 +308,14 @@ class _PurgeTransaction:
         await self._purge_ledgers_of_sessions(session_ids)
         self.charges["messages"] -= active_counts.total()
 
-    async def erase_receipts(self, session_ids: Sequence[str]) -> None:
-        """Erase the inputs of contexts that had the recent window of sessions."""
+    async def erase_receipts(self, session_ids: Sequence[str], *, space_id: UUID | None = None) -> None:
+        """Erase the inputs of contexts that had the recent window of sessions, in a space or in all."""
         async with self._tx.in_all_spaces():
             await self._tx.execute(
-                _QUERIES["erase_receipts_of_sessions"], tenant_id=self._tenant_id, session_ids=list(session_ids)
+                _QUERIES["erase_receipts_of_sessions"],
+                tenant_id=self._tenant_id,
+                session_ids=list(session_ids),
+                space_id=space_id,
             )
 
     async def _purge_archive(self, session_id: str) -> bool:

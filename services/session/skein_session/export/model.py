@@ -1,7 +1,7 @@
 """The position of an export of one subject.
 
-An export reads session by session, with all rows of each. Messages about the subject in sessions of others follow, then
-the archived ones of those. Context ledgers come last.
+An export reads space by space, and in each session by session, with all rows of each. Messages about the subject in
+sessions of others follow, then the archived ones of those. Context ledgers, which lie in no space, come last.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ class ExportPosition:
     # A sequence number, an agent id, an item key, a message id, or principal and name of a context ledger, whose agent
     # is in session_id; empty at the start of the stage.
     after: str = ""
+    # In a tenant with spaces, the one that is read.
+    space_id: UUID | None = None
 
     @classmethod
     def of(cls, token: Sequence[str] | None) -> Self:
@@ -40,16 +42,16 @@ class ExportPosition:
         if token is None:
             return cls()
         try:
-            stage, session_id, after = token
+            stage, session_id, after, space_id = token
         except ValueError:
             raise PageTokenInvalid from None
         if stage not in get_args(Stage):
             raise PageTokenInvalid
-        return cls(cast("Stage", stage), session_id, after)
+        return cls(cast("Stage", stage), session_id, after, parse_id(space_id))
 
     def to_page_token(self) -> list[str]:
         """Return the parts of the page token."""
-        return [self.stage, self.session_id, self.after]
+        return [self.stage, self.session_id, self.after, "" if self.space_id is None else str(self.space_id)]
 
     def after_archive(self, session_id: str) -> Self:
         """Return the position after all archived messages of a session."""
@@ -59,6 +61,16 @@ class ExportPosition:
     def after_ledger(cls, row: Record) -> Self:
         """Return the position after a context ledger, by its columns."""
         return cls("ledgers", row["agent_id"], json.dumps([row["principal"], row["ledger_id"]]))
+
+    @property
+    def is_end_of_space(self) -> bool:
+        """Whether all that lies in the space is exported."""
+        return self.stage == "ledgers" and self.space_id is not None
+
+    @property
+    def is_in_ledgers(self) -> bool:
+        """Whether all spaces are exported."""
+        return self.stage == "ledgers" and self.space_id is None
 
     @property
     def ledger_key(self) -> tuple[str, str, str]:

@@ -56,16 +56,27 @@ class ExportStore:
         self._archives = archives
 
     async def read_page(
-        self, tenant_id: UUID, subject_id: str, position: ExportPosition, *, page_size: int
+        self, tenant_id: UUID, subject_id: str, position: ExportPosition, *, page_size: int, of_one_space: bool = False
     ) -> tuple[list[ExportedRow], ExportPosition | None]:
-        """Read a page of a subject's rows, and the position after it; None at the end. Raises ArchiveDamaged."""
-        page = _PageBuilder(subject_id, position, page_size)
+        """Read a page of a subject's rows, and the position after it; None at the end. Raises ArchiveDamaged.
+
+        With `of_one_space` a page ends before the ledgers, which lie in no space, or begins with them.
+        """
+        page = _PageBuilder(subject_id, position, page_size, stops=of_one_space and position.stage != "ledgers")
         while page.has_more:
             session_id = await self._read_tables(tenant_id, page)
             if session_id and page.has_more:
                 # Outside of a transaction, because reading a file takes long.
                 page.add(await self._read_file(tenant_id, page, session_id))
         return page.rows, page.position
+
+    async def next_space(self, tenant_id: UUID, subject_id: str, *, after: UUID | None) -> UUID | None:
+        """Return the first space, after one, of those that the call reaches, with something of a subject."""
+        async with self._database.transaction(tenant_id) as tx:
+            space_id: UUID | None = await tx.value(
+                _QUERIES["next_space_to_export"], tenant_id=tenant_id, subject_id=subject_id, after=after
+            )
+        return space_id
 
     async def find_former(self, tenant_id: UUID, message_ids: Sequence[UUID]) -> set[UUID]:
         """Return which of some messages have former versions."""
@@ -119,7 +130,9 @@ class ExportStore:
 class _PageBuilder:
     """The rows of a page, and the position after them."""
 
-    def __init__(self, subject_id: str, position: ExportPosition, page_size: int) -> None:
+    def __init__(self, subject_id: str, position: ExportPosition, page_size: int, *, stops: bool) -> None:
+        """With `stops` the page ends before the ledgers."""
+        self._stops = stops
         self.subject_id = subject_id
         self.position: ExportPosition | None = position
         self.rows: list[ExportedRow] = []
@@ -132,6 +145,7 @@ class _PageBuilder:
         """Whether there are more rows, and space for them."""
         return (
             self.position is not None
+            and not (self._stops and self.position.stage == "ledgers")
             and not self._is_full
             and self.remaining > 0
             and self._scanned_count < _SCAN_WINDOW

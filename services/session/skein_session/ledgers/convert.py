@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 # No cache of a provider lasts longer than a conversation's pause.
 LEDGER_TTL = timedelta(days=1)
 # Fields that the row has in columns of their own.
-_COLUMNS = ("ledger_id", "revision", "session_id", "subject_id", "create_time", "expire_time", "space_ids")
+_COLUMNS = (
+    "ledger_id", "revision", "session_id", "subject_id", "create_time", "expire_time", "space_ids", "principal",
+    "agent_id",
+)  # fmt: skip
 
 
 def ledger(row: Record | Mapping[str, Any]) -> pb.ContextLedger:
@@ -31,11 +34,14 @@ def ledger(row: Record | Mapping[str, Any]) -> pb.ContextLedger:
     return message
 
 
-def exported_ledger(row: Record) -> pb.ContextLedger:
-    """Convert a row for an export, which has no use for digests and their key."""
+def exported_ledger(row: Record, *, with_entries: bool = True) -> pb.ContextLedger:
+    """Convert a row with its maker for readers, who have no use for digests and their key."""
     message = ledger(row)
+    message.principal, message.agent_id = row["principal"], row["agent_id"]
     for name in ("salt", "reader_digest", "request_digest"):
         message.ClearField(name)
+    if not with_entries:
+        message.ClearField("entries")
     for entry in message.entries:
         entry.ClearField("digest")
     return message

@@ -39,12 +39,31 @@ SELECT revision
 FROM session.context_ledgers
 WHERE tenant_id = :tenant_id AND principal = :principal AND agent_id = :agent_id AND ledger_id = :ledger_id;
 
+-- list_ledgers --
+-- Read the ledgers that have not expired, by caller and name, after another; a null condition does not restrict. Those
+-- whose texts may be of a space that the transaction does not see are left out.
+SELECT principal, agent_id, ledger_id, revision, session_id, subject_id, space_ids, content, create_time, expire_time
+FROM session.context_ledgers
+WHERE tenant_id = :tenant_id AND expire_time > :at
+    AND (principal, agent_id, ledger_id) > (:after_principal::text, :after_agent::text, :after_ledger::text)
+    AND (:principal::text IS NULL OR principal = :principal)
+    AND (:agent_id::text IS NULL OR agent_id = :agent_id)
+    AND (:ledger_id::text IS NULL OR ledger_id = :ledger_id)
+    AND (:session_id::text IS NULL OR session_id = :session_id)
+    AND coalesce(space_ids, '{00000000-0000-0000-0000-000000000000}'::uuid[])
+        <@ coalesce(nullif(current_setting('skein.spaces', true), ''), '{00000000-0000-0000-0000-000000000000}')::uuid[]
+ORDER BY principal, agent_id, ledger_id
+LIMIT :limit;
+
 -- list_ledgers_of_subject --
--- Read a subject's ledgers, by caller and name, after another.
+-- Read a subject's ledgers whose texts are of spaces that the transaction sees, by caller and name, after another.
 SELECT principal, agent_id, ledger_id, revision, session_id, subject_id, space_ids, content, create_time, expire_time
 FROM session.context_ledgers
 WHERE tenant_id = :tenant_id AND subject_id = :subject_id
     AND (principal, agent_id, ledger_id) > (:after_principal::text, :after_agent::text, :after_ledger::text)
+    AND (current_setting('skein.all_spaces', true) = 'on'
+         OR coalesce(space_ids, '{00000000-0000-0000-0000-000000000000}'::uuid[])
+            <@ coalesce(nullif(current_setting('skein.spaces', true), ''), '{00000000-0000-0000-0000-000000000000}')::uuid[])
 ORDER BY principal, agent_id, ledger_id
 LIMIT :limit;
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein_kit.database.named_queries import Queries
+from skein_kit.database.tx_options import READ_ONLY
 from skein_session.errors import ContextLedgerChanged
 
 if TYPE_CHECKING:
@@ -32,6 +33,27 @@ class LedgerStore:
         """Read a caller's ledger; None if there is none, or it has expired."""
         async with self._database.transaction(caller.require_tenant()) as tx:
             return await tx.row(_QUERIES["get_ledger"], **_key(caller, ledger_id), at=at)
+
+    async def list_ledgers(
+        self, caller: Caller, at: datetime, *, after: tuple[str, str, str], limit: int, **conditions: str | None
+    ) -> list[Record]:
+        """Read ledgers that have not expired, and whose texts are of spaces that the call reaches.
+
+        They come by maker, agent and name, after another. A caller that is bound to an agent sees that agent's.
+        """
+        after_principal, after_agent, after_ledger = after
+        async with self._database.transaction(caller.require_tenant(), READ_ONLY) as tx:
+            return await tx.rows(
+                _QUERIES["list_ledgers"],
+                tenant_id=caller.require_tenant(),
+                agent_id=caller.agent_id or None,
+                at=at,
+                after_principal=after_principal,
+                after_agent=after_agent,
+                after_ledger=after_ledger,
+                limit=limit,
+                **conditions,
+            )
 
     async def put_ledger(
         self, caller: Caller, columns: Mapping[str, object], *, last_revision: int, at: datetime

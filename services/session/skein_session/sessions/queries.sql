@@ -362,6 +362,103 @@ WHERE tenant_id = :tenant_id AND session_id = :session_id;
 DELETE FROM recall.documents
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND kind = 'message';
 
+-- lock_session_to_move --
+-- Lock a session, deleted or not, against changes of it and of what refers to it.
+SELECT session_id
+FROM session.sessions
+WHERE tenant_id = :tenant_id AND session_id = :session_id
+FOR UPDATE;
+
+-- move_session --
+-- Put a session with all that refers to it into a space. In one statement, because the keys of all these rows have the
+-- space. The transaction sees both spaces.
+WITH own AS MATERIALIZED (
+    SELECT message_id FROM session.messages
+    WHERE tenant_id = :tenant_id AND session_id = :session_id AND space_id = :source_id
+    UNION ALL
+    SELECT message_id FROM session.archived_messages
+    WHERE tenant_id = :tenant_id AND session_id = :session_id AND space_id = :source_id
+), of_session AS (
+    UPDATE session.sessions
+    SET space_id = :space_id
+    WHERE tenant_id = :tenant_id AND session_id = :session_id AND space_id = :source_id
+), former AS (
+    UPDATE session.sessions_history
+    SET space_id = :space_id
+    WHERE tenant_id = :tenant_id AND session_id = :session_id AND space_id = :source_id
+), messages AS (
+    UPDATE session.messages
+    SET space_id = :space_id
+    WHERE tenant_id = :tenant_id AND session_id = :session_id AND space_id = :source_id
+), former_messages AS (
+    UPDATE session.messages_history
+    SET space_id = :space_id
+    WHERE tenant_id = :tenant_id AND session_id = :session_id AND space_id = :source_id
+), positions AS (
+    UPDATE session.message_order
+    SET space_id = :space_id
+    WHERE tenant_id = :tenant_id AND session_id = :session_id AND space_id = :source_id
+), names AS (
+    UPDATE session.message_external_ids
+    SET space_id = :space_id
+    WHERE tenant_id = :tenant_id AND message_id IN (SELECT message_id FROM own) AND space_id = :source_id
+), properties AS (
+    UPDATE session.session_properties
+    SET space_id = :space_id
+    WHERE tenant_id = :tenant_id AND session_id = :session_id AND space_id = :source_id
+), terms AS (
+    UPDATE session.title_terms
+    SET space_id = :space_id
+    WHERE tenant_id = :tenant_id AND session_id = :session_id AND space_id = :source_id
+), former_terms AS (
+    UPDATE session.title_terms_history
+    SET space_id = :space_id
+    WHERE tenant_id = :tenant_id AND session_id = :session_id AND space_id = :source_id
+), states AS (
+    UPDATE session.agent_states
+    SET space_id = :space_id
+    WHERE tenant_id = :tenant_id AND session_id = :session_id AND space_id = :source_id
+), items AS (
+    UPDATE session.items
+    SET space_id = :space_id
+    WHERE tenant_id = :tenant_id AND session_id = :session_id AND space_id = :source_id
+), files AS (
+    UPDATE session.archived_sessions
+    SET space_id = :space_id
+    WHERE tenant_id = :tenant_id AND session_id = :session_id AND space_id = :source_id
+), stored_messages AS (
+    UPDATE session.archived_messages
+    SET space_id = :space_id
+    WHERE tenant_id = :tenant_id AND session_id = :session_id AND space_id = :source_id
+), queued AS (
+    UPDATE session.extractions
+    SET space_id = :space_id
+    WHERE tenant_id = :tenant_id AND session_id = :session_id AND space_id = :source_id
+), queued_messages AS (
+    UPDATE session.extraction_messages
+    SET space_id = :space_id
+    WHERE tenant_id = :tenant_id AND message_id IN (SELECT message_id FROM own)
+), failures AS (
+    UPDATE session.extraction_failures
+    SET space_id = :space_id
+    WHERE tenant_id = :tenant_id AND message_id IN (SELECT message_id FROM own)
+), documents AS (
+    UPDATE recall.documents
+    SET space_id = :space_id
+    WHERE tenant_id = :tenant_id AND session_id = :session_id AND space_id = :source_id AND kind = 'message'
+), former_documents AS (
+    UPDATE recall.documents_history
+    SET space_id = :space_id
+    WHERE tenant_id = :tenant_id AND session_id = :session_id AND space_id = :source_id AND kind = 'message'
+), events AS (
+    UPDATE memory.changes
+    SET space_id = :space_id
+    WHERE tenant_id = :tenant_id AND entity_id IN (SELECT message_id::text FROM own) AND entity_type = 'message'
+)
+UPDATE session.requests
+SET session_space_id = :space_id
+WHERE tenant_id = :tenant_id AND session_id = :session_id AND session_space_id = :source_id;
+
 -- lock_session_shared --
 -- Read a session that is not deleted, and lock its row against deletion.
 SELECT session_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.session.v1 import session_pb2 as pb
-from skein_kit.calls.call import Context
+from skein_kit.calls.call import Context, spaces_of_move
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
@@ -99,3 +99,10 @@ class SessionHandlers:
         async with self._idempotency.begin(caller, request) as write:
             await self._store.delete_session(write.tx, caller.require_tenant(), request.session_id, now())
         return pb.DeleteSessionResponse()
+
+    async def MoveSession(self, request: pb.MoveSessionRequest, context: Context) -> pb.MoveSessionResponse:
+        caller = caller_of(context)
+        source_id, target_id = spaces_of_move(caller, request.space_id)
+        async with self._idempotency.begin(caller, request) as write:
+            await self._store.move_session(write.tx, caller.require_tenant(), request.session_id, source_id, target_id)
+        return pb.MoveSessionResponse()

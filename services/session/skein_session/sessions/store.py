@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.database.named_queries import Queries
+from skein_kit.database.transactions import translate_constraint_errors
 from skein_kit.database.tx_options import READ_ONLY
-from skein_kit.errors import RevisionStale, TransactionConflict
+from skein_kit.errors import ExternalIdTaken, RevisionStale, TransactionConflict
 from skein_kit.policies.store import shared_policy_cache
 from skein_kit.search_text import postings
 from skein_kit.search_text.segmentation import segment
-from skein_session.errors import SessionArchived, SessionExists, SessionNotFound
+from skein_session.errors import AgentStateExists, SessionArchived, SessionExists, SessionNotFound
 from skein_session.extractions import store as extractions
 from skein_session.sessions.model import (
     ACTIVE,
@@ -199,6 +200,34 @@ class SessionStore:
         if charges is None:
             raise SessionNotFound(session_id=session_id)
         await self._quotas.charge(tx, tenant_id, charges)
+
+    async def move_session(
+        self, tx: Transaction, tenant_id: UUID, session_id: str, source_id: UUID, target_id: UUID
+    ) -> None:
+        """Move a session, a deleted one too, with all that refers to it, from the transaction's space to another one.
+
+        Neither revision nor times change. Ledgers with its messages are deleted, so their next text is a first one.
+        Raises SessionNotFound, SessionExists and ExternalIdTaken.
+        """
+        key = {"tenant_id": tenant_id, "session_id": session_id}
+        if await tx.row(_QUERIES["lock_session_to_move"], **key) is None:
+            raise SessionNotFound(session_id=session_id)
+        deleted_count = await tx.execute(
+            _QUERIES["purge_ledgers_of_sessions"], tenant_id=tenant_id, session_ids=[session_id]
+        )
+        await self._quotas.charge(tx, tenant_id, {"session_items": -deleted_count})
+        # Rights are today's, so a former version moves too, and a move makes none.
+        await tx.stop_history()
+        await tx.set_spaces(None)
+        taken = {
+            "sessions_pkey": SessionExists(session_id=session_id),
+            "message_external_ids_pkey": ExternalIdTaken(),
+            # A state that an agent put there under the id of no session.
+            "agent_states_pkey": AgentStateExists(),
+        }
+        with translate_constraint_errors(taken):
+            await tx.execute(_QUERIES["move_session"], **key, space_id=target_id, source_id=source_id)
+        await tx.set_spaces([source_id])
 
     async def idle_cutoff(self, tx: Transaction, tenant_id: UUID, at: datetime) -> datetime | None:
         """Return the time before which an active session was last used to be idle; None disables idling."""

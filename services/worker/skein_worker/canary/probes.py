@@ -22,7 +22,7 @@ from skein.memory.v1 import (
 )
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import archives_pb2 as session_archives_pb2
-from skein.session.v1 import session_pb2, states_pb2
+from skein.session.v1 import ledgers_pb2, session_pb2, states_pb2
 from skein.tenancy.v1 import jobs_pb2, limits_pb2, members_pb2, spaces_pb2, subjects_pb2, tenancy_pb2
 from skein_worker.canary.synthetic_data import (
     AUTH,
@@ -172,6 +172,7 @@ _OF_TENANCY = (
     _by_id_probe(f"{TENANCY}GetSubject", subjects_pb2.GetSubjectRequest, subject_id="subject"),
     _fixed_probe(f"{TENANCY}ListSubjects", subjects_pb2.ListSubjectsRequest),
     # The responses of these have only numbers.
+    _fixed_probe(f"{SESSIONS}ListContextLedgers", ledgers_pb2.ListContextLedgersRequest, has_no_marks=True),
     _fixed_probe(f"{TENANCY}GetJobs", jobs_pb2.GetJobsRequest, has_no_marks=True),
     _fixed_probe(f"{TENANCY}GetQuota", limits_pb2.GetQuotaRequest, has_no_marks=True),
     _fixed_probe(f"{TENANCY}GetUsage", limits_pb2.GetUsageRequest, has_no_marks=True),

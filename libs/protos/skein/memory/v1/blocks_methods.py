@@ -31,3 +31,4 @@ class BlockServiceMethods:
     CompileBlocks: Callable[[blocks_pb2.CompileBlocksRequest, Any], Awaitable[blocks_pb2.CompileBlocksResponse]]
     ListBlockRevisions: Callable[[blocks_pb2.ListBlockRevisionsRequest, Any], Awaitable[blocks_pb2.ListBlockRevisionsResponse]]
     RevertBlock: Callable[[blocks_pb2.RevertBlockRequest, Any], Awaitable[blocks_pb2.RevertBlockResponse]]
+    MoveBlock: Callable[[blocks_pb2.MoveBlockRequest, Any], Awaitable[blocks_pb2.MoveBlockResponse]]

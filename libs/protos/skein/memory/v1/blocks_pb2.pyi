@@ -433,3 +433,17 @@ class RevertBlockResponse(_message.Message):
     BLOCK_FIELD_NUMBER: _ClassVar[int]
     block: Block
     def __init__(self, block: _Optional[_Union[Block, _Mapping]] = ...) -> None: ...
+
+class MoveBlockRequest(_message.Message):
+    __slots__ = ("block_id", "space_id", "request_id")
+    BLOCK_ID_FIELD_NUMBER: _ClassVar[int]
+    SPACE_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    block_id: str
+    space_id: str
+    request_id: str
+    def __init__(self, block_id: _Optional[str] = ..., space_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class MoveBlockResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...

@@ -129,6 +129,11 @@ class BlockServiceStub:
                 request_serializer=skein_dot_memory_dot_v1_dot_blocks__pb2.RevertBlockRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_blocks__pb2.RevertBlockResponse.FromString,
                 _registered_method=True)
+        self.MoveBlock = channel.unary_unary(
+                '/skein.memory.v1.BlockService/MoveBlock',
+                request_serializer=skein_dot_memory_dot_v1_dot_blocks__pb2.MoveBlockRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_blocks__pb2.MoveBlockResponse.FromString,
+                _registered_method=True)
 
 
 class BlockServiceServicer:
@@ -416,6 +421,28 @@ class BlockServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def MoveBlock(self, request, context):
+        """MoveBlock moves a block, a deleted one too, from the space in which the call
+        acts to another one. The caller writes in both. Its revisions, events and the
+        agents that carry it move along, and neither revision nor times change. Copies
+        in snapshots of the former space are purged. The move leaves an event
+        block_moved in both spaces, which names neither. Repeating a request_id moves
+        once.
+
+        Errors:
+        - NOT_FOUND, BLOCK_NOT_FOUND: it does not lie where the call acts.
+        - NOT_FOUND, SPACE_NOT_FOUND.
+        - PERMISSION_DENIED, SPACE_READ_ONLY: the caller is a reader of one of them.
+        - INVALID_ARGUMENT, INVALID_FIELD: the call acts in that space.
+        - ALREADY_EXISTS, BLOCK_EXISTS: a block of the new space has the id.
+        - ALREADY_EXISTS, BLOCK_LABEL_TAKEN: by a block that an agent of this one
+        carries there.
+        - FAILED_PRECONDITION, AGENT_BLOCKS_FULL.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_BlockServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -508,6 +535,11 @@ def add_BlockServiceServicer_to_server(servicer, server):
                     servicer.RevertBlock,
                     request_deserializer=skein_dot_memory_dot_v1_dot_blocks__pb2.RevertBlockRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_blocks__pb2.RevertBlockResponse.SerializeToString,
+            ),
+            'MoveBlock': grpc.unary_unary_rpc_method_handler(
+                    servicer.MoveBlock,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_blocks__pb2.MoveBlockRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_blocks__pb2.MoveBlockResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1001,6 +1033,33 @@ class BlockService:
             '/skein.memory.v1.BlockService/RevertBlock',
             skein_dot_memory_dot_v1_dot_blocks__pb2.RevertBlockRequest.SerializeToString,
             skein_dot_memory_dot_v1_dot_blocks__pb2.RevertBlockResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def MoveBlock(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.BlockService/MoveBlock',
+            skein_dot_memory_dot_v1_dot_blocks__pb2.MoveBlockRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_blocks__pb2.MoveBlockResponse.FromString,
             options,
             channel_credentials,
             insecure,

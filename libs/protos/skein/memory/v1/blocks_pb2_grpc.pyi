@@ -243,6 +243,24 @@ class BlockServiceStub:
     - FAILED_PRECONDITION, BLOCK_READ_ONLY.
     - ALREADY_EXISTS, BLOCK_LABEL_TAKEN.
     """
+    MoveBlock: _grpc.UnaryUnaryMultiCallable[_blocks_pb2.MoveBlockRequest, _blocks_pb2.MoveBlockResponse]
+    """MoveBlock moves a block, a deleted one too, from the space in which the call
+    acts to another one. The caller writes in both. Its revisions, events and the
+    agents that carry it move along, and neither revision nor times change. Copies
+    in snapshots of the former space are purged. The move leaves an event
+    block_moved in both spaces, which names neither. Repeating a request_id moves
+    once.
+
+    Errors:
+    - NOT_FOUND, BLOCK_NOT_FOUND: it does not lie where the call acts.
+    - NOT_FOUND, SPACE_NOT_FOUND.
+    - PERMISSION_DENIED, SPACE_READ_ONLY: the caller is a reader of one of them.
+    - INVALID_ARGUMENT, INVALID_FIELD: the call acts in that space.
+    - ALREADY_EXISTS, BLOCK_EXISTS: a block of the new space has the id.
+    - ALREADY_EXISTS, BLOCK_LABEL_TAKEN: by a block that an agent of this one
+      carries there.
+    - FAILED_PRECONDITION, AGENT_BLOCKS_FULL.
+    """
 
 @_typing.type_check_only
 class BlockServiceAsyncStub(BlockServiceStub):
@@ -458,6 +476,24 @@ class BlockServiceAsyncStub(BlockServiceStub):
     - ABORTED, REVISION_STALE.
     - FAILED_PRECONDITION, BLOCK_READ_ONLY.
     - ALREADY_EXISTS, BLOCK_LABEL_TAKEN.
+    """
+    MoveBlock: _aio.UnaryUnaryMultiCallable[_blocks_pb2.MoveBlockRequest, _blocks_pb2.MoveBlockResponse]  # type: ignore[assignment]
+    """MoveBlock moves a block, a deleted one too, from the space in which the call
+    acts to another one. The caller writes in both. Its revisions, events and the
+    agents that carry it move along, and neither revision nor times change. Copies
+    in snapshots of the former space are purged. The move leaves an event
+    block_moved in both spaces, which names neither. Repeating a request_id moves
+    once.
+
+    Errors:
+    - NOT_FOUND, BLOCK_NOT_FOUND: it does not lie where the call acts.
+    - NOT_FOUND, SPACE_NOT_FOUND.
+    - PERMISSION_DENIED, SPACE_READ_ONLY: the caller is a reader of one of them.
+    - INVALID_ARGUMENT, INVALID_FIELD: the call acts in that space.
+    - ALREADY_EXISTS, BLOCK_EXISTS: a block of the new space has the id.
+    - ALREADY_EXISTS, BLOCK_LABEL_TAKEN: by a block that an agent of this one
+      carries there.
+    - FAILED_PRECONDITION, AGENT_BLOCKS_FULL.
     """
 
 class BlockServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -779,6 +815,30 @@ class BlockServiceServicer(metaclass=_abc_1.ABCMeta):
         - ABORTED, REVISION_STALE.
         - FAILED_PRECONDITION, BLOCK_READ_ONLY.
         - ALREADY_EXISTS, BLOCK_LABEL_TAKEN.
+        """
+
+    @_abc_1.abstractmethod
+    def MoveBlock(
+        self,
+        request: _blocks_pb2.MoveBlockRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_blocks_pb2.MoveBlockResponse, _abc.Awaitable[_blocks_pb2.MoveBlockResponse]]:
+        """MoveBlock moves a block, a deleted one too, from the space in which the call
+        acts to another one. The caller writes in both. Its revisions, events and the
+        agents that carry it move along, and neither revision nor times change. Copies
+        in snapshots of the former space are purged. The move leaves an event
+        block_moved in both spaces, which names neither. Repeating a request_id moves
+        once.
+
+        Errors:
+        - NOT_FOUND, BLOCK_NOT_FOUND: it does not lie where the call acts.
+        - NOT_FOUND, SPACE_NOT_FOUND.
+        - PERMISSION_DENIED, SPACE_READ_ONLY: the caller is a reader of one of them.
+        - INVALID_ARGUMENT, INVALID_FIELD: the call acts in that space.
+        - ALREADY_EXISTS, BLOCK_EXISTS: a block of the new space has the id.
+        - ALREADY_EXISTS, BLOCK_LABEL_TAKEN: by a block that an agent of this one
+          carries there.
+        - FAILED_PRECONDITION, AGENT_BLOCKS_FULL.
         """
 
 def add_BlockServiceServicer_to_server(servicer: BlockServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

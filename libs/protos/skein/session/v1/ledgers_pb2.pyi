@@ -40,7 +40,14 @@ LEDGER_ENTRY_STATE_EXPIRED: LedgerEntryState
 LEDGER_ENTRY_STATE_FORMER: LedgerEntryState
 
 class ContextLedger(_message.Message):
-    __slots__ = ("ledger_id", "revision", "session_id", "subject_id", "entries", "next_number", "first_token_count", "appended_token_count", "salt", "reader_digest", "request_id", "request_digest", "rebase", "create_time", "expire_time", "space_ids")
+    __slots__ = ("ledger_id", "revision", "session_id", "subject_id", "entries", "next_number", "first_token_count", "appended_token_count", "salt", "reader_digest", "request_id", "request_digest", "rebase", "create_time", "expire_time", "space_ids", "append_count", "first_text_counts", "principal", "agent_id")
+    class FirstTextCountsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: int
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[int] = ...) -> None: ...
     LEDGER_ID_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -57,6 +64,10 @@ class ContextLedger(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
     EXPIRE_TIME_FIELD_NUMBER: _ClassVar[int]
     SPACE_IDS_FIELD_NUMBER: _ClassVar[int]
+    APPEND_COUNT_FIELD_NUMBER: _ClassVar[int]
+    FIRST_TEXT_COUNTS_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    AGENT_ID_FIELD_NUMBER: _ClassVar[int]
     ledger_id: str
     revision: int
     session_id: str
@@ -73,7 +84,11 @@ class ContextLedger(_message.Message):
     create_time: _timestamp_pb2.Timestamp
     expire_time: _timestamp_pb2.Timestamp
     space_ids: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, ledger_id: _Optional[str] = ..., revision: _Optional[int] = ..., session_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., entries: _Optional[_Iterable[_Union[LedgerEntry, _Mapping]]] = ..., next_number: _Optional[int] = ..., first_token_count: _Optional[int] = ..., appended_token_count: _Optional[int] = ..., salt: _Optional[bytes] = ..., reader_digest: _Optional[bytes] = ..., request_id: _Optional[str] = ..., request_digest: _Optional[bytes] = ..., rebase: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., space_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+    append_count: int
+    first_text_counts: _containers.ScalarMap[int, int]
+    principal: str
+    agent_id: str
+    def __init__(self, ledger_id: _Optional[str] = ..., revision: _Optional[int] = ..., session_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., entries: _Optional[_Iterable[_Union[LedgerEntry, _Mapping]]] = ..., next_number: _Optional[int] = ..., first_token_count: _Optional[int] = ..., appended_token_count: _Optional[int] = ..., salt: _Optional[bytes] = ..., reader_digest: _Optional[bytes] = ..., request_id: _Optional[str] = ..., request_digest: _Optional[bytes] = ..., rebase: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., space_ids: _Optional[_Iterable[str]] = ..., append_count: _Optional[int] = ..., first_text_counts: _Optional[_Mapping[int, int]] = ..., principal: _Optional[str] = ..., agent_id: _Optional[str] = ...) -> None: ...
 
 class LedgerEntry(_message.Message):
     __slots__ = ("kind", "item_id", "revision", "number", "state", "digest", "max_characters", "turn", "change")
@@ -108,6 +123,28 @@ class GetContextLedgerResponse(_message.Message):
     LEDGER_FIELD_NUMBER: _ClassVar[int]
     ledger: ContextLedger
     def __init__(self, ledger: _Optional[_Union[ContextLedger, _Mapping]] = ...) -> None: ...
+
+class ListContextLedgersRequest(_message.Message):
+    __slots__ = ("ledger_id", "session_id", "principal", "page_size", "page_token")
+    LEDGER_ID_FIELD_NUMBER: _ClassVar[int]
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    ledger_id: str
+    session_id: str
+    principal: str
+    page_size: int
+    page_token: str
+    def __init__(self, ledger_id: _Optional[str] = ..., session_id: _Optional[str] = ..., principal: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListContextLedgersResponse(_message.Message):
+    __slots__ = ("ledgers", "next_page_token")
+    LEDGERS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    ledgers: _containers.RepeatedCompositeFieldContainer[ContextLedger]
+    next_page_token: str
+    def __init__(self, ledgers: _Optional[_Iterable[_Union[ContextLedger, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class PutContextLedgerRequest(_message.Message):
     __slots__ = ("ledger", "last_revision")

@@ -24,6 +24,7 @@ class SessionServiceMethods:
     HideSession: Callable[[session_pb2.HideSessionRequest, Any], Awaitable[session_pb2.HideSessionResponse]]
     UnhideSession: Callable[[session_pb2.UnhideSessionRequest, Any], Awaitable[session_pb2.UnhideSessionResponse]]
     DeleteSession: Callable[[session_pb2.DeleteSessionRequest, Any], Awaitable[session_pb2.DeleteSessionResponse]]
+    MoveSession: Callable[[session_pb2.MoveSessionRequest, Any], Awaitable[session_pb2.MoveSessionResponse]]
     AppendMessages: Callable[[session_pb2.AppendMessagesRequest, Any], Awaitable[session_pb2.AppendMessagesResponse]]
     GetMessage: Callable[[session_pb2.GetMessageRequest, Any], Awaitable[session_pb2.GetMessageResponse]]
     ListMessages: Callable[[session_pb2.ListMessagesRequest, Any], Awaitable[session_pb2.ListMessagesResponse]]
@@ -53,6 +54,7 @@ class SessionServiceMethods:
     ArchiveSession: Callable[[archives_pb2.ArchiveSessionRequest, Any], Awaitable[archives_pb2.ArchiveSessionResponse]]
     UnarchiveSession: Callable[[archives_pb2.UnarchiveSessionRequest, Any], Awaitable[archives_pb2.UnarchiveSessionResponse]]
     ListArchivedSessions: Callable[[archives_pb2.ListArchivedSessionsRequest, Any], Awaitable[archives_pb2.ListArchivedSessionsResponse]]
+    ListContextLedgers: Callable[[ledgers_pb2.ListContextLedgersRequest, Any], Awaitable[ledgers_pb2.ListContextLedgersResponse]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

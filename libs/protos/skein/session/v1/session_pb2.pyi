@@ -337,6 +337,20 @@ class DeleteSessionResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class MoveSessionRequest(_message.Message):
+    __slots__ = ("session_id", "space_id", "request_id")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    SPACE_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    space_id: str
+    request_id: str
+    def __init__(self, session_id: _Optional[str] = ..., space_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class MoveSessionResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class AppendMessagesRequest(_message.Message):
     __slots__ = ("session_id", "messages", "create_session", "request_id", "subject_id", "agent_id", "defer_embedding", "keep_times")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -875,17 +889,19 @@ class PurgeTenantResponse(_message.Message):
     def __init__(self, deleted_counts: _Optional[_Mapping[str, int]] = ..., more: _Optional[bool] = ...) -> None: ...
 
 class ExportSubjectRequest(_message.Message):
-    __slots__ = ("subject_id", "page_size", "page_token")
+    __slots__ = ("subject_id", "page_size", "page_token", "all_spaces")
     SUBJECT_ID_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    ALL_SPACES_FIELD_NUMBER: _ClassVar[int]
     subject_id: str
     page_size: int
     page_token: str
-    def __init__(self, subject_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    all_spaces: bool
+    def __init__(self, subject_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., all_spaces: _Optional[bool] = ...) -> None: ...
 
 class SubjectRecord(_message.Message):
-    __slots__ = ("session", "message", "state", "item", "ledger", "deleted", "former_versions", "truncated")
+    __slots__ = ("session", "message", "state", "item", "ledger", "deleted", "former_versions", "truncated", "space_id")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -894,6 +910,7 @@ class SubjectRecord(_message.Message):
     DELETED_FIELD_NUMBER: _ClassVar[int]
     FORMER_VERSIONS_FIELD_NUMBER: _ClassVar[int]
     TRUNCATED_FIELD_NUMBER: _ClassVar[int]
+    SPACE_ID_FIELD_NUMBER: _ClassVar[int]
     session: Session
     message: Message
     state: _states_pb2.AgentState
@@ -902,7 +919,8 @@ class SubjectRecord(_message.Message):
     deleted: bool
     former_versions: _containers.RepeatedCompositeFieldContainer[MessageVersion]
     truncated: bool
-    def __init__(self, session: _Optional[_Union[Session, _Mapping]] = ..., message: _Optional[_Union[Message, _Mapping]] = ..., state: _Optional[_Union[_states_pb2.AgentState, _Mapping]] = ..., item: _Optional[_Union[_states_pb2.SessionItem, _Mapping]] = ..., ledger: _Optional[_Union[_ledgers_pb2.ContextLedger, _Mapping]] = ..., deleted: _Optional[bool] = ..., former_versions: _Optional[_Iterable[_Union[MessageVersion, _Mapping]]] = ..., truncated: _Optional[bool] = ...) -> None: ...
+    space_id: str
+    def __init__(self, session: _Optional[_Union[Session, _Mapping]] = ..., message: _Optional[_Union[Message, _Mapping]] = ..., state: _Optional[_Union[_states_pb2.AgentState, _Mapping]] = ..., item: _Optional[_Union[_states_pb2.SessionItem, _Mapping]] = ..., ledger: _Optional[_Union[_ledgers_pb2.ContextLedger, _Mapping]] = ..., deleted: _Optional[bool] = ..., former_versions: _Optional[_Iterable[_Union[MessageVersion, _Mapping]]] = ..., truncated: _Optional[bool] = ..., space_id: _Optional[str] = ...) -> None: ...
 
 class MessageVersion(_message.Message):
     __slots__ = ("message", "until_time")
@@ -913,9 +931,11 @@ class MessageVersion(_message.Message):
     def __init__(self, message: _Optional[_Union[Message, _Mapping]] = ..., until_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ExportSubjectResponse(_message.Message):
-    __slots__ = ("records", "next_page_token")
+    __slots__ = ("records", "next_page_token", "space_ids")
     RECORDS_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    SPACE_IDS_FIELD_NUMBER: _ClassVar[int]
     records: _containers.RepeatedCompositeFieldContainer[SubjectRecord]
     next_page_token: str
-    def __init__(self, records: _Optional[_Iterable[_Union[SubjectRecord, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+    space_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, records: _Optional[_Iterable[_Union[SubjectRecord, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., space_ids: _Optional[_Iterable[str]] = ...) -> None: ...

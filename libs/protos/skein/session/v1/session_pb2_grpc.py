@@ -80,6 +80,11 @@ class SessionServiceStub:
                 request_serializer=skein_dot_session_dot_v1_dot_session__pb2.DeleteSessionRequest.SerializeToString,
                 response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.DeleteSessionResponse.FromString,
                 _registered_method=True)
+        self.MoveSession = channel.unary_unary(
+                '/skein.session.v1.SessionService/MoveSession',
+                request_serializer=skein_dot_session_dot_v1_dot_session__pb2.MoveSessionRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.MoveSessionResponse.FromString,
+                _registered_method=True)
         self.AppendMessages = channel.unary_unary(
                 '/skein.session.v1.SessionService/AppendMessages',
                 request_serializer=skein_dot_session_dot_v1_dot_session__pb2.AppendMessagesRequest.SerializeToString,
@@ -225,6 +230,11 @@ class SessionServiceStub:
                 request_serializer=skein_dot_session_dot_v1_dot_archives__pb2.ListArchivedSessionsRequest.SerializeToString,
                 response_deserializer=skein_dot_session_dot_v1_dot_archives__pb2.ListArchivedSessionsResponse.FromString,
                 _registered_method=True)
+        self.ListContextLedgers = channel.unary_unary(
+                '/skein.session.v1.SessionService/ListContextLedgers',
+                request_serializer=skein_dot_session_dot_v1_dot_ledgers__pb2.ListContextLedgersRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_ledgers__pb2.ListContextLedgersResponse.FromString,
+                _registered_method=True)
 
 
 class SessionServiceServicer:
@@ -336,6 +346,30 @@ class SessionServiceServicer:
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def MoveSession(self, request, context):
+        """MoveSession moves a session, a deleted one too, from the space in which the
+        call acts to another one. The caller writes in both. Its messages, their
+        former versions, words and vectors, its items, agent states, queued
+        extractions and messages in cold storage move along. Neither revision nor
+        times change. Who sees the new space sees them, also as of an earlier time;
+        who sees only the former one does not, from the answer on. Memories stay where
+        they lie, those that were made of its messages too: MoveMemories moves them.
+        Context ledgers with its messages begin anew. Repeating a request_id moves
+        once.
+
+        Errors:
+        - NOT_FOUND, SESSION_NOT_FOUND: it does not lie where the call acts.
+        - NOT_FOUND, SPACE_NOT_FOUND.
+        - PERMISSION_DENIED, SPACE_READ_ONLY: the caller is a reader of one of them.
+        - INVALID_ARGUMENT, INVALID_FIELD: the call acts in that space.
+        - ALREADY_EXISTS, SESSION_EXISTS: a session of the new space has the id.
+        - ALREADY_EXISTS, EXTERNAL_ID_TAKEN: by a message of the new space.
+        - ALREADY_EXISTS, AGENT_STATE_EXISTS: there is one for the id in the new space.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -732,8 +766,15 @@ class SessionServiceServicer:
         safe to retry without a request_id. Messages in cold storage are read there
         and stay there.
 
+        In a tenant with spaces it goes through those in which the caller writes, or
+        the one that the call names, space by space; each page says which. With
+        all_spaces it goes through every space of the tenant, as PurgeSubject does.
+
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+        - PERMISSION_DENIED, PERMISSION_MISSING: all_spaces needs spaces.write too.
+        - PERMISSION_DENIED, SPACES_UNSUPPORTED: all_spaces by a call that names a
+        space, or by a caller that is bound to some.
         - DATA_LOSS, ARCHIVE_DAMAGED: a file is missing or its content has changed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -822,6 +863,21 @@ class SessionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListContextLedgers(self, request, context):
+        """ListContextLedgers lists the context ledgers that have not expired, by maker
+        and name: the caller's own, or with the permission audit.read those of all
+        callers. Each may have texts of spaces that the call reaches, and of no other.
+        A ledger has ids and numbers, and no content. Safe to retry.
+
+        Errors:
+        - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+        - PERMISSION_DENIED, PERMISSION_MISSING: `principal` is another caller, and
+        the caller has no permission audit.read.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SessionServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -864,6 +920,11 @@ def add_SessionServiceServicer_to_server(servicer, server):
                     servicer.DeleteSession,
                     request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.DeleteSessionRequest.FromString,
                     response_serializer=skein_dot_session_dot_v1_dot_session__pb2.DeleteSessionResponse.SerializeToString,
+            ),
+            'MoveSession': grpc.unary_unary_rpc_method_handler(
+                    servicer.MoveSession,
+                    request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.MoveSessionRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_session__pb2.MoveSessionResponse.SerializeToString,
             ),
             'AppendMessages': grpc.unary_unary_rpc_method_handler(
                     servicer.AppendMessages,
@@ -1009,6 +1070,11 @@ def add_SessionServiceServicer_to_server(servicer, server):
                     servicer.ListArchivedSessions,
                     request_deserializer=skein_dot_session_dot_v1_dot_archives__pb2.ListArchivedSessionsRequest.FromString,
                     response_serializer=skein_dot_session_dot_v1_dot_archives__pb2.ListArchivedSessionsResponse.SerializeToString,
+            ),
+            'ListContextLedgers': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListContextLedgers,
+                    request_deserializer=skein_dot_session_dot_v1_dot_ledgers__pb2.ListContextLedgersRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_ledgers__pb2.ListContextLedgersResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1230,6 +1296,33 @@ class SessionService:
             '/skein.session.v1.SessionService/DeleteSession',
             skein_dot_session_dot_v1_dot_session__pb2.DeleteSessionRequest.SerializeToString,
             skein_dot_session_dot_v1_dot_session__pb2.DeleteSessionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def MoveSession(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.session.v1.SessionService/MoveSession',
+            skein_dot_session_dot_v1_dot_session__pb2.MoveSessionRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_session__pb2.MoveSessionResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -2013,6 +2106,33 @@ class SessionService:
             '/skein.session.v1.SessionService/ListArchivedSessions',
             skein_dot_session_dot_v1_dot_archives__pb2.ListArchivedSessionsRequest.SerializeToString,
             skein_dot_session_dot_v1_dot_archives__pb2.ListArchivedSessionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListContextLedgers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.session.v1.SessionService/ListContextLedgers',
+            skein_dot_session_dot_v1_dot_ledgers__pb2.ListContextLedgersRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_ledgers__pb2.ListContextLedgersResponse.FromString,
             options,
             channel_credentials,
             insecure,

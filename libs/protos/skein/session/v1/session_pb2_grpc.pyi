@@ -115,6 +115,26 @@ class SessionServiceStub:
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     """
+    MoveSession: _grpc.UnaryUnaryMultiCallable[_session_pb2.MoveSessionRequest, _session_pb2.MoveSessionResponse]
+    """MoveSession moves a session, a deleted one too, from the space in which the
+    call acts to another one. The caller writes in both. Its messages, their
+    former versions, words and vectors, its items, agent states, queued
+    extractions and messages in cold storage move along. Neither revision nor
+    times change. Who sees the new space sees them, also as of an earlier time;
+    who sees only the former one does not, from the answer on. Memories stay where
+    they lie, those that were made of its messages too: MoveMemories moves them.
+    Context ledgers with its messages begin anew. Repeating a request_id moves
+    once.
+
+    Errors:
+    - NOT_FOUND, SESSION_NOT_FOUND: it does not lie where the call acts.
+    - NOT_FOUND, SPACE_NOT_FOUND.
+    - PERMISSION_DENIED, SPACE_READ_ONLY: the caller is a reader of one of them.
+    - INVALID_ARGUMENT, INVALID_FIELD: the call acts in that space.
+    - ALREADY_EXISTS, SESSION_EXISTS: a session of the new space has the id.
+    - ALREADY_EXISTS, EXTERNAL_ID_TAKEN: by a message of the new space.
+    - ALREADY_EXISTS, AGENT_STATE_EXISTS: there is one for the id in the new space.
+    """
     AppendMessages: _grpc.UnaryUnaryMultiCallable[_session_pb2.AppendMessagesRequest, _session_pb2.AppendMessagesResponse]
     """AppendMessages appends messages to a session, all or none. They get
     consecutive sequence numbers without gaps, in the order of the request,
@@ -418,8 +438,15 @@ class SessionServiceStub:
     safe to retry without a request_id. Messages in cold storage are read there
     and stay there.
 
+    In a tenant with spaces it goes through those in which the caller writes, or
+    the one that the call names, space by space; each page says which. With
+    all_spaces it goes through every space of the tenant, as PurgeSubject does.
+
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+    - PERMISSION_DENIED, PERMISSION_MISSING: all_spaces needs spaces.write too.
+    - PERMISSION_DENIED, SPACES_UNSUPPORTED: all_spaces by a call that names a
+      space, or by a caller that is bound to some.
     - DATA_LOSS, ARCHIVE_DAMAGED: a file is missing or its content has changed.
     """
     StartExtraction: _grpc.UnaryUnaryMultiCallable[_session_pb2.StartExtractionRequest, _session_pb2.StartExtractionResponse]
@@ -479,6 +506,17 @@ class SessionServiceStub:
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+    """
+    ListContextLedgers: _grpc.UnaryUnaryMultiCallable[_ledgers_pb2.ListContextLedgersRequest, _ledgers_pb2.ListContextLedgersResponse]
+    """ListContextLedgers lists the context ledgers that have not expired, by maker
+    and name: the caller's own, or with the permission audit.read those of all
+    callers. Each may have texts of spaces that the call reaches, and of no other.
+    A ledger has ids and numbers, and no content. Safe to retry.
+
+    Errors:
+    - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+    - PERMISSION_DENIED, PERMISSION_MISSING: `principal` is another caller, and
+      the caller has no permission audit.read.
     """
 
 @_typing.type_check_only
@@ -564,6 +602,26 @@ class SessionServiceAsyncStub(SessionServiceStub):
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
+    """
+    MoveSession: _aio.UnaryUnaryMultiCallable[_session_pb2.MoveSessionRequest, _session_pb2.MoveSessionResponse]  # type: ignore[assignment]
+    """MoveSession moves a session, a deleted one too, from the space in which the
+    call acts to another one. The caller writes in both. Its messages, their
+    former versions, words and vectors, its items, agent states, queued
+    extractions and messages in cold storage move along. Neither revision nor
+    times change. Who sees the new space sees them, also as of an earlier time;
+    who sees only the former one does not, from the answer on. Memories stay where
+    they lie, those that were made of its messages too: MoveMemories moves them.
+    Context ledgers with its messages begin anew. Repeating a request_id moves
+    once.
+
+    Errors:
+    - NOT_FOUND, SESSION_NOT_FOUND: it does not lie where the call acts.
+    - NOT_FOUND, SPACE_NOT_FOUND.
+    - PERMISSION_DENIED, SPACE_READ_ONLY: the caller is a reader of one of them.
+    - INVALID_ARGUMENT, INVALID_FIELD: the call acts in that space.
+    - ALREADY_EXISTS, SESSION_EXISTS: a session of the new space has the id.
+    - ALREADY_EXISTS, EXTERNAL_ID_TAKEN: by a message of the new space.
+    - ALREADY_EXISTS, AGENT_STATE_EXISTS: there is one for the id in the new space.
     """
     AppendMessages: _aio.UnaryUnaryMultiCallable[_session_pb2.AppendMessagesRequest, _session_pb2.AppendMessagesResponse]  # type: ignore[assignment]
     """AppendMessages appends messages to a session, all or none. They get
@@ -868,8 +926,15 @@ class SessionServiceAsyncStub(SessionServiceStub):
     safe to retry without a request_id. Messages in cold storage are read there
     and stay there.
 
+    In a tenant with spaces it goes through those in which the caller writes, or
+    the one that the call names, space by space; each page says which. With
+    all_spaces it goes through every space of the tenant, as PurgeSubject does.
+
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+    - PERMISSION_DENIED, PERMISSION_MISSING: all_spaces needs spaces.write too.
+    - PERMISSION_DENIED, SPACES_UNSUPPORTED: all_spaces by a call that names a
+      space, or by a caller that is bound to some.
     - DATA_LOSS, ARCHIVE_DAMAGED: a file is missing or its content has changed.
     """
     StartExtraction: _aio.UnaryUnaryMultiCallable[_session_pb2.StartExtractionRequest, _session_pb2.StartExtractionResponse]  # type: ignore[assignment]
@@ -929,6 +994,17 @@ class SessionServiceAsyncStub(SessionServiceStub):
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+    """
+    ListContextLedgers: _aio.UnaryUnaryMultiCallable[_ledgers_pb2.ListContextLedgersRequest, _ledgers_pb2.ListContextLedgersResponse]  # type: ignore[assignment]
+    """ListContextLedgers lists the context ledgers that have not expired, by maker
+    and name: the caller's own, or with the permission audit.read those of all
+    callers. Each may have texts of spaces that the call reaches, and of no other.
+    A ledger has ids and numbers, and no content. Safe to retry.
+
+    Errors:
+    - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+    - PERMISSION_DENIED, PERMISSION_MISSING: `principal` is another caller, and
+      the caller has no permission audit.read.
     """
 
 class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -1059,6 +1135,32 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def MoveSession(
+        self,
+        request: _session_pb2.MoveSessionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_session_pb2.MoveSessionResponse, _abc.Awaitable[_session_pb2.MoveSessionResponse]]:
+        """MoveSession moves a session, a deleted one too, from the space in which the
+        call acts to another one. The caller writes in both. Its messages, their
+        former versions, words and vectors, its items, agent states, queued
+        extractions and messages in cold storage move along. Neither revision nor
+        times change. Who sees the new space sees them, also as of an earlier time;
+        who sees only the former one does not, from the answer on. Memories stay where
+        they lie, those that were made of its messages too: MoveMemories moves them.
+        Context ledgers with its messages begin anew. Repeating a request_id moves
+        once.
+
+        Errors:
+        - NOT_FOUND, SESSION_NOT_FOUND: it does not lie where the call acts.
+        - NOT_FOUND, SPACE_NOT_FOUND.
+        - PERMISSION_DENIED, SPACE_READ_ONLY: the caller is a reader of one of them.
+        - INVALID_ARGUMENT, INVALID_FIELD: the call acts in that space.
+        - ALREADY_EXISTS, SESSION_EXISTS: a session of the new space has the id.
+        - ALREADY_EXISTS, EXTERNAL_ID_TAKEN: by a message of the new space.
+        - ALREADY_EXISTS, AGENT_STATE_EXISTS: there is one for the id in the new space.
         """
 
     @_abc_1.abstractmethod
@@ -1501,8 +1603,15 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         safe to retry without a request_id. Messages in cold storage are read there
         and stay there.
 
+        In a tenant with spaces it goes through those in which the caller writes, or
+        the one that the call names, space by space; each page says which. With
+        all_spaces it goes through every space of the tenant, as PurgeSubject does.
+
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+        - PERMISSION_DENIED, PERMISSION_MISSING: all_spaces needs spaces.write too.
+        - PERMISSION_DENIED, SPACES_UNSUPPORTED: all_spaces by a call that names a
+          space, or by a caller that is bound to some.
         - DATA_LOSS, ARCHIVE_DAMAGED: a file is missing or its content has changed.
         """
 
@@ -1598,6 +1707,23 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+        """
+
+    @_abc_1.abstractmethod
+    def ListContextLedgers(
+        self,
+        request: _ledgers_pb2.ListContextLedgersRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ledgers_pb2.ListContextLedgersResponse, _abc.Awaitable[_ledgers_pb2.ListContextLedgersResponse]]:
+        """ListContextLedgers lists the context ledgers that have not expired, by maker
+        and name: the caller's own, or with the permission audit.read those of all
+        callers. Each may have texts of spaces that the call reaches, and of no other.
+        A ledger has ids and numbers, and no content. Safe to retry.
+
+        Errors:
+        - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+        - PERMISSION_DENIED, PERMISSION_MISSING: `principal` is another caller, and
+          the caller has no permission audit.read.
         """
 
 def add_SessionServiceServicer_to_server(servicer: SessionServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
