@@ -114,6 +114,22 @@ async def test_a_prompt_comes_with_what_is_known_about_it(
     assert KNOWN in context_of(agent, "prompt", prompted.json)
 
 
+async def test_a_prompt_does_not_repeat_what_an_earlier_prompt_of_its_session_came_with(
+    environment: dict[str, str], tenant: Tenant
+) -> None:
+    agent = WITH_CONTEXT[0]
+    await tenant.remember(KNOWN)
+    first = await run(agent, "prompt", environment=environment)
+
+    second = await run(agent, "prompt", environment=environment)
+    # The agent forgets what it was told when its session starts anew, as after a compaction.
+    await run(agent, "session-start", environment=environment)
+    third = await run(agent, "prompt", environment=environment)
+
+    assert [KNOWN in one.out for one in (first, second, third)] == [True, False, True]
+    assert "takes the place" not in third.out
+
+
 @pytest.mark.system
 @pytest.mark.parametrize("agent", AGENTS)
 async def test_a_turn_is_remembered_once_however_often_it_is_reported(

@@ -9,6 +9,7 @@ import pytest
 from fix_cluster import Cluster, Tenant, test_environment
 from fix_command import skein
 from fix_console import BrowserSession
+from fix_context_ledgers import Prompt
 from fix_mcp import Mcp
 from fix_spaces import SPACE_KEY, new_key, new_space
 
@@ -72,6 +73,36 @@ async def test_pages_act_in_the_space_that_the_browser_has_chosen(
     # No space that the caller does not see can be chosen.
     await web.submit(await web.page("spaces"), "choose", space_id=await new_space(tenant, "cellar"))
     assert "The oven is hot" in (await web.page("memories")).text
+
+
+async def test_the_ledgers_pages_show_texts_of_the_spaces_that_the_reader_sees(
+    cluster: Cluster, tenant: Tenant, web: BrowserSession
+) -> None:
+    space_id = await new_space(tenant, "garden")
+    await tenant.remember("The oven is hot")
+    _, secret = await new_key(cluster, tenant, [space_id], permissions=TENANT_PERMISSIONS)
+    _, other = await new_key(cluster, tenant, [], permissions=TENANT_PERMISSIONS)
+    await cluster.with_key(secret, **{SPACE_KEY: space_id}).remember(f"{TEXT} <b>now</b>")
+    both, one = Prompt(stubs=cluster.with_key(secret)), Prompt(stubs=cluster.with_key(other))
+    for prompt in (both, one):
+        await prompt.turn("What does the rose need?")
+        await prompt.turn("Is the oven hot?")
+
+    await web.show_key(secret)
+    listed = await web.page("ledgers")
+    shown = await web.page("ledger", id=both.ledger_id)
+    await web.show_key(other)
+    short = await web.page("ledgers")
+    hidden = await web.page("ledger", id=both.ledger_id)
+
+    assert both.ledger_id in listed.text
+    assert one.ledger_id in listed.text
+    assert "first text: asked for" in listed.text
+    assert f"{TEXT} &lt;b&gt;now&lt;/b&gt;" in shown.text
+    assert "First text" in shown.text
+    assert (both.ledger_id in short.text, one.ledger_id in short.text) == (False, True)
+    assert hidden.status_code == 404
+    assert TEXT not in hidden.text
 
 
 @pytest.mark.system

@@ -39,7 +39,6 @@ WALLED = [path for path in PATHS if ACCESS_RULES[path].spaces == options.SPACE_R
 NO_ITEMS = [path for path in PATHS if ACCESS_RULES[path].spaces == options.SPACE_RULE_NO_ITEMS]
 OF_ALL = [path for path in PATHS if ACCESS_RULES[path].spaces == options.SPACE_RULE_ALL]
 OF_DEFAULT = [path for path in PATHS if ACCESS_RULES[path].spaces == options.SPACE_RULE_DEFAULT]
-UNDECLARED = [path for path in PATHS if ACCESS_RULES[path].spaces == options.SPACE_RULE_UNSPECIFIED]
 _NAME = re.compile(r'\bname: "[^"]*"')
 _HIDDEN_IDS = """
     SELECT memory_id::text AS id FROM memory.memories WHERE space_id = $1
@@ -142,8 +141,8 @@ async def walls(cluster: Cluster) -> Walls:
     return Walls(world, hidden, hidden_id, keys)
 
 
-def test_every_rpc_says_what_it_does_with_spaces_or_is_refused() -> None:
-    assert set(PATHS) == {*WALLED, *NO_ITEMS, *OF_ALL, *OF_DEFAULT, *UNDECLARED}
+def test_every_rpc_says_what_it_does_with_spaces() -> None:
+    assert set(PATHS) == {*WALLED, *NO_ITEMS, *OF_ALL, *OF_DEFAULT}
 
 
 async def answer_of(
@@ -224,13 +223,6 @@ async def test_what_lies_in_another_space_is_not_counted(channels: Channels, wal
     _, _, after = await answer_of(channels, walls, "open", path, request)
 
     assert _COUNT.findall(str(after)) == _COUNT.findall(str(before))
-
-
-@over("path", UNDECLARED, at_once=4)
-async def test_calls_that_do_not_keep_to_spaces_are_refused(channels: Channels, walls: Walls, path: str) -> None:
-    for key in ("open", "bound"):
-        code, reason, _ = await answer_of(channels, walls, key, path, await walls.request(path))
-        assert (code, reason) == UNSUPPORTED
 
 
 # The right to erase goes through every wall: the one who has it is bound to no space and manages all of them.

@@ -108,7 +108,10 @@ async def test_a_moved_memory_is_seen_in_its_new_space_alone_with_all_that_it_ha
     assert await house.cook.list_memories() == []
     assert await found(house.cook, "red rose") == []
     assert await found(house.cook, "red rose", as_of_time=before) == []
-    assert (await house.gardener.get_memory("rose")) == updated
+    moved = await house.gardener.get_memory("rose")
+    # The search above counts as a use, within seconds.
+    moved.ClearField("last_access_time")
+    assert moved == updated
     assert (await house.gardener.get_memory(memory.memory_id, as_of_time=before)).content == TEXT
     assert await found(house.gardener, "red rose") == [memory.memory_id]
     assert await found(house.gardener, "red rose manure", as_of_time=before) == [memory.memory_id]
@@ -308,6 +311,7 @@ async def test_a_moved_session_is_seen_in_its_new_space_alone_with_all_that_it_h
     item.value.number_value = 3
     await kitchen.sessions.PutSessionItem(item)
     state = states_pb2.AgentState(agent_id="cook", session_id="talk")
+    state.state_data.update({"bed": 3})
     await kitchen.sessions.PutAgentState(states_pb2.PutAgentStateRequest(state=state))
     assert await found(house.cook, "red rose") == [first.message_id]
     was = (await kitchen.sessions.GetSession(session_pb2.GetSessionRequest(session_id="talk"))).session
@@ -341,7 +345,7 @@ async def test_a_moved_session_is_seen_in_its_new_space_alone_with_all_that_it_h
     assert [one.key for one in (await house.gardener.sessions.ListSessionItems(items)).items] == ["bed"]
     assert (await house.gardener.sessions.GetAgentState(state_request)).state.session_id == "talk"
     assert await found(house.gardener, "red rose") == [first.message_id]
-    assert await found(house.gardener, "red rose manure", as_of_time=before) == [first.message_id]
+    assert first.message_id in await found(house.gardener, "red rose manure", as_of_time=before)
 
 
 async def test_a_moved_session_leaves_its_names_and_takes_them_along(house: House) -> None:
@@ -350,6 +354,8 @@ async def test_a_moved_session_leaves_its_names_and_takes_them_along(house: Hous
     await house.move_session("talk")
 
     await kitchen.append("talk", session_pb2.Message(role=USER, content="x", external_id="m"))
+    await kitchen.sessions.PurgeMessages(states_pb2.PurgeMessagesRequest(message_ids=["m"]))
+    await kitchen.append("talk", "x")
 
     assert await texts(house.cook) == ["x"]
     assert await texts(house.gardener) == [TEXT]
@@ -431,7 +437,7 @@ async def test_a_ledger_with_the_messages_of_a_moved_session_begins_anew(house: 
     await kitchen.append("talk", "Anna drinks green tea.")
     prompt = Prompt(stubs=house.everyone, fields={"session_id": "talk"})
     await prompt.turn()
-    listed = ledgers_pb2.ListContextLedgersRequest(session_id="talk")
+    listed = ledgers_pb2.ListContextLedgersRequest(in_session_id="talk")
     assert len((await house.everyone.sessions.ListContextLedgers(listed)).ledgers) == 1
 
     await house.move_session("talk")

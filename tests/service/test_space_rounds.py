@@ -194,6 +194,7 @@ async def test_idle_memories_and_hidden_sessions_of_a_space_go_to_cold_storage_t
     await practice.append("visit", "the knee hurts")
     await practice.sessions.HideSession(session_pb2.HideSessionRequest(session_id="visit"))
     await age(cluster, tenant, "hide_time = now() - interval '9 days'", "session.sessions")
+    await age(cluster, tenant, "update_time = now() - interval '9 days', record_time = now() - interval '9 days'")
 
     await run(cluster, tenant, "lifecycle")
 

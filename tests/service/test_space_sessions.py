@@ -396,7 +396,7 @@ async def test_ledgers_are_listed_without_digests_and_with_the_counts_of_their_t
     assert len({entry.turn for entry in whole.entries}) == 2
     assert not any(entry.digest for entry in whole.entries)
     assert await ledgers(house.kitchen, ledger_id="another") == []
-    assert await ledgers(house.kitchen, session_id="another") == []
+    assert await ledgers(house.kitchen, in_session_id="another") == []
 
 
 async def test_a_ledger_is_seen_by_who_sees_all_spaces_of_its_texts(house: House) -> None:

@@ -59,7 +59,7 @@ async def list_ledgers(request: Request, context: PageContext, parameters: Param
                 page_size=_PAGE,
                 page_token=parameters.get("page"),
                 principal=filters["principal"],
-                session_id=filters["session"],
+                in_session_id=filters["session"],
             )
         )
     )

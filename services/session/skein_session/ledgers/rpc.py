@@ -50,7 +50,7 @@ class LedgerHandlers:
             limit=size + 1,
             principal=principal or None,
             ledger_id=request.ledger_id or None,
-            session_id=request.session_id or None,
+            session_id=request.in_session_id or None,
         )
         ledgers = fit_items(convert.exported_ledger(row, with_entries=bool(request.ledger_id)) for row in rows[:size])
         response = pb.ListContextLedgersResponse(ledgers=ledgers)

@@ -125,18 +125,18 @@ class GetContextLedgerResponse(_message.Message):
     def __init__(self, ledger: _Optional[_Union[ContextLedger, _Mapping]] = ...) -> None: ...
 
 class ListContextLedgersRequest(_message.Message):
-    __slots__ = ("ledger_id", "session_id", "principal", "page_size", "page_token")
+    __slots__ = ("ledger_id", "in_session_id", "principal", "page_size", "page_token")
     LEDGER_ID_FIELD_NUMBER: _ClassVar[int]
-    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    IN_SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     ledger_id: str
-    session_id: str
+    in_session_id: str
     principal: str
     page_size: int
     page_token: str
-    def __init__(self, ledger_id: _Optional[str] = ..., session_id: _Optional[str] = ..., principal: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    def __init__(self, ledger_id: _Optional[str] = ..., in_session_id: _Optional[str] = ..., principal: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class ListContextLedgersResponse(_message.Message):
     __slots__ = ("ledgers", "next_page_token")
