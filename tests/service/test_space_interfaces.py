@@ -91,9 +91,10 @@ async def test_the_ledgers_pages_show_texts_of_the_spaces_that_the_reader_sees(
     await web.show_key(secret)
     listed = await web.page("ledgers")
     shown = await web.page("ledger", id=both.ledger_id)
-    await web.show_key(other)
-    short = await web.page("ledgers")
-    hidden = await web.page("ledger", id=both.ledger_id)
+    async with BrowserSession.of(cluster.addresses["http"]) as another:
+        await another.show_key(other)
+        short = await another.page("ledgers")
+        hidden = await another.page("ledger", id=both.ledger_id)
 
     assert both.ledger_id in listed.text
     assert one.ledger_id in listed.text
@@ -129,6 +130,11 @@ async def test_the_command_lists_grants_explains_and_moves(cluster: Cluster, ten
     environment["SKEIN_API_KEY"] = secret
     moved = await run("move", memory.memory_id, "--to", "garden")
     assert moved.strip() == "Moved 1 memory."
+    writer = cluster.with_key(secret)
+    await writer.append("talk", TEXT)
+    await writer.create_block("human", TEXT, block_id="b")
+    assert (await run("move", "talk", "--to", "garden", "--kind", "session")).strip() == "Moved session talk."
+    assert (await run("move", "b", "--to", "garden", "--kind", "block")).strip() == "Moved block b."
     environment["SKEIN_SPACE_ID"] = space_id
     recalled = await skein("recall", "red rose", environment=environment)
     assert TEXT in recalled.out

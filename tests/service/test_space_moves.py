@@ -12,6 +12,7 @@ import pytest
 from fix_calls import stamp
 from fix_cluster import Cluster, Stubs, Tenant, refused
 from fix_context_ledgers import Prompt
+from fix_extraction import extraction_job, learning_tenant
 from fix_spaces import SPACE_KEY, grant, new_key, new_space
 from google.protobuf.field_mask_pb2 import FieldMask
 
@@ -20,7 +21,7 @@ from skein.memory.v1 import memory_pb2 as pb
 from skein.session.v1 import archives_pb2, ledgers_pb2, session_pb2, states_pb2
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 NOT_FOUND = (grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND")
 NO_SESSION = (grpc.StatusCode.NOT_FOUND, "SESSION_NOT_FOUND")
@@ -66,6 +67,10 @@ class House:
 
 @pytest.fixture
 async def house(tenant: Tenant, cluster: Cluster) -> House:
+    return await new_house(tenant, cluster)
+
+
+async def new_house(tenant: Tenant, cluster: Cluster) -> House:
     kitchen_id, garden_id = await new_space(tenant, "kitchen"), await new_space(tenant, "garden")
     _, secret = await new_key(cluster, tenant, [kitchen_id, garden_id])
     _, cook = await new_key(cluster, tenant, [kitchen_id], bind=True)
@@ -493,3 +498,51 @@ async def test_a_block_whose_names_are_taken_does_not_move(house: House) -> None
         "b",
         "c",
     }
+
+
+async def test_a_stream_of_a_session_ends_when_the_session_moves_away(house: House) -> None:
+    kitchen = house.at(house.kitchen_id)
+    await kitchen.append("talk", "of the kitchen")
+    stream: Any = house.cook.sessions.StreamMessages(
+        session_pb2.StreamMessagesRequest(session_id="talk", after_sequence=1)
+    )
+    async with asyncio.timeout(30):
+        await stream.read()
+
+        await house.move_session("talk")
+        await house.at(house.garden_id).append("talk", TEXT)
+
+        with refused(*NO_SESSION):
+            while await stream.read():
+                pass
+
+
+async def test_the_facts_of_a_moved_session_stay_and_end_with_their_message(cluster: Cluster) -> None:
+    tenant = await learning_tenant(cluster)
+    house = await new_house(tenant, cluster)
+    kitchen, garden = house.at(house.kitchen_id), house.at(house.garden_id)
+    job = extraction_job(cluster)
+    deleted, purged = [
+        session_pb2.Message(role=USER, content=f"I live in {place}", subject_id=place, external_id=place)
+        for place in ("Porto", "Graz")
+    ]
+    await kitchen.append("talk", deleted)
+    await kitchen.append("other", purged)
+
+    async def until(condition: Callable[[list[memory_pb2.Memory]], bool]) -> None:
+        async with asyncio.timeout(60):
+            # The cluster's own worker may have it.
+            while not condition(await house.cook.list_memories()):
+                for space_id in (house.kitchen_id, house.garden_id):
+                    await job.extract_session(str(tenant.tenant_id), space_id)
+
+    await until(lambda facts: len(facts) == 2)
+    await house.move_session("talk")
+    await house.move_session("other")
+    assert {memory.content for memory in await house.cook.list_memories()} == {deleted.content, purged.content}
+
+    await garden.sessions.DeleteMessage(session_pb2.DeleteMessageRequest(message_id=deleted.external_id))
+    await garden.sessions.PurgeMessages(states_pb2.PurgeMessagesRequest(message_ids=[purged.external_id]))
+
+    ended = [(deleted.content, True)]
+    await until(lambda facts: [(one.content, one.HasField("valid_to_time")) for one in facts] == ended)

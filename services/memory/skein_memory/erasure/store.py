@@ -200,7 +200,7 @@ class PurgeStore:
         return 0, False
 
     async def purge_facts(self, tenant_id: UUID, message_ids: Sequence[UUID], *, at: datetime, by: str) -> int:
-        """Purge the facts that extractors found in purged messages; return how many."""
+        """Purge the facts that extractors found in purged messages, in whatever space; return how many."""
         async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(
                 QUERIES["find_facts_of_purged"],
@@ -208,10 +208,13 @@ class PurgeStore:
                 message_ids=list(message_ids),
                 count=MAX_FACTS * len(message_ids),
             )
-            locked = await writes.lock_memories(tx, tenant_id, [row["memory_id"] for row in rows])
-            fact_ids = sorted(id_ for id_, memory in locked.items() if memory.is_extracted)
-            await self._purge(tx, tenant_id, fact_ids, PurgeReceipt.empty(new_id(at), at=at), by=by)
-        return len(fact_ids)
+            ids, purged_count = [row["memory_id"] for row in rows], 0
+            async for _ in writes.each_space_of(tx, tenant_id, ids):
+                locked = await writes.lock_memories(tx, tenant_id, ids)
+                fact_ids = sorted(id_ for id_, memory in locked.items() if memory.is_extracted)
+                await self._purge(tx, tenant_id, fact_ids, PurgeReceipt.empty(new_id(at), at=at), by=by)
+                purged_count += len(fact_ids)
+        return purged_count
 
     async def purge_expired(self, tenant_id: UUID, *, at: datetime, by: str, limit: int) -> tuple[int, bool]:
         """Erase up to `limit` memories whose expiry is longer ago than the policy's grace.

@@ -1,3 +1,10 @@
+-- spaces_of_memories --
+-- Find the spaces in which some memories lie.
+SELECT DISTINCT space_id
+FROM memory.memories
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+ORDER BY space_id;
+
 -- find_facts_of_purged --
 -- Find memories that were made of any of some purged messages.
 SELECT DISTINCT memory_id

@@ -160,24 +160,30 @@ class MemoryStore:
         at: datetime,
         by: str,
     ) -> int:
-        """Revise the facts that extractors found in a message as it was before; return how many changed."""
+        """Revise the facts that extractors found in a message as it was before; return how many changed.
+
+        Message or fact may have moved to another space since.
+        """
         await self._months.ensure([at])
         async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(
                 QUERIES["find_derived_of_some"], tenant_id=tenant_id, source_ids=[message.message_id], count=MAX_FACTS
             )
-            locked = await self.lock_memories(tx, tenant_id, sorted(row["memory_id"] for row in rows))
-            changes = [
-                (fact, after)
-                for fact in locked.values()
-                if fact.is_extracted
-                and fact.is_active
-                and message.makes_outdated(fact.draft.create_time, fact.draft.metadata)
-                and (after := revise(fact, at, by)) is not fact
-            ]
-            for fact, after in changes:
-                await self.update_memory(tx, tenant_id, fact, after, at=at)
-        return len(changes)
+            ids, changed_count = sorted(row["memory_id"] for row in rows), 0
+            async for _ in writes.each_space_of(tx, tenant_id, ids):
+                locked = await self.lock_memories(tx, tenant_id, ids)
+                changes = [
+                    (fact, after)
+                    for fact in locked.values()
+                    if fact.is_extracted
+                    and fact.is_active
+                    and message.makes_outdated(fact.draft.create_time, fact.draft.metadata)
+                    and (after := revise(fact, at, by)) is not fact
+                ]
+                for fact, after in changes:
+                    await self.update_memory(tx, tenant_id, fact, after, at=at)
+                changed_count += len(changes)
+        return changed_count
 
     def _may_demote_others(self, tenant_id: UUID) -> bool:
         """Return whether new memories may demote others: then the plan depends on how many there are."""

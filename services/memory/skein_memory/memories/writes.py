@@ -28,7 +28,7 @@ from skein_memory.scoring.model import ScoreInputs, score_memory
 from skein_memory.tasks.model import Task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
     from datetime import datetime
     from uuid import UUID
 
@@ -341,3 +341,17 @@ async def score_new_memories(
             for memory in with_pauses(memories)
         ],
     )
+
+
+async def each_space_of(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> AsyncIterator[UUID]:
+    """Have the transaction see, one after the other, the spaces in which memories lie, and yield each.
+
+    For what follows a message wherever its facts are, and shows a caller none of them.
+    """
+    if not memory_ids:
+        return
+    async with tx.reading_all_spaces():
+        rows = await tx.rows(QUERIES["spaces_of_memories"], tenant_id=tenant_id, memory_ids=list(memory_ids))
+    for row in rows:
+        await tx.set_spaces([row["space_id"]])
+        yield row["space_id"]
