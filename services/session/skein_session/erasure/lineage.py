@@ -20,9 +20,10 @@ _FIRST = UUID(int=0)
 async def mark_erased(tx: Transaction, tenant_id: UUID, message_ids: Sequence[UUID]) -> None:
     """Mark messages as erased sources, each with its trust, and have the memories that derive from them rescored.
 
-    A memory that waits for approval and names one of them goes.
+    A memory that waits for approval and names one of them goes, wherever it waits: the message may have moved.
     """
-    await tx.execute(_QUERIES["drop_pending_memories"], tenant_id=tenant_id, message_ids=list(message_ids))
+    async with tx.in_all_spaces():
+        await tx.execute(_QUERIES["drop_pending_memories"], tenant_id=tenant_id, message_ids=list(message_ids))
     rows = await tx.rows(_QUERIES["find_sources"], tenant_id=tenant_id, message_ids=list(message_ids))
     source_ids = [row["source_id"] for row in rows]
     if not source_ids:
