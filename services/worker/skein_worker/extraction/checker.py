@@ -139,7 +139,8 @@ class Checker:
     def _check_value(self, fact: Fact, value: str, quote: str, numbers: set[int]) -> Reason | None:
         if value.isdecimal() and int(value) in numbers:
             return None
-        words = set(_WORD.findall(quote))
+        # Chinese has no spaces around a foreign word.
+        words = {*_WORD.findall(quote), *_WORD.findall(_CHINESE.sub(" ", quote))}
         normal = {
             word
             for rules in all_rules()
@@ -151,6 +152,9 @@ class Checker:
             folded = word.casefold()
             # Chinese has no spaces between words.
             is_said = folded in words or (_CHINESE.search(word) is not None and folded in quote)
+            # German joins words: "Pollenallergie", "Lieblingsfarbe".
+            if fact.predicate in _COMPOUNDS:
+                is_said |= any(other.startswith(folded) or other.endswith(folded) for other in words)
             if folded in normal or is_said or (folded.isdecimal() and int(folded) in numbers):
                 continue
             return Reason.NAME_NOT_SAID if word[0].isupper() else Reason.WORD_NOT_SAID
@@ -164,7 +168,7 @@ class Checker:
             item.markers.negation.search(fact.content) for item in [*rules, *_languages(fact.content)]
         ):
             return Reason.NEGATION_DIFFERS
-        if fact.predicate in _FREE | {STATEMENT}:
+        if fact.predicate in _FREE | {STATEMENT} or fact.is_taken_back:
             return None
         if fact.is_negated or fact.predicate in _NEGATIVE:
             return None if is_negative else Reason.NEGATION_DIFFERS
@@ -246,7 +250,7 @@ def _sentence_reason(sentence: Sentence, fact: Fact, markers: Markers) -> Reason
         (Reason.AGENT_ORDER, markers.agent_order, text),
         (Reason.QUESTION, _QUESTION_MARK, text),
         (Reason.QUESTION, markers.question, text),
-        (Reason.ORDER, markers.order, "" if is_free else text),
+        (Reason.ORDER, markers.order, "" if is_free or fact.is_taken_back else text),
         (Reason.CONDITION, markers.condition, scope),
         (Reason.CONDITION, markers.condition_after, text[end:]),
         (Reason.HEARSAY, markers.hearsay, scope),
@@ -304,6 +308,8 @@ def _folded(text: str) -> str:
     return " ".join(text.casefold().replace("’", "'").split())
 
 
+# Predicates whose word is joined with their value.
+_COMPOUNDS: Final = frozenset({"allergy", "favourite"})
 _CLAUSE_BREAK: Final = re.compile(r"[,;:–—，；：]|\b(?:and|und|y|but|aber|pero)\b")
 _BUT_NOT: Final = re.compile(r"\b(?:aber keine|but no|but not|pero no)\b", re.IGNORECASE)
 _QUESTION_MARK: Final = re.compile(r"[?？]\s*$")

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from datetime import date, datetime, tzinfo
 
 # The author of facts that rules find. A change of patterns that finds other facts raises the number.
-EXTRACTOR = "extractor:rules@2"
+EXTRACTOR = "extractor:rules@3"
 # The author of facts that a language model proposes. A change of the prompt raises the number.
 MODEL_EXTRACTOR = "extractor:model@1"
 # The memory types of facts.
@@ -62,6 +62,8 @@ class Fact:
     content: str
     # The fact has ended, or is denied.
     is_negated: bool = False
+    # The speaker takes it back ("forget that I'm vegan"): it only ends what is stored.
+    is_taken_back: bool = False
     # A day (2026-03-13) or a minute (2026-03-13T15:00) in the time zone of the speaker.
     event_time: str | None = None
     # The day from which it is true, where that is said.
