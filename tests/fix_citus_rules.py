@@ -6,15 +6,15 @@ on local tables alone keeps them all.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fix_query_trees import Node
+import asyncpg
+from fix_query_trees import Node, printed_trees
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    import asyncpg
 
     Connection = asyncpg.Connection[asyncpg.Record]
 
@@ -26,6 +26,8 @@ SERVER_STATE = "what one server says of itself, and not a parameter first, besid
 
 OUTER_JOIN = "copied rows LEFT JOIN tenants' rows, and the condition has no tenant as a value"
 CORRELATED = "a subquery reads tenants' rows for each copied row"
+UNNAMED_UNION = "a WITH of a UNION names its columns, and the first branch does not"
+OTHER_WRITE = "a table that is not distributed is written beside tenants' rows"
 
 _UPDATE, _INSERT, _DELETE = 2, 3, 4
 _ANY, _ALL = 2, 1
@@ -78,6 +80,41 @@ WHERE source = ANY ($1::text[]::regclass[]) AND rolname ~ '^skein_' AND rolname 
     AND (has_table_privilege(r.oid, source, 'INSERT, UPDATE, DELETE, TRUNCATE')
          OR has_any_column_privilege(r.oid, source, 'INSERT, UPDATE'))
     AND NOT has_table_privilege(r.oid, target, 'UPDATE, DELETE, TRUNCATE')
+ORDER BY 1
+"""
+# Roles that may insert into some columns of a table of $1, and not into others. Citus names every column in the
+# statement that it sends to a shard.
+_PARTIAL_INSERTS = """
+SELECT DISTINCT rolname || ': ' || c.oid::regclass AS name
+FROM unnest($1::text[]::regclass[]) AS c (oid)
+CROSS JOIN pg_roles AS r
+WHERE rolname ~ '^skein_' AND rolname <> 'skein_owner'
+    AND has_any_column_privilege(r.oid, c.oid, 'INSERT') AND NOT has_table_privilege(r.oid, c.oid, 'INSERT')
+ORDER BY 1
+"""
+# Functions that plan once for all values: such a plan of a distributed table has no shard.
+_GENERIC_PLANS = """
+SELECT oid::regprocedure::text AS name FROM pg_proc
+WHERE 'plan_cache_mode=force_generic_plan' = ANY (proconfig)
+ORDER BY 1
+"""
+# Functions of ours, each with a call of it.
+_CALLS = """
+SELECT p.oid::regproc::text AS name, format('SELECT * FROM %s(%s)', p.oid::regproc, (
+    SELECT string_agg(CASE
+        WHEN a.type = 'uuid'::regtype THEN quote_literal('00000000-0000-0000-0000-000000000001') || '::uuid'
+        WHEN a.type = 'timestamptz'::regtype THEN 'now()'
+        WHEN a.type = 'regclass'::regtype THEN quote_literal('memory.memories') || '::regclass'
+        WHEN a.type = 'text'::regtype THEN quote_literal('all-minilm-l6-v2')
+        WHEN a.type IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype, 'float8'::regtype)
+            THEN '1::' || a.type::regtype
+        ELSE 'NULL::' || a.type::regtype END, ', ' ORDER BY a.place)
+    FROM unnest(p.proargtypes::oid[]) WITH ORDINALITY AS a (type, place)
+)) AS call
+FROM pg_proc AS p
+JOIN pg_namespace AS n ON n.oid = p.pronamespace
+JOIN pg_roles AS o ON o.oid = n.nspowner AND o.rolname = 'skein_owner'
+WHERE p.prokind = 'f' AND p.prorettype <> 'trigger'::regtype
 ORDER BY 1
 """
 # Tables of $1 that a role may write that also writes rows with a transaction's number.
@@ -162,6 +199,9 @@ class Rules:
             broken += [MUTABLE_FUNCTION] if any(map(self._calls_mutable_function, modifying)) else []
             broken += [OUTER_JOIN] if any(map(self._joins_unnamed, queries)) else []
             broken += [CORRELATED] if any(map(self._reads_for_each_row, queries)) else []
+            broken += [UNNAMED_UNION] if any(map(_renames_union, tree.walk())) else []
+        if tables & self.distributed.keys():
+            broken += [OTHER_WRITE] if any(map(self._writes_other, queries)) else []
         if tables & self.tenant_tables:
             nodes = list(tree.walk())
             broken += [TRANSACTION_ID] if any(map(self._reads_transaction, nodes)) else []
@@ -170,6 +210,12 @@ class Rules:
                 [SERVER_STATE] if any(self._asks_server(node) and id(node) not in replaced for node in nodes) else []
             )
         return broken
+
+    def _writes_other(self, query: Node) -> bool:
+        if query.number("commandType") not in {_UPDATE, _INSERT, _DELETE}:
+            return False
+        written = _tables(query)[query.number("resultRelation") - 1].number("relid")
+        return written not in self.distributed
 
     def _reads_transaction(self, node: Node) -> bool:
         if node.type == "FUNCEXPR":
@@ -207,9 +253,9 @@ class Rules:
         return False
 
     def _reads_for_each_row(self, query: Node) -> bool:
-        if self._distributed_of(query):
-            return False
         laterals = [table for table in _tables(query) if table.fields["lateral"] == ["true"]]
+        if any(self._reads_distributed(table) for table in _tables(query) if table not in laterals):
+            return False
         links = [node for node in _own_nodes(list(query.fields.values())) if node.type == "SUBLINK"]
         within = [one for table in laterals for one in table.fields.get("subquery", [])]
         within += [one for link in links for one in link.fields["subselect"]]
@@ -288,6 +334,18 @@ def _is_parameter_first(node: Node) -> bool:
     return first.type == "PARAM" and first.number("paramkind") == _EXTERNAL_PARAMETER
 
 
+def _renames_union(node: Node) -> bool:
+    """Return whether a WITH gives the columns of a UNION other names than the first branch has."""
+    if node.type != "COMMONTABLEEXPR":
+        return False
+    (query,) = node.fields["ctequery"]
+    names = [target.fields["resname"][0] for target in query.fields["targetList"][0]]
+    # Printed with quotes.
+    (aliases,) = node.fields["aliascolnames"]
+    is_union = query.fields["setOperations"] != ["<>"]
+    return is_union and isinstance(aliases, list) and [alias.strip('"') for alias in aliases] != names
+
+
 def _is_subquery_column(node: Node) -> bool:
     return node.type == "PARAM" and node.number("paramkind") == _SUBLINK_PARAMETER
 
@@ -319,6 +377,33 @@ async def updating_keys(connection: Connection) -> list[str]:
 async def unwritable_keys(connection: Connection, copied: list[str]) -> list[str]:
     """Return the roles that may write a copied table and may not write one that its foreign keys name."""
     return [row["name"] for row in await connection.fetch(_UNWRITABLE_KEYS, copied)]
+
+
+async def partial_inserts(connection: Connection, tables: list[str]) -> list[str]:
+    """Return the roles that may insert into some columns of a table, and not into all."""
+    return [row["name"] for row in await connection.fetch(_PARTIAL_INSERTS, tables)]
+
+
+async def generic_plans(connection: Connection) -> list[str]:
+    """Return the functions whose statements are planned once for all values."""
+    return [row["name"] for row in await connection.fetch(_GENERIC_PLANS)]
+
+
+async def function_trees(connection: Connection) -> list[tuple[str, Node]]:
+    """Run every function of ours, and roll back; return the statements that it ran, each with its name.
+
+    A function that refuses what it gets has run those before.
+    """
+    found: list[tuple[str, Node]] = []
+    for row in await connection.fetch(_CALLS):
+        async with printed_trees(connection) as trees:
+            transaction = connection.transaction()
+            await transaction.start()
+            with suppress(asyncpg.PostgresError):
+                await connection.execute(row["call"])
+            await transaction.rollback()
+        found += [(row["name"], tree) for tree in trees]
+    return found
 
 
 async def copies_of_numbering_roles(connection: Connection, copied: list[str]) -> list[str]:

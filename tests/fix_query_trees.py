@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
     import asyncpg
 
@@ -83,23 +83,28 @@ def _node(values: list[Any]) -> Node:
     return node
 
 
-async def analyze(connection: Connection, text: str) -> Node:
-    """Return the tree of a statement. Raises what Postgres raises for one that it cannot prepare."""
-    trees: list[str] = []
-    is_logged = asyncio.Event()
+@asynccontextmanager
+async def printed_trees(connection: Connection) -> AsyncIterator[list[Node]]:
+    """Collect the trees of the statements that the connection prepares or runs, those within functions included."""
+    trees: list[Node] = []
 
     def listen(_connection: object, message: Any) -> None:
         # The settings are printed as well.
         if message.message == "parse tree:" and _UTILITY not in message.detail:
-            trees.append(message.detail)
-            is_logged.set()
+            trees.append(parse_tree(message.detail))
 
     await connection.execute("SET client_min_messages = log; SET debug_pretty_print = off; SET debug_print_parse = on")
     connection.add_log_listener(listen)
     try:
-        await connection.prepare(text)
-        await asyncio.wait_for(is_logged.wait(), 10)
+        yield trees
+        # The answer is read after all messages, whose listeners are called in their order.
+        await connection.execute("RESET debug_print_parse; RESET debug_pretty_print; RESET client_min_messages")
     finally:
         connection.remove_log_listener(listen)
-        await connection.execute("RESET debug_print_parse; RESET debug_pretty_print; RESET client_min_messages")
-    return parse_tree(trees[0])
+
+
+async def analyze(connection: Connection, text: str) -> Node:
+    """Return the tree of a statement. Raises what Postgres raises for one that it cannot prepare."""
+    async with printed_trees(connection) as trees:
+        await connection.prepare(text)
+    return trees[0]

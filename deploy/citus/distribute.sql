@@ -28,7 +28,6 @@ FROM unnest(ARRAY[
     'auth.accounts',
     'auth.clients',
     'auth.operator_keys',
-    'memory.master_keys',
     'recall.embedding_models',
     'tenancy.organizations',
     'auth.identities',
@@ -178,6 +177,7 @@ ORDER BY place
 --   auth.check_keys
 --   auth.legacy_tokens
 --   auth.signing_keys
+--   memory.master_keys
 --   recall.model_activations
 --   skein.migrations
 --   skein.page_token_keys

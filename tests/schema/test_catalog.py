@@ -271,8 +271,13 @@ CROSSINGS = {
     ),
     *(("skein_session", "memory.erasures", privilege) for privilege in ("SELECT", "INSERT")),
     *(("skein_recall", "memory.access_counts", privilege) for privilege in ("SELECT", "INSERT", "UPDATE")),
-    # The services that do a tenant's background work read its pause and its limits; tenancy records who set them.
-    *((role, "tenancy.jobs", "SELECT") for role in ("skein_memory", "skein_recall", "skein_session")),
+    # The services that do a tenant's background work read its pause and its limits; tenancy records who set them. They
+    # insert the row before the first batch: Citus names all of its columns.
+    *(
+        (role, "tenancy.jobs", privilege)
+        for role in ("skein_memory", "skein_recall", "skein_session")
+        for privilege in ("SELECT", "INSERT")
+    ),
     # Who changed what is recorded in the transaction of the change.
     ("skein_recall", "auth.audit_events", "INSERT"),
     ("skein_tenancy", "auth.audit_events", "INSERT"),
@@ -311,29 +316,14 @@ COLUMN_CROSSINGS = SPACE_CROSSINGS | {
     ),
     # A purge of messages clears the former summaries of their session.
     ("skein_session", "session.sessions_history", "summary", "UPDATE"),
-    # What takes batches from a job's limits and records its progress; it can neither pause nor limit.
+    # What takes batches from a job's limits and records its progress; it changes neither pause nor limit.
     *(
-        (role, "tenancy.jobs", column, privilege)
+        (role, "tenancy.jobs", column, "UPDATE")
         for role in ("skein_memory", "skein_recall", "skein_session")
-        for privilege, columns in (
-            ("INSERT", ("tenant_id", "kind", "refill_time", "day_time")),
-            (
-                "UPDATE",
-                (
-                    "tokens",
-                    "refill_time",
-                    "day_time",
-                    "day_cost",
-                    "run_start_time",
-                    "done_count",
-                    "remaining_count",
-                    "recent_rate",
-                    "last_batch_time",
-                    "is_running",
-                ),
-            ),
+        for column in (
+            *("tokens", "refill_time", "day_time", "day_cost", "run_start_time", "done_count", "remaining_count"),
+            *("recent_rate", "last_batch_time", "is_running"),
         )
-        for column in columns
     ),
     *(
         ("skein_memory", "recall.documents", column, "UPDATE")
@@ -405,6 +395,8 @@ COLUMN_CROSSINGS = SPACE_CROSSINGS | {
         for role in ("skein_memory", "skein_recall", "skein_session")
         for column in ("tenant_id", "create_time")
     ),
+    # While a machine of Citus is away, auth lists all tenants instead of those with work.
+    ("skein_auth", "tenancy.tenants", "tenant_id", "SELECT"),
     # A reindex goes through the tenants that there are.
     *(("skein_recall", "tenancy.tenants", column, "SELECT") for column in ("tenant_id", "is_active")),
 }

@@ -175,11 +175,15 @@ async def test_obstacles_to_citus_are_noticed(distribute: Any, database: TestDat
         )
     insert = distribute.Query.parse("fill", "INSERT INTO memory.shelves (tenant_id) SELECT :tenant_id")
     update = distribute.Query.parse(
-        "stamp", "UPDATE memory.shelves AS s SET x = clock_timestamp() WHERE tenant_id = :t"
+        "stamp", "UPDATE memory.shelves AS s SET x = clock_timestamp() WHERE tenant_id = :tenant_id"
     )
+    refill = distribute.Query.parse(
+        "refill", "INSERT INTO memory.shelves (tenant_id) SELECT :tenant_id ON CONFLICT DO NOTHING"
+    )
+    others = distribute.Query.parse("others", "SELECT count(*) FROM memory.shelves WHERE tenant_id <> :tenant_id")
 
     catalog = await distribute.Catalog.read(database.url)
-    named = [("test", insert), ("test", update)]
+    named = [("test", insert), ("test", update), ("test", refill), ("test", others)]
     actual_obstacles = distribute.obstacles(catalog, distribute.placed(catalog, []), named)
 
     noticed = {
@@ -190,15 +194,16 @@ async def test_obstacles_to_citus_are_noticed(distribute: Any, database: TestDat
         "memory.shelves: shelves",
         "memory.shelves: shelves_tenant_fkey",
         "test: fill",
+        "test: others",
         "test: stamp",
     }
     assert sum(names.count("memory.shelves: shelves") for names in actual_obstacles.values()) == 2
 
 
 def test_what_breaks_a_rule_without_a_reason_is_refused(distribute: Any) -> None:
-    accepted = {distribute.INSERT_SELECT: ["skein_memory: unarchive_tags"], "A rule that is kept": []}
+    accepted = {distribute.NAMES_TENANT: ["skein_tenancy: read_usage_of_others"], "A rule that is kept": []}
 
     with pytest.raises(ValueError, match="skein_memory: fill breaks a rule of Citus"):
         distribute.report({distribute.INSERT_SELECT: ["skein_memory: fill"]})
-    assert "as policies have it.\n\n- `skein_memory: unarchive_tags`\n" in distribute.report(accepted)
+    assert "with its tenants.\n\n- `skein_tenancy: read_usage_of_others`\n" in distribute.report(accepted)
     assert "**A rule that is kept**: kept.\n" in distribute.report(accepted)

@@ -56,7 +56,6 @@ ACCEPTED_DEFAULTS = {
 # Copied tables that a role may write that also numbers rows by transaction. A transaction that wrote both would commit
 # on the workers after the coordinator, and a reader would pass its rows. Each has the reason why none does.
 ACCEPTED_COPIES = {
-    "skein_memory: memory.master_keys": "The row of a master key is written when the service starts.",
     "skein_recall: recall.embedding_models": "Operators' calls write it, which write no document and no vector.",
     "skein_recall: recall.reindexes": "The same; a failed model's reindex is marked before vectors are written.",
 }
@@ -78,6 +77,18 @@ async def test_each_statement_keeps_the_rules(catalog: Connection) -> None:
     assert set(ACCEPTED) <= set(rules.lines(broken))
 
 
+async def test_each_statement_within_a_function_keeps_the_rules(catalog: Connection) -> None:
+    known = await rules.Rules.read(catalog, LOCAL_TABLES, DISTRIBUTED_TABLES)
+    trees = await rules.function_trees(catalog)
+
+    broken = {f"{name}: {rule}" for name, tree in trees for rule in known.broken_by(tree)}
+
+    assert broken == set()
+    # The lists of the tenants with work run whole, whatever they are asked.
+    assert {name for name, _ in trees} >= {"recall.list_backlog_tenants", "tenancy.list_usage_tenants"}
+    assert await rules.generic_plans(catalog) == []
+
+
 def test_a_constraint_is_never_known_by_the_field_that_a_worker_leaves_wrong() -> None:
     root = Path(__file__).parents[2]
     readers = {
@@ -95,6 +106,7 @@ async def test_the_catalog_keeps_the_rules(catalog: Connection) -> None:
     assert await rules.transaction_defaults(catalog) == sorted(ACCEPTED_DEFAULTS)
     assert await rules.updating_keys(catalog) == []
     assert await rules.unwritable_keys(catalog, COPIED_TABLES) == []
+    assert await rules.partial_inserts(catalog, [*COPIED_TABLES, *DISTRIBUTED_TABLES]) == []
     assert await rules.copies_of_numbering_roles(catalog, COPIED_TABLES) == sorted(ACCEPTED_COPIES)
 
 
@@ -195,6 +207,21 @@ async def test_the_catalog_keeps_the_rules(catalog: Connection) -> None:
             ),
             rules.CORRELATED,
         ),
+        (
+            (
+                "WITH found (at) AS (SELECT d.record_time FROM recall.documents AS d WHERE d.tenant_id = $1 "
+                "UNION ALL SELECT d.until_time FROM recall.documents_history AS d WHERE d.tenant_id = $1) "
+                "SELECT at FROM found"
+            ),
+            rules.UNNAMED_UNION,
+        ),
+        (
+            (
+                "WITH granted AS (UPDATE auth.clients SET grant_expire_time = $2 WHERE client_id = $3) "
+                "UPDATE auth.auth_sessions SET use_time = $2 WHERE tenant_id = $1"
+            ),
+            rules.OTHER_WRITE,
+        ),
     ],
 )
 async def test_a_statement_that_breaks_a_rule_is_found(catalog: Connection, statement: str, rule: str) -> None:
@@ -226,6 +253,11 @@ async def test_a_statement_that_breaks_a_rule_is_found(catalog: Connection, stat
             "SELECT m.role FROM tenancy.tenants AS t LEFT JOIN tenancy.memberships AS m "
             "ON m.tenant_id = $1 AND m.account_id = $2 WHERE t.tenant_id = $1"
         ),
+        (
+            "WITH found (at) AS (SELECT d.record_time AS at FROM recall.documents AS d WHERE d.tenant_id = $1 "
+            "UNION ALL SELECT d.until_time FROM recall.documents_history AS d WHERE d.tenant_id = $1) "
+            "SELECT at FROM found"
+        ),
         # A local table.
         "UPDATE auth.attempts SET expire_time = expire_time + interval '1 day' WHERE kind = $1",
     ],
@@ -254,6 +286,7 @@ async def test_what_breaks_a_rule_in_the_catalog_is_found(database: TestDatabase
             "GRANT INSERT (account_id) ON memory.racks TO skein_memory"
         )
         racks = ["skein_memory: memory.racks names auth.accounts"]
+        assert await rules.partial_inserts(connection, copied) == ["skein_memory: memory.racks"]
 
         assert await rules.unwritable_keys(connection, copied) == racks
         assert await rules.copies_of_numbering_roles(connection, copied) == ["skein_memory: memory.racks"]

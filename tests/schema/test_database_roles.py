@@ -124,6 +124,34 @@ async def test_the_owner_is_told_what_a_superuser_has_to_run_for_citus(server: P
 
 
 @pytest.mark.system
+async def test_roles_from_before_a_database_are_introduced_to_citus(server: PasswordServer) -> None:
+    await prepared(await created(server, "first"), citus=True)
+    url = await created(server, "second")
+    async with server.superuser("second") as connection:
+        # What Citus keeps of the objects that every machine has; it enters the owner of each schema.
+        await connection.execute(
+            """
+            SET allow_system_table_mods = on;
+            CREATE TABLE pg_catalog.pg_dist_object (classid oid, objid oid);
+            CREATE FUNCTION public.enter_owner() RETURNS event_trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
+                INSERT INTO pg_catalog.pg_dist_object
+                SELECT 'pg_authid'::regclass, n.nspowner
+                FROM pg_event_trigger_ddl_commands() AS c JOIN pg_namespace AS n ON n.oid = c.objid; END $$;
+            CREATE EVENT TRIGGER enter_owner ON ddl_command_end WHEN TAG IN ('CREATE SCHEMA')
+                EXECUTE FUNCTION public.enter_owner();
+            """
+        )
+
+    await prepared(url, citus=True)
+
+    async with server.superuser("second") as connection:
+        introduced = await connection.fetch("SELECT objid::regrole::text AS name FROM pg_catalog.pg_dist_object")
+        left = await connection.fetchval("SELECT to_regnamespace('skein_introduced')")
+    assert {row["name"] for row in introduced} >= {OWNER, *(f"skein_{name}" for name in registry.WITH_DATABASE)}
+    assert left is None
+
+
+@pytest.mark.system
 async def test_a_changed_password_becomes_that_of_the_role(server: PasswordServer) -> None:
     url = await created(server, "changed")
     await prepared(url, passwords=PASSWORDS)

@@ -19,6 +19,37 @@ async def test_migrating_again_changes_nothing(database: TestDatabase) -> None:
     assert await migrate(database.url, registry.migrations(), registry.WITH_DATABASE) == []
 
 
+async def test_migrating_again_sends_no_statement_that_every_machine_of_citus_would_get(database: TestDatabase) -> None:
+    async with database.superuser() as connection:
+        await connection.execute(
+            """
+            CREATE FUNCTION public.refuse() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
+                RAISE 'a worker is away: %', tg_tag; END $$;
+            CREATE EVENT TRIGGER refuse ON ddl_command_start EXECUTE FUNCTION public.refuse();
+            """
+        )
+
+    assert await migrate(database.url, registry.migrations(), registry.WITH_DATABASE) == []
+
+
+@pytest.mark.system
+async def test_a_server_may_have_loaded_citus_for_other_databases(server: Server, template: str) -> None:
+    assert template
+    name = f"loaded_{uuid.uuid4().hex}"
+    await embedded.create_database(server, name)
+    url = server.url(user="postgres", database=name)
+    connection = await asyncpg.connect(url)
+    await connection.execute(f"ALTER DATABASE {name} SET citus.version = 'loaded'")
+    await connection.close()
+
+    await migrate(url, registry.migrations(), registry.WITH_DATABASE)
+
+    connection = await asyncpg.connect(url)
+    assert not await connection.fetchval("SELECT skein.is_distributed('recall.documents')")
+    await connection.close()
+    await embedded.drop_database(server, name)
+
+
 @pytest.mark.system
 async def test_two_migrations_at_once_apply_each_file_once(server: Server, template: str) -> None:
     assert template
@@ -123,8 +154,13 @@ async def test_a_month_is_made_alike_in_the_way_that_citus_needs(database: TestD
     schema = table.partition(".")[0]
     async with database.role(schema) as connection:
         await connection.fetchval(f"SELECT {schema}.ensure_month($1)", datetime(2031, 5, 1, tzinfo=UTC))
-        # What tells the extension's presence.
-        await connection.execute("SET citus.version = '14.0.1'")
+        async with database.superuser() as owner:
+            # What tells that Citus distributes the table.
+            await owner.execute(
+                "SET allow_system_table_mods = on; CREATE TABLE pg_catalog.pg_dist_partition (logicalrelid regclass);"
+                "GRANT SELECT ON pg_catalog.pg_dist_partition TO skein_owner"
+            )
+            await owner.execute("INSERT INTO pg_catalog.pg_dist_partition VALUES ($1::text::regclass)", table)
         async with connection.transaction():
             made = await connection.fetchval(f"SELECT {schema}.ensure_month($1)", datetime(2031, 6, 1, tzinfo=UTC))
             mode = await connection.fetchval("SELECT current_setting('citus.multi_shard_modify_mode')")

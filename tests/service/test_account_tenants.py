@@ -277,3 +277,21 @@ async def test_tenants_of_accounts_belong_to_the_organization_of_the_settings(da
         operators = await tenancy.calls(OPERATOR).CreateTenant(create())
 
     assert [operators.tenant.organization_id, theirs.tenant.organization_id] == organizations
+
+
+async def test_a_tenant_whose_insert_deadlocks_is_created_all_the_same(tenancy: Tenancy) -> None:
+    async with tenancy.database.superuser() as connection:
+        await connection.execute(
+            """
+            CREATE SEQUENCE public.tries;
+            GRANT USAGE ON public.tries TO PUBLIC;
+            CREATE FUNCTION public.give_way() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                IF nextval('public.tries') < 3 THEN RAISE deadlock_detected; END IF; RETURN NEW; END $$;
+            CREATE TRIGGER give_way BEFORE INSERT ON tenancy.tenants
+                FOR EACH ROW EXECUTE FUNCTION public.give_way();
+            """
+        )
+
+    made = await tenancy.calls(Person.new().caller()).CreateTenant(create(request_id="r"))
+
+    assert made.tenant.tenant_id

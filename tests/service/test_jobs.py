@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from importlib.resources import as_file, files
@@ -324,6 +325,37 @@ async def test_an_importer_waits_while_imports_are_paused_and_reports_its_progre
 
     assert waits == [60.0]
     assert (job.state, job.done_count, sum(report.written.values())) == (pb.JOB_STATE_IDLE, 3, 3)
+
+
+@pytest.mark.system
+async def test_an_import_whose_calls_take_too_long_goes_on_in_halves(
+    cluster: Cluster, tenant: Tenant, tmp_path: Path
+) -> None:
+    source, report = tmp_path / "some.jsonl", Report()
+    lines = [json.dumps({"record": "memory", "external_id": f"m{n}", "content": f"slow fact {n}"}) for n in range(5)]
+    source.write_text("\n".join(lines), "utf-8")
+    async with cluster.superuser() as connection:
+        # As a transaction whose time is over.
+        await connection.execute(
+            """
+            CREATE FUNCTION public.too_slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                IF (SELECT count(*) FROM new_rows WHERE content LIKE 'slow fact %') > 2 THEN
+                    RAISE SQLSTATE '25P04';
+                END IF;
+                RETURN NULL;
+            END $$;
+            CREATE TRIGGER too_slow AFTER INSERT ON memory.memories REFERENCING NEW TABLE AS new_rows
+                FOR EACH STATEMENT EXECUTE FUNCTION public.too_slow();
+            """
+        )
+        try:
+            connect = Connection(endpoint=cluster.endpoint, api_key=tenant.api_key, timeout=30.0)
+            async with open_client(connect) as api:
+                await Importer(api, report, lambda _count: None).run(read_jsonl(source))
+        finally:
+            await connection.execute("DROP FUNCTION public.too_slow CASCADE")
+
+    assert (sum(report.written.values()), sum(report.skipped.values())) == (5, 0)
 
 
 async def test_an_import_of_a_complete_file_waits_while_imports_are_paused(

@@ -7,20 +7,28 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from fix_cluster import test_environment
+from fix_command import skein
 
+from skein.memory.v1 import memory_pb2
+from skein_cluster.cli.exit_codes import ExitCode
 from skein_kit.database.named_queries import Query
 from skein_kit.database.transactions import Database
 from skein_kit.database.tx_options import READ_ONLY, TxOptions
-from skein_kit.errors import HistoryNotKept
+from skein_kit.errors import DatabaseUnavailable, HistoryNotKept
 from skein_kit.ids import now
+from skein_kit.rpc.due_tenants import list_due_tenants
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from fix_database import TestDatabase
 
 TENANT = Query.parse("tenant", "SELECT current_setting('skein.tenant_id')")
 PLANS = Query.parse("plans", "SELECT current_setting('plan_cache_mode')")
+MODIFY_MODE = Query.parse("mode", "SELECT current_setting('citus.multi_shard_modify_mode', true)")
+AWAY = Query.parse("away", "SELECT public.away() AS tenant_id WHERE :after::uuid IS NOT NULL AND :size::integer > 0")
 WRITABLE = Query.parse("writable", "SELECT current_setting('transaction_read_only')")
 
 
@@ -81,6 +89,76 @@ async def test_elsewhere_a_transaction_and_its_settings_take_one_message(databas
         await tx.value(PLANS)
 
     assert messages[0].startswith("BEGIN; SET LOCAL skein.tenant_id = ")
+
+
+@pytest.mark.parametrize("options", [TxOptions(), TxOptions(plan_once=True), READ_ONLY])
+@pytest.mark.parametrize("pooled", [False, True])
+async def test_every_transaction_on_citus_plans_each_statement_for_its_values(
+    database: TestDatabase, options: TxOptions, *, pooled: bool
+) -> None:
+    async with opened(database, citus=True, pooled=pooled) as (pool, _):
+        async with pool.transaction(uuid.uuid4(), options) as tx:
+            of_tenant = await tx.value(PLANS)
+        async with pool.operator_transaction() as tx:
+            of_operator = await tx.value(PLANS)
+
+    assert {of_tenant, of_operator} == {"force_custom_plan"}
+
+
+@pytest.mark.parametrize("citus", [True, False])
+async def test_shards_are_reached_one_after_the_other_where_there_are_any(
+    database: TestDatabase, *, citus: bool
+) -> None:
+    async with opened(database, citus=citus) as (pool, _), pool.operator_transaction() as tx:
+        await tx.write_sequentially()
+        mode = await tx.value(MODIFY_MODE)
+
+    assert mode == ("sequential" if citus else None)
+
+
+async def test_a_list_that_a_machine_keeps_from_an_answer_names_all_tenants(database: TestDatabase) -> None:
+    tenant_ids = sorted(uuid.uuid4() for _ in range(3))
+    async with database.superuser() as connection:
+        await connection.execute(
+            """
+            CREATE FUNCTION public.away() RETURNS uuid LANGUAGE plpgsql AS $$ BEGIN
+                RAISE SQLSTATE '08006' USING MESSAGE = 'connection to the remote node failed'; END $$
+            """
+        )
+        organization_id = uuid.uuid4()
+        await connection.execute(
+            "INSERT INTO tenancy.organizations (organization_id, display_name, slug, create_time, update_time)"
+            " VALUES ($1, 'a', 'a', now(), now())",
+            organization_id,
+        )
+        await connection.executemany(
+            "INSERT INTO tenancy.tenants (tenant_id, organization_id, display_name, slug, create_time, update_time)"
+            " VALUES ($1, $2, 'a', ($1::uuid)::text, now(), now())",
+            [(tenant_id, organization_id) for tenant_id in tenant_ids],
+        )
+    request = memory_pb2.ListDueTenantsRequest()
+
+    async with opened(database, citus=True) as (pool, _):
+        response = await list_due_tenants(pool, AWAY, request, memory_pb2.ListDueTenantsResponse)
+    async with opened(database, citus=False) as (pool, _):
+        with pytest.raises(DatabaseUnavailable):
+            await list_due_tenants(pool, AWAY, request, memory_pb2.ListDueTenantsResponse)
+
+    assert response.tenant_ids == [str(tenant_id) for tenant_id in tenant_ids]
+
+
+async def test_a_backup_of_the_coordinator_alone_is_refused(database: TestDatabase, tmp_path: Path) -> None:
+    async with database.superuser() as connection:
+        await connection.execute(
+            "SET allow_system_table_mods = on; CREATE TABLE pg_catalog.pg_dist_node (nodeid integer)"
+        )
+
+    result = await skein(
+        "backup", "create", "--data-dir", str(tmp_path), environment=test_environment(), SKEIN_DATABASE_URL=database.url
+    )
+
+    assert result.code == ExitCode.REFUSED
+    assert "citus_create_restore_point" in result.err
 
 
 @pytest.mark.parametrize(("citus", "modes"), [(True, {"force_custom_plan"}), (False, {"force_generic_plan"})])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime
 
+import asyncpg
 import pytest
 from fix_database import TestDatabase
 
@@ -47,3 +48,20 @@ async def test_a_month_that_loses_against_a_deadlock_is_tried_again(database: Te
         stubborn = MonthlyPartitions(db, type(query).parse("ensure_month", "SELECT public.give_way(:month)"))
 
         assert await stubborn.ensure([MAY]) == 1
+
+
+async def test_a_month_of_a_distributed_table_gives_way_to_a_writer(database: TestDatabase) -> None:
+    """Citus would end the younger one of two that wait for each other, the writer."""
+    async with database.superuser() as owner, database.superuser() as writer:
+        await owner.execute(
+            "SET allow_system_table_mods = on; CREATE TABLE pg_catalog.pg_dist_partition (logicalrelid regclass);"
+            "GRANT SELECT ON pg_catalog.pg_dist_partition TO skein_owner;"
+            "INSERT INTO pg_catalog.pg_dist_partition VALUES ('memory.memories')"
+        )
+        async with writer.transaction():
+            await writer.execute("LOCK TABLE memory.memories IN ROW EXCLUSIVE MODE")
+            with pytest.raises(asyncpg.LockNotAvailableError):
+                await owner.execute("SELECT memory.ensure_month($1)", JUNE)
+
+        assert await owner.fetchval("SELECT memory.ensure_month($1)", JUNE)
+        assert await owner.fetchval("SELECT current_setting('citus.multi_shard_modify_mode', true)") != "sequential"

@@ -264,3 +264,39 @@ async def test_pc2_is_not_ready_while_the_key_of_one_port_is_refused(cluster: Cl
 
 async def test_the_ports_are_this_machines_alone(assistant: DedicatedAssistant) -> None:
     assert {address.rpartition(":")[0] for address in assistant.ports.values()} == {"127.0.0.1"}
+
+
+@pytest.mark.system
+async def test_pc2_is_ready_while_the_rows_of_one_port_s_tenant_are_away(
+    cluster: Cluster, tenant: Tenant, other_tenant: Tenant
+) -> None:
+    async with cluster.superuser() as connection:
+        # As a machine of Citus answers that cannot reach another one.
+        await connection.execute(
+            """
+            CREATE TABLE public.away (tenant_id uuid);
+            CREATE FUNCTION public.is_here(one uuid) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
+                IF one IN (SELECT tenant_id FROM public.away) THEN RAISE SQLSTATE '08006'; END IF;
+                RETURN true; END $$;
+            CREATE POLICY away ON auth.api_keys AS RESTRICTIVE USING (public.is_here(tenant_id));
+            """
+        )
+        await connection.execute("INSERT INTO public.away VALUES ($1)", other_tenant.tenant_id)
+        try:
+            keys = {"SKEIN_PC2_API_KEY": tenant.api_key, "SKEIN_PC2_API_KEY_5576": other_tenant.api_key}
+            async with assistant_of(keys, patient=True, gateway=cluster.endpoint) as assistant:
+                await assistant.running.wait_ready(60)
+                own_port = await assistant.request("read", payload={"memory_id": "m"})
+                other_port = await assistant.send(5576, b"")
+            with pytest.raises(NotReady):
+                async with assistant_of(
+                    {"SKEIN_PC2_API_KEY": other_tenant.api_key}, patient=True, gateway=cluster.endpoint
+                ) as assistant:
+                    await assistant.running.wait_ready(0.5)
+        finally:
+            await connection.execute(
+                "DROP POLICY away ON auth.api_keys; DROP FUNCTION public.is_here; DROP TABLE public.away"
+            )
+
+    assert own_port["error"]["code"] == "memory_not_found"
+    assert other_port["status"] == "error"

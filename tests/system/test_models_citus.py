@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import grpc
 import pytest
+from fix_cluster import refused, running_cluster, test_environment
 from fix_database import fresh_database
 from fix_models import WORDS
 from fix_recall import serving
+from fix_receipts import recall_with_receipt
 from joserfc.jwk import OKPKey
 
 from skein.recall.v1 import recall_pb2 as pb
@@ -84,3 +87,17 @@ async def test_a_repeated_registration_distributes_what_the_first_left(citus_ser
     assert first == again == third
     assert [row[0] for row in await rows(citus_server, DISTRIBUTED)] == [TABLE, HISTORY]
     assert len(await rows(citus_server, KEYS, TABLE)) == 1
+
+
+async def test_a_receipt_is_not_replayed_where_no_former_rows_are_kept(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    environment = test_environment() | {"SKEIN_DATABASE_CITUS": "true"}
+    async with running_cluster(tmp_path_factory.mktemp("citus"), environment, form="one") as cluster:
+        tenant = await cluster.new_tenant()
+        await tenant.set_policy(recall_receipts="all", audit_query_text=True)
+        await tenant.remember("The kettle belongs to the mill.")
+        response = await recall_with_receipt(tenant, "whose is the kettle?", min_relevance=0)
+
+        with refused(grpc.StatusCode.FAILED_PRECONDITION, "HISTORY_NOT_KEPT"):
+            await tenant.recall.ReplayRecall(pb.ReplayRecallRequest(receipt_id=response.receipt_id))

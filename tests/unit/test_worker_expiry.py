@@ -13,6 +13,7 @@ from grpc import aio
 
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
+from skein_kit.errors import STATUS_DETAILS_KEY, DatabaseUnavailable
 from skein_worker.rounds import catalog
 from skein_worker.rounds.tenant_rounds import TenantRounds
 from skein_worker.rounds.tenant_visits import TenantVisitor
@@ -21,6 +22,8 @@ from skein_worker.settings import WorkerSettings
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from google.rpc.status_pb2 import Status
+
 TENANTS = ("a", "b", "c")
 CADENCE = WorkerSettings().expiry_seconds
 
@@ -28,9 +31,12 @@ CADENCE = WorkerSettings().expiry_seconds
 class FailingServices:
     """Services of which one fails for one tenant, and the system that acts in it."""
 
-    def __init__(self, failing: str, code: grpc.StatusCode) -> None:
+    def __init__(self, failing: str, code: grpc.StatusCode, *, has_machines: bool = False) -> None:
         self.failing = failing
         self.code = code
+        self.has_machines = has_machines
+        # What a service says beside the code.
+        self.status: Status | None = None
         self.tenant = ""
         self.visited: dict[str, list[str]] = defaultdict(list)
 
@@ -52,7 +58,11 @@ class FailingServices:
             async def DeleteExpired(_self, _request: Any) -> memory_pb2.DeleteExpiredResponse:  # noqa: N805 - self is ours.
                 self.visited[name].append(self.tenant)
                 if name == "session" and self.tenant == self.failing:
-                    raise aio.AioRpcError(self.code, aio.Metadata(), aio.Metadata())
+                    details = b"" if self.status is None else self.status.SerializeToString()
+                    trailing = aio.Metadata((STATUS_DETAILS_KEY, details)) if details else aio.Metadata()
+                    raise aio.AioRpcError(
+                        self.code, aio.Metadata(), trailing, self.status.message if self.status else None
+                    )
                 return memory_pb2.DeleteExpiredResponse(deleted_count=1)
 
             async def EndIdleSessions(_self, _request: Any) -> session_pb2.EndIdleSessionsResponse:  # noqa: N805
@@ -71,7 +81,7 @@ class FailingServices:
             memory=self.service("memory"),
             seconds=CADENCE,
         )
-        visitor = TenantVisitor(cast("Any", self), at_once=1)
+        visitor = TenantVisitor(cast("Any", self), at_once=1, has_machines=self.has_machines)
         rounds = TenantRounds(visitor, cast("Any", self), [expiry])
         return await rounds.handlers()["expiry"](b"", asyncio.Event())
 
@@ -101,3 +111,13 @@ async def test_a_service_that_is_away_ends_the_round_and_is_asked_again_soon() -
     assert again < CADENCE
     assert services.visited["session"] == ["a", "b"]
     assert services.visited["memory"] == []
+
+
+@pytest.mark.parametrize(("has_machines", "visited"), [(True, list(TENANTS)), (False, ["a", "b"])])
+async def test_tenants_on_the_other_machines_go_on_while_one_is_away(*, has_machines: bool, visited: list[str]) -> None:
+    services = FailingServices("b", grpc.StatusCode.UNAVAILABLE, has_machines=has_machines)
+    services.status = DatabaseUnavailable().status()
+
+    await services.expiry()
+
+    assert services.visited["session"] == visited

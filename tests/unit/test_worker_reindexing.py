@@ -11,6 +11,7 @@ from grpc import aio
 
 from skein.recall.v1 import recall_pb2
 from skein_worker.rounds.reindex import ReindexJob
+from skein_worker.rounds.tenant_visits import TenantVisitor
 from skein_worker.settings import WorkerSettings
 
 if TYPE_CHECKING:
@@ -43,8 +44,9 @@ class FailingRecall:
         return recall_pb2.ContinueReindexResponse()
 
     async def turn(self) -> float:
-        one_at_a_time = WorkerSettings(tenants_at_once=1)
-        return await ReindexJob(cast("Any", self), cast("Any", self), one_at_a_time).run(b"", asyncio.Event())
+        visitor = TenantVisitor(cast("Any", self), at_once=1)
+        job = ReindexJob(cast("Any", self), cast("Any", self), visitor, WorkerSettings())
+        return await job.run(b"", asyncio.Event())
 
 
 async def test_a_tenant_that_fails_keeps_no_other_waiting() -> None:

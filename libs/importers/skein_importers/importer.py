@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from skein_client.errors import (
     AlreadyExists,
+    DeadlineExceeded,
     FailedPrecondition,
     InvalidArgument,
     NotFound,
@@ -204,16 +205,25 @@ class Importer:
             await self._write_or_split(writer, records)
         except EmbeddingExists:
             self._report.skip(records[0])
-        except _REFUSALS as error:
-            if len(records) == 1 or error.reason in writer.batch_reasons:
-                await self._refuse_batch(writer, records, error)
-                return
-            step = 1 if error.reason in writer.single_reasons else (len(records) + 1) // 2
-            for first in range(0, len(records), step):
-                await self._write_or_split(writer, records[first : first + step])
+        except (DeadlineExceeded, *_REFUSALS) as error:
+            await self._split(writer, records, error)
         else:
             for record in records:
                 self._report.count_written(record)
+
+    async def _split(self, writer: Writer, records: Sequence[Record], error: SkeinError) -> None:
+        """Write the parts of a batch that failed; refuse a single record. Raises DeadlineExceeded for a single one.
+
+        What a call prepared that took too long stays, such as the partitions of its months, so that halves get further.
+        """
+        if len(records) == 1 and isinstance(error, DeadlineExceeded):
+            raise error
+        if len(records) == 1 or error.reason in writer.batch_reasons:
+            await self._refuse_batch(writer, records, error)
+            return
+        step = 1 if error.reason in writer.single_reasons else (len(records) + 1) // 2
+        for first in range(0, len(records), step):
+            await self._write_or_split(writer, records[first : first + step])
 
     async def _refuse_batch(self, writer: Writer, records: Sequence[Record], error: SkeinError) -> None:
         for record in records:

@@ -16,6 +16,7 @@ from google.protobuf.any_pb2 import Any as PackedAny
 from google.protobuf.duration_pb2 import Duration
 from google.rpc import error_details_pb2
 from google.rpc.status_pb2 import Status
+from grpc_status import rpc_status
 
 from skein_kit.violations import format_violations, truncate_violations
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from google.protobuf.message import Message
+    from grpc import aio
 
 DOMAIN = "skein"
 STATUS_DETAILS_KEY = "grpc-status-details-bin"
@@ -499,6 +501,21 @@ class UpstreamError(RpcError):
 def status_code(status: Status) -> grpc.StatusCode:
     """Return the status code of a status."""
     return CODES[status.code]
+
+
+def status_of_call(error: aio.AioRpcError) -> Status | None:
+    """Return the status with which a service ended a call; None for one that the transport ended."""
+    try:
+        status: Status | None = rpc_status.from_call(error)  # type: ignore[arg-type]  # It reads three methods that both have.
+    except ValueError:
+        return None
+    return status
+
+
+def reason_of_call(error: aio.AioRpcError) -> str:
+    """Return the reason with which a service ended a call; empty without one."""
+    status = status_of_call(error)
+    return "" if status is None else status_reason(status)
 
 
 def status_reason(status: Status) -> str:

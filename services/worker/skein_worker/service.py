@@ -62,7 +62,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     async with host.database("worker", registry) as database:
         store = JobStore(database)
         system = SystemIdentity(auth, key=host.settings.system_key)
-        visitor = TenantVisitor(system, at_once=settings.tenants_at_once)
+        visitor = TenantVisitor(system, at_once=settings.tenants_at_once, has_machines=host.settings.database_citus)
         rounds = TenantRounds(
             visitor,
             system,
@@ -85,7 +85,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             **rounds.handlers(),
             **BacklogJobs(index, system, visitor, store, queue.add, settings).handlers(),
             MAINTENANCE: maintenance.run,
-            REINDEX_JOB.name: ReindexJob(index, system, settings).run,
+            REINDEX_JOB.name: ReindexJob(index, system, visitor, settings).run,
             DELETION_JOB.name: TenantDeletionJob(tenancy, auth, stages, system, seconds=settings.deletion_seconds).run,
             EXTRACTION_JOB.name: extraction.run,
             MODEL_EXTRACTION_JOB.name: model_extraction.run,

@@ -12,7 +12,7 @@ from skein_kit.database.database_roles import alter_role
 from skein_kit.database.migration_errors import MigrationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     import asyncpg
 
@@ -31,12 +31,23 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
 )
 
 
-async def prepare_for_citus(connection: Connection, owner: str) -> None:
+# Roles that Citus does not know in this database: they were there before it.
+_UNKNOWN_ROLES = """
+SELECT r.rolname
+FROM pg_roles AS r
+WHERE r.rolname = ANY ($1) AND NOT EXISTS (
+    SELECT FROM pg_catalog.pg_dist_object AS o WHERE o.classid = 'pg_authid'::regclass AND o.objid = r.oid)
+ORDER BY r.rolname
+"""
+
+
+async def prepare_for_citus(connection: Connection, owner: str, roles: Iterable[str]) -> None:
     """Let the owner of the schema log in and bypass row-level security, and set the database's settings.
 
-    A superuser does what is missing. Raises MigrationError, with the statements that are missing, for any other role.
+    Citus gets to know those of the `roles` that it does not. A superuser does what is missing. Raises MigrationError,
+    with the statements that are missing, for any other role.
     """
-    statements = await _missing_statements(connection, owner)
+    statements = [*await _introductions(connection, [owner, *roles]), *await _missing_statements(connection, owner)]
     if statements and not await connection.fetchval("SELECT rolsuper FROM pg_roles WHERE rolname = session_user"):
         message = f"Citus needs what only a superuser may do; let one run: {'; '.join(statements)}."
         raise MigrationError(message)
@@ -60,4 +71,22 @@ async def _missing_statements(connection: Connection, owner: str) -> list[str]:
             for name, value in SETTINGS.items()
             if f"{name}={value}" not in present
         ),
+    ]
+
+
+async def _introductions(connection: Connection, roles: list[str]) -> list[str]:
+    """Return statements by which a superuser makes roles known to Citus.
+
+    Citus learns of a role when it is created in this database, or when it owns something. Left to the owner of the
+    schema, whose first function needs the roles on every machine, it would fail: that one may not alter roles.
+    """
+    if await connection.fetchval("SELECT to_regclass('pg_catalog.pg_dist_object')") is None:
+        return []
+    return [
+        statement
+        for row in await connection.fetch(_UNKNOWN_ROLES, roles)
+        for statement in (
+            f"CREATE SCHEMA skein_introduced AUTHORIZATION {row['rolname']}",
+            "DROP SCHEMA skein_introduced",
+        )
     ]

@@ -203,6 +203,9 @@ async def _may_create(connection: Connection, role: str) -> bool:
 
 
 async def _create_vector(connection: Connection) -> None:
+    if await connection.fetchval("SELECT true FROM pg_extension WHERE extname = 'vector'"):
+        await require_vector(connection)
+        return
     # Without it the error says why, unless it is only a matter of rights: then require_vector does.
     with suppress(asyncpg.InsufficientPrivilegeError, asyncpg.FeatureNotSupportedError, asyncpg.UndefinedFileError):
         await connection.execute("CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public")

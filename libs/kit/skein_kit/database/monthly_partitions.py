@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
-from skein_kit.errors import TransactionConflict
+from skein_kit.database.transactions import retry_conflicts
 from skein_kit.ids import add_months, month_start
 
 if TYPE_CHECKING:
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Database
 
 # Creating a partition locks the tables that it refers to, which may deadlock with writes that have locked some of them.
-_ATTEMPTS = 5
+_ATTEMPTS, _PAUSE_SECONDS = 10, 0.1
+# Citus looks for deadlocks every two seconds, and ends the younger transaction: a caller's write.
+_CITUS_LOCK_MILLISECONDS = 500
 
 
 class MonthlyPartitions:
@@ -42,7 +45,9 @@ class MonthlyPartitions:
         async with self._lock:
             for month in missing_months:
                 if month not in self._existing_months:
-                    created_count += await self._create(month)
+                    created_count += await retry_conflicts(
+                        partial(self._create, month), attempts=_ATTEMPTS, pause_seconds=_PAUSE_SECONDS
+                    )
                     self._existing_months.add(month)
         return created_count
 
@@ -57,11 +62,7 @@ class MonthlyPartitions:
         return await self.ensure(months), add_months(first, count + 1)
 
     async def _create(self, month: datetime) -> bool:
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                async with self._database.global_transaction() as tx:
-                    return bool(await tx.value(self._ensure_month, month=month))
-            except TransactionConflict:
-                if attempt == _ATTEMPTS:
-                    raise
-        return False
+        # On Citus the workers wait for locks as well, and there the limit of the function does not count.
+        settings = f"; SET LOCAL lock_timeout = {_CITUS_LOCK_MILLISECONDS}" if self._database.is_citus else ""
+        async with self._database.begin_with_settings(settings) as tx:
+            return bool(await tx.value(self._ensure_month, month=month))

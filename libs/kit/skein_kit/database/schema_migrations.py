@@ -16,6 +16,7 @@ import asyncpg
 
 from skein_kit.database import database_roles
 from skein_kit.database.citus import prepare_for_citus
+from skein_kit.database.connection_settings import database_role
 from skein_kit.database.migration_errors import MigrationError, MigrationNotAllowed
 from skein_kit.database.transaction_numbers import follow_server
 
@@ -30,6 +31,29 @@ _FILE = re.compile(r"^(\d{4})_([a-z0-9_]+)\.sql$")
 # Longest wait of a migration for a lock, in seconds: later transactions wait behind it.
 LOCK_SECONDS = 10.0
 _STATEMENT_TIMEOUT = "15min"
+_CREATE = """
+CREATE SCHEMA IF NOT EXISTS skein;
+GRANT USAGE ON SCHEMA skein TO PUBLIC;
+CREATE TABLE IF NOT EXISTS skein.migrations (
+    number integer PRIMARY KEY,
+    name text NOT NULL,
+    checksum text NOT NULL,
+    apply_time timestamptz NOT NULL DEFAULT now()
+);
+GRANT SELECT ON skein.migrations TO PUBLIC;
+"""
+# Migrations before 0026 look into the catalog of Citus when the server has loaded it, though the database lacks it.
+_CATALOG_OF_CITUS = """
+DO $$
+BEGIN
+    IF current_setting('citus.version', true) IS NOT NULL
+        AND to_regclass('pg_catalog.pg_dist_partition') IS NULL
+    THEN
+        CREATE TEMPORARY TABLE pg_dist_partition (logicalrelid regclass);
+    END IF;
+END
+$$
+"""
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -85,7 +109,7 @@ async def migrate(
         await connection.execute("SELECT pg_advisory_lock($1)", _LOCK)
         await database_roles.prepare(connection, OWNER, services, passwords or {})
         if citus:
-            await prepare_for_citus(connection, OWNER)
+            await prepare_for_citus(connection, OWNER, map(database_role, services))
         await connection.execute(f"SET ROLE {OWNER}")
         await connection.execute(f"SET lock_timeout = {max(1, round(lock_seconds * 1000))}")
         await connection.execute(f"SET statement_timeout = '{_STATEMENT_TIMEOUT}'")
@@ -103,19 +127,9 @@ async def version(connection: asyncpg.Connection[asyncpg.Record]) -> int:
 
 
 async def _apply(connection: asyncpg.Connection[asyncpg.Record], migrations: Sequence[Migration]) -> list[Migration]:
-    await connection.execute(
-        """
-        CREATE SCHEMA IF NOT EXISTS skein;
-        GRANT USAGE ON SCHEMA skein TO PUBLIC;
-        CREATE TABLE IF NOT EXISTS skein.migrations (
-            number integer PRIMARY KEY,
-            name text NOT NULL,
-            checksum text NOT NULL,
-            apply_time timestamptz NOT NULL DEFAULT now()
-        );
-        GRANT SELECT ON skein.migrations TO PUBLIC;
-        """
-    )
+    # Citus sends each of these to every machine, and one of them may be away when there is nothing to do.
+    if await connection.fetchval("SELECT to_regclass('skein.migrations')") is None:
+        await connection.execute(_CREATE)
     await follow_server(connection)
     rows = await connection.fetch("SELECT number, name, checksum FROM skein.migrations ORDER BY number")
     by_number = {migration.number: migration for migration in migrations}
@@ -126,6 +140,8 @@ async def _apply(connection: asyncpg.Connection[asyncpg.Record], migrations: Seq
             raise MigrationError(message)
     applied_numbers = {row["number"] for row in rows}
     pending = [migration for migration in migrations if migration.number not in applied_numbers]
+    if pending:
+        await connection.execute(_CATALOG_OF_CITUS)
     for migration in pending:
         try:
             await _apply_one(connection, migration)

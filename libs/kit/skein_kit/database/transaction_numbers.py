@@ -40,7 +40,8 @@ async def follow_server(connection: Connection) -> None:
     replica or a restored backup, counts on and keeps the range.
     """
     async with connection.transaction():
-        await connection.execute(_CREATE)
+        if await connection.fetchval("SELECT to_regclass('skein.servers')") is None:
+            await connection.execute(_CREATE)
         identifier = await connection.fetchval("SELECT system_identifier FROM pg_control_system()")
         last = await connection.fetchrow(_LAST)
         if last is not None and last["system_identifier"] == identifier:

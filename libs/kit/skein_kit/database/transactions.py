@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import random
 import time
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -24,18 +25,19 @@ from skein_kit.database import named_queries, tx_options
 from skein_kit.database.connection_pool import ANSWER_SECONDS, ConnectionPool
 from skein_kit.database.connection_settings import CONNECT_SECONDS, connect, connect_arguments, database_role
 from skein_kit.database.postgres_errors import raise_rpc_error, violated_constraint
-from skein_kit.errors import DatabaseBusy, DatabaseUnavailable, HistoryNotKept, RpcError
+from skein_kit.errors import DatabaseBusy, DatabaseUnavailable, HistoryNotKept, RpcError, TransactionConflict
 from skein_kit.identity.spaces import ALL_SPACES
 from skein_kit.telemetry.metrics import REPLICA_READ_COUNT
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from skein_kit.calls.call import Call
     from skein_kit.database.named_queries import Query
     from skein_kit.database.tx_options import TxOptions
 
+_Result = TypeVar("_Result")
 # The nil UUID: no tenant has it.
 NO_TENANT = UUID(int=0)
 # Prepared statements that one connection keeps; bulk inserts have one for each number of rows.
@@ -109,6 +111,14 @@ class Transaction:
         if self.database.may_reuse_plans:
             mode = "force_custom_plan" if replan else "force_generic_plan"
             await self._connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
+
+    async def write_sequentially(self) -> None:
+        """From now on reach the shards of Citus one after the other: before a copied table is written beside them.
+
+        Citus refuses that write once the transaction has reached several shards at the same time.
+        """
+        if self.database.is_citus:
+            await self._connection.execute("SET LOCAL citus.multi_shard_modify_mode = 'sequential'")
 
     async def stop_history(self) -> None:
         """From now on keep no former versions of rows that are changed or deleted: for purges."""
@@ -439,6 +449,19 @@ class _TransactionContext:
                 await connections.release(connection)
             else:
                 await connections.rollback_and_release(connection)
+
+
+async def retry_conflicts(change: Callable[[], Awaitable[_Result]], *, attempts: int, pause_seconds: float) -> _Result:
+    """Make a change in transactions of its own, and again after a pause while it raises TransactionConflict.
+
+    The last of the attempts raises it. The pause is random, half or one and a half times as long.
+    """
+    for _ in range(attempts - 1):
+        try:
+            return await change()
+        except TransactionConflict:
+            await asyncio.sleep(pause_seconds * (0.5 + random.random()))  # noqa: S311 - not a secret.
+    return await change()
 
 
 class Replica:

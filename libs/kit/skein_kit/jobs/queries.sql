@@ -1,3 +1,11 @@
+-- list_directory --
+-- List the tenants after one, by id, deleted ones too.
+SELECT tenant_id
+FROM tenancy.tenants
+WHERE tenant_id > :after
+ORDER BY tenant_id
+LIMIT :size;
+
 -- read_job --
 -- Read a job of a tenant; no row: it has never run and has no limits.
 SELECT kind, pause_time, paused_by, items_per_second, max_cost_per_day, tokens, refill_time, day_time, day_cost, run_start_time,

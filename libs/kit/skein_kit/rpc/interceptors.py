@@ -42,7 +42,6 @@ import structlog
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 from grpc import aio
-from grpc_status import rpc_status
 from opentelemetry import trace as otel
 from opentelemetry.context import Context
 from opentelemetry.semconv._incubating.attributes import rpc_attributes
@@ -450,10 +449,7 @@ def translate_upstream(error: aio.AioRpcError, *, service: str | None = None) ->
 
     `service` is named in the error when it is unavailable.
     """
-    try:
-        status = rpc_status.from_call(error)  # type: ignore[arg-type]  # It reads three methods that both have.
-    except ValueError:
-        status = None
+    status = errors.status_of_call(error)
     if status is not None and errors.status_reason(status):
         return errors.UpstreamError(status)
     code = error.code()

@@ -1,10 +1,5 @@
 -- create_auth_session --
--- Insert a session of an account, or its grant to a client, whose last grant expires no earlier from now on.
-WITH granted AS (
-    UPDATE auth.clients
-    SET grant_expire_time = :expire_time
-    WHERE client_id = :client_id AND (grant_expire_time IS NULL OR grant_expire_time < :expire_time)
-)
+-- Insert a session of an account, or its grant to a client.
 INSERT INTO auth.auth_sessions
     (tenant_id, auth_session_id, account_id, client_id, scopes, resources, nonce, address, user_agent, auth_time, create_time,
      use_time, expire_time)
@@ -58,19 +53,22 @@ WHERE s.tenant_id = :tenant_id
                       WHERE t.tenant_id = :tenant_id AND t.refresh_token_id = :token_id);
 
 -- use_auth_session --
--- Record that tokens were issued; :expire_time, unless NULL, becomes the expiry of the session, and to the day that of its
--- client's last grant.
-WITH granted AS (
-    UPDATE auth.clients
-    SET grant_expire_time = :expire_time
-    WHERE :expire_time::timestamptz IS NOT NULL
-      AND client_id = (SELECT s.client_id FROM auth.auth_sessions s
-                       WHERE s.tenant_id = :tenant_id AND s.auth_session_id = :auth_session_id)
-      AND (grant_expire_time IS NULL OR grant_expire_time < :expire_time - interval '1 day')
-)
+-- Record that tokens were issued; :expire_time, unless NULL, becomes the expiry of the session.
 UPDATE auth.auth_sessions
 SET use_time = :use_time, expire_time = coalesce(:expire_time, expire_time)
 WHERE tenant_id = :tenant_id AND auth_session_id = :auth_session_id;
+
+-- is_grant_last --
+-- Return true when a client's last grant, as its row knows it, expires before a time.
+SELECT true
+FROM auth.clients
+WHERE client_id = :client_id AND (grant_expire_time IS NULL OR grant_expire_time < :before);
+
+-- extend_client --
+-- Set when the last grant of a client expires, unless another one expires later.
+UPDATE auth.clients
+SET grant_expire_time = :expire_time
+WHERE client_id = :client_id AND (grant_expire_time IS NULL OR grant_expire_time < :expire_time);
 
 -- revoke_auth_session --
 -- Revoke a session with its tokens; a revoked one keeps its time.

@@ -5,6 +5,7 @@ The row lock of the session decides which of several callers with one code or to
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from skein_auth.auth_sessions import model as grants
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Database, Transaction
     from skein_kit.identity.bearer_token import BearerToken
 
+_CLIENT_EXPIRY_STEP = timedelta(days=1)
 _REFERENCES = {"auth_sessions_client_fkey": InvalidRequest, "auth_sessions_account_fkey": CredentialInvalid}
 
 
@@ -180,6 +182,8 @@ async def create_auth_session(
             create_time=session.create_time,
             expire_time=session.expire_time,
         )
+        if session.client_id:
+            await tx.execute(QUERIES["extend_client"], client_id=session.client_id, expire_time=session.expire_time)
 
 
 async def lock_session(tx: Transaction, tenant_id: UUID, session_id: UUID) -> AuthSession | None:
@@ -220,8 +224,16 @@ async def apply_changes(tx: Transaction, session: AuthSession, changes: GrantCha
         )
     if changes.use_time is not None:
         await tx.execute(QUERIES["use_auth_session"], **key, use_time=changes.use_time, expire_time=changes.expire_time)
+        if session.client_id and changes.expire_time is not None:
+            await _extend_client(tx, session.client_id, changes.expire_time)
     if changes.revoke_time is not None:
         await tx.execute(QUERIES["revoke_auth_session"], **key, at=changes.revoke_time, reason=changes.revoke_reason)
+
+
+async def _extend_client(tx: Transaction, client_id: str, expire_time: datetime) -> None:
+    """Record to the day when a client's last grant expires: on Citus, a write of the row goes to every machine."""
+    if await tx.value(QUERIES["is_grant_last"], client_id=client_id, before=expire_time - _CLIENT_EXPIRY_STEP):
+        await tx.execute(QUERIES["extend_client"], client_id=client_id, expire_time=expire_time)
 
 
 async def revoke_one_session(tx: Transaction, account_id: UUID, session_id: UUID, at: datetime, reason: str) -> None:

@@ -34,6 +34,7 @@ _FACTS = """
            current_setting('archive_mode') <> 'off' AS archives,
            current_setting('max_wal_senders')::int AS senders,
            (SELECT count(*) FROM pg_tablespace) AS tablespaces,
+           to_regclass('pg_catalog.pg_dist_node') IS NOT NULL AS is_citus,
            (SELECT rolname FROM pg_roles WHERE oid = 10) AS superuser,
            (SELECT rolsuper OR rolreplication FROM pg_roles WHERE rolname = session_user) AS may_copy,
            current_database() AS database
@@ -89,7 +90,13 @@ class Source:
             assert row is not None  # noqa: S101 - it selects from nothing.
             schema_version = await version(connection)
         problem = ""
-        if not row["may_copy"]:
+        if row["is_citus"]:
+            problem = (
+                "The server is the coordinator of a Citus cluster, whose rows are on other servers too: back up each of"
+                " them, with restore points of one name (SELECT citus_create_restore_point('…')); deploy/citus/"
+                "backing-up.md says how."
+            )
+        elif not row["may_copy"]:
             problem = "The role of SKEIN_DATABASE_URL may not copy a server; name a superuser, or one with REPLICATION."
         elif row["senders"] == 0:
             problem = "The server does not send its log; set max_wal_senders to 10 and wal_level to replica."

@@ -359,7 +359,8 @@ ORDER BY 1;
 INSERT INTO memory.sources_history
 SELECT kept.*
 FROM jsonb_populate_recordset(NULL::memory.sources_history, :rows::jsonb) AS kept
-WHERE kept.tenant_id = :tenant_id;
+WHERE kept.tenant_id = :tenant_id
+ON CONFLICT DO NOTHING;
 
 -- archive_trust_history --
 -- Read the rows of memory.trust_history of some memories as JSON, to archive them.
@@ -373,7 +374,8 @@ ORDER BY 1;
 INSERT INTO memory.trust_history
 SELECT kept.*
 FROM jsonb_populate_recordset(NULL::memory.trust_history, :rows::jsonb) AS kept
-WHERE kept.tenant_id = :tenant_id;
+WHERE kept.tenant_id = :tenant_id
+ON CONFLICT DO NOTHING;
 
 -- archive_aliases_history --
 -- Read the rows of memory.aliases_history of some memories as JSON, to archive them.
@@ -387,7 +389,8 @@ ORDER BY 1;
 INSERT INTO memory.aliases_history
 SELECT kept.*
 FROM jsonb_populate_recordset(NULL::memory.aliases_history, :rows::jsonb) AS kept
-WHERE kept.tenant_id = :tenant_id;
+WHERE kept.tenant_id = :tenant_id
+ON CONFLICT DO NOTHING;
 
 -- archive_conflict_resolutions --
 -- Read the rows of memory.conflict_resolutions of some memories as JSON, to archive them.
@@ -416,7 +419,8 @@ ORDER BY 1;
 INSERT INTO memory.conflict_resolutions_history
 SELECT kept.*
 FROM jsonb_populate_recordset(NULL::memory.conflict_resolutions_history, :rows::jsonb) AS kept
-WHERE kept.tenant_id = :tenant_id;
+WHERE kept.tenant_id = :tenant_id
+ON CONFLICT DO NOTHING;
 
 -- name_archives --
 -- Name all archives of a tenant, with the checksums that their files are known by.

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from skein_kit.database.tenant_purge import purge_tenant_rows
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from uuid import UUID
 
+    import asyncpg
+
     from skein_kit.database.named_queries import Query
-    from skein_kit.database.transactions import Database
+    from skein_kit.database.transactions import Database, Transaction
 
 
 # Every table with rows of tenants, children before parents.
@@ -67,6 +70,10 @@ TENANT_TABLES: Mapping[str, Query] = {
 }
 
 
+# Tables whose rows have a key each.
+_TABLES_WITH_KEYS = ("memory.webhooks", "memory.tenant_keys")
+
+
 class TenantPurgeStore:
     """Removes all rows of deleted tenants."""
 
@@ -75,4 +82,13 @@ class TenantPurgeStore:
 
     async def purge_tenant(self, tenant_id: UUID, limit: int) -> tuple[dict[str, int], bool]:
         """Remove up to `limit` rows of a deleted tenant; return rows by table, and whether more may be left."""
-        return await purge_tenant_rows(self._database, tenant_id, TENANT_TABLES, limit)
+        return await purge_tenant_rows(
+            self._database, tenant_id, TENANT_TABLES, limit, on_deleted=dict.fromkeys(_TABLES_WITH_KEYS, _uncount_keys)
+        )
+
+
+async def _uncount_keys(tx: Transaction, rows: Sequence[asyncpg.Record]) -> None:
+    """Count the keys of deleted rows no longer. A statement of its own, as Citus needs: no tenant has the counts."""
+    key_counts = Counter(row["master_key"] for row in rows if row["master_key"] is not None)
+    for fingerprint, key_count in sorted(key_counts.items()):
+        await tx.execute(QUERIES["count_master_key"], fingerprint=fingerprint, amount=-key_count)

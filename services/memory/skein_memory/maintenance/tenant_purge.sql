@@ -29,17 +29,11 @@ WHERE tenant_id = :tenant_id AND page_id = ANY (ARRAY(
     SELECT page_id FROM memory.pages WHERE tenant_id = :tenant_id LIMIT :count));
 
 -- purge_tenant_webhooks --
--- Remove some of the webhooks that a deleted tenant has, and count their keys no longer.
-WITH gone AS MATERIALIZED (
-    SELECT webhook_id, master_key FROM memory.webhooks WHERE tenant_id = :tenant_id LIMIT :count
-), counted AS (
-    UPDATE memory.master_keys AS known
-    SET key_count = known.key_count - wrapped.keys
-    FROM (SELECT gone.master_key, count(*) AS keys FROM gone GROUP BY gone.master_key) AS wrapped
-    WHERE known.fingerprint = wrapped.master_key
-)
+-- Remove some of the webhooks that a deleted tenant has; return the master key of each that has one.
 DELETE FROM memory.webhooks
-WHERE tenant_id = :tenant_id AND webhook_id = ANY (ARRAY(SELECT gone.webhook_id FROM gone));
+WHERE tenant_id = :tenant_id AND webhook_id = ANY (ARRAY(
+    SELECT webhook_id FROM memory.webhooks WHERE tenant_id = :tenant_id LIMIT :count))
+RETURNING master_key;
 
 -- purge_tenant_access_log --
 -- Remove some of the accesses, of all months, of a deleted tenant.

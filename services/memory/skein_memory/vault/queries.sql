@@ -88,14 +88,8 @@ WHERE tenant_id = :tenant_id AND memory_id = ANY (ARRAY(
     SELECT memory_id FROM memory.secrets WHERE tenant_id = :tenant_id LIMIT :count));
 
 -- purge_tenant_keys --
--- Remove some of the keys that a deleted tenant has, and count them no longer.
-WITH gone AS MATERIALIZED (
-    SELECT key_id, master_key FROM memory.tenant_keys WHERE tenant_id = :tenant_id LIMIT :count
-), counted AS (
-    UPDATE memory.master_keys AS known
-    SET key_count = known.key_count - wrapped.keys
-    FROM (SELECT gone.master_key, count(*) AS keys FROM gone GROUP BY gone.master_key) AS wrapped
-    WHERE known.fingerprint = wrapped.master_key
-)
+-- Remove some of the keys that a deleted tenant has; return the master key of each.
 DELETE FROM memory.tenant_keys
-WHERE tenant_id = :tenant_id AND key_id = ANY (ARRAY(SELECT gone.key_id FROM gone));
+WHERE tenant_id = :tenant_id AND key_id = ANY (ARRAY(
+    SELECT key_id FROM memory.tenant_keys WHERE tenant_id = :tenant_id LIMIT :count))
+RETURNING master_key;

@@ -10,10 +10,11 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
+from skein_kit.errors import reason_of_call
 from skein_pc2.envelope import convert as wire
 from skein_pc2.envelope.call_batch import CallBatcher
 from skein_pc2.gateway_api.named_sessions import ensure_session
-from skein_pc2.protocol.errors import STORAGE_ERROR, RequestError, reason_of_call, waits_for_approval
+from skein_pc2.protocol.errors import STORAGE_ERROR, RequestError, waits_for_approval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from grpc import aio
 
 from skein.session.v1 import session_pb2 as pb
+from skein_kit.errors import reason_of_call
 from skein_pc2.envelope import convert as wire
 from skein_pc2.gateway_api.named_sessions import open_session
-from skein_pc2.protocol.errors import SESSION_NOT_FOUND, VALIDATION_ERROR, RequestError, reason_of_call
+from skein_pc2.protocol.errors import SESSION_NOT_FOUND, VALIDATION_ERROR, RequestError
 from skein_pc2.protocol.fields import invalid, mapping, struct, text
 
 if TYPE_CHECKING:

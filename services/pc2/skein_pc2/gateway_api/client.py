@@ -29,11 +29,11 @@ from skein_kit.calls.call import (
     CLAIMED_SESSION_KEY,
     REQUEST_ID_KEY,
 )
-from skein_kit.errors import Overloaded
+from skein_kit.errors import DatabaseUnavailable, Overloaded, reason_of_call
 from skein_kit.json_values.number_marks import mark_message, unmark_message
 from skein_kit.rpc.grpc_handler import FORWARDED_FOR
 from skein_pc2.gateway_api.sources import name_sources
-from skein_pc2.protocol.errors import STORAGE_ERROR, RequestError, reason_of_call, retry_seconds, waits_for_approval
+from skein_pc2.protocol.errors import STORAGE_ERROR, RequestError, retry_seconds, waits_for_approval
 from skein_pc2.protocol.sender import UNKNOWN, Sender
 from skein_pc2.recent_names import RecentNames
 from skein_pc2.settings import has_own_identity, identity_of
@@ -90,6 +90,8 @@ class GatewayApi:
         self.existing_session_ids = RecentNames()
         self._dimensions: dict[str, int] = {}
         self._is_accepted = False
+        # The last check found no rows of the key's tenant: the database, or a machine of it, does not answer.
+        self.is_away = False
         self._next_check_time = 0.0
 
     def has_key(self) -> bool:
@@ -103,8 +105,11 @@ class GatewayApi:
             try:
                 await self._auth.GetMe(auth_pb2.GetMeRequest(), timeout=_CHECK_SECONDS, metadata=self.metadata(""))
                 self._is_accepted = True
-            except aio.AioRpcError:
+            except aio.AioRpcError as error:
+                self.is_away = reason_of_call(error) == DatabaseUnavailable.reason
                 self._is_accepted = False
+            else:
+                self.is_away = False
             self._next_check_time = loop.time() + (
                 _ACCEPTED_CACHE_SECONDS if self._is_accepted else _REJECTED_CACHE_SECONDS
             )
@@ -209,8 +214,15 @@ class PortApis:
         return api
 
     async def are_accepted(self) -> bool:
-        """Say whether the gateway accepts the key of every port."""
-        return all(await asyncio.gather(*(api.is_accepted() for api in self._used_apis)))
+        """Say whether the gateway accepts the key of every port.
+
+        A port whose tenant lies on a machine of Citus that is away keeps the others from nothing.
+        """
+        apis = list(self._used_apis)
+        accepted = await asyncio.gather(*(api.is_accepted() for api in apis))
+        return any(accepted) and all(
+            api.is_away for api, is_accepted in zip(apis, accepted, strict=True) if not is_accepted
+        )
 
 
 def _check_is_stored(reply: object) -> None:

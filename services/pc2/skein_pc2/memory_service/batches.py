@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import grpc
 from google.rpc import error_details_pb2
 from grpc import aio
-from grpc_status import rpc_status
 
 from skein.memory.v1 import memory_pb2 as pb
+from skein_kit.errors import status_of_call
 from skein_pc2.memory_service import convert as records
 from skein_pc2.memory_service import links
 from skein_pc2.memory_service.parents import Parent, parent_of
@@ -153,10 +153,7 @@ def _is_id(name: str) -> bool:
 
 def _error_index(error: aio.AioRpcError) -> int | None:
     """Return the index of the item that an error is about."""
-    try:
-        status = rpc_status.from_call(error)  # type: ignore[arg-type]  # It reads three methods that both have.
-    except ValueError:
-        return None
+    status = status_of_call(error)
     for detail in status.details if status is not None else ():
         if detail.Is(error_details_pb2.ErrorInfo.DESCRIPTOR):
             info = error_details_pb2.ErrorInfo()

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 from google.rpc import error_details_pb2
-from grpc_status import rpc_status
 
-from skein_kit.errors import status_reason
+from skein_kit.errors import reason_of_call, status_of_call
 
 if TYPE_CHECKING:
     from google.rpc.status_pb2 import Status
@@ -86,12 +85,6 @@ def error_text(error: RequestError, separator: str = ": ") -> str:
     return f"{error.message} ({fields})" if fields else error.message
 
 
-def reason_of_call(error: aio.AioRpcError) -> str:
-    """Return a service's error reason, a value of `skein.errors.v1.ErrorReason`; empty for none."""
-    status = _rpc_status(error)
-    return status_reason(status) if status is not None else ""
-
-
 def log_reason(error: aio.AioRpcError | RequestError) -> str:
     """Return the reason of an error for a log line."""
     return error.code if isinstance(error, RequestError) else reason_of_call(error) or error.code().name
@@ -99,7 +92,7 @@ def log_reason(error: aio.AioRpcError | RequestError) -> str:
 
 def retry_seconds(error: aio.AioRpcError) -> float:
     """Return the pause in seconds that a service demands before a repeat; 0 for none."""
-    status, retry = _rpc_status(error), error_details_pb2.RetryInfo()
+    status, retry = status_of_call(error), error_details_pb2.RetryInfo()
     if status is None or not any(detail.Unpack(retry) for detail in status.details):
         return 0.0
     return float(retry.retry_delay.ToTimedelta().total_seconds())
@@ -107,8 +100,8 @@ def retry_seconds(error: aio.AioRpcError) -> float:
 
 def to_request_error(error: aio.AioRpcError, *, transient_code: str) -> RequestError:
     """Convert a service's error to the protocol's codes; `transient_code` is the code for unavailable services."""
-    status = _rpc_status(error)
-    reason = status_reason(status) if status is not None else ""
+    status = status_of_call(error)
+    reason = reason_of_call(error)
     code_by_status = _REASONS.get(reason) or _CODES.get(error.code(), INTERNAL_ERROR)
     code = transient_code if error.code() in _TRANSIENT else code_by_status
     details: dict[str, Any] = {"reason": reason} if reason else {}
@@ -118,13 +111,6 @@ def to_request_error(error: aio.AioRpcError, *, transient_code: str) -> RequestE
     # Without a reason the text comes from the transport and names addresses.
     message = error.details() if reason else "A service of the cluster does not answer; try again soon."
     return RequestError(code, message or code, **details)
-
-
-def _rpc_status(error: aio.AioRpcError) -> Status | None:
-    try:
-        return rpc_status.from_call(error)  # type: ignore[arg-type]  # It reads three methods that both have.
-    except ValueError:
-        return None
 
 
 def _violations(status: Status) -> list[dict[str, str]]:

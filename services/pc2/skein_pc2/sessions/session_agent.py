@@ -11,12 +11,13 @@ from grpc import aio
 
 from skein.session.v1 import session_pb2 as pb
 from skein.session.v1 import states_pb2
+from skein_kit.errors import reason_of_call
 from skein_kit.telemetry import logs
 from skein_pc2.gateway_api import named_sessions
 from skein_pc2.protocol import fields
 from skein_pc2.protocol.actions import ActionPort
 from skein_pc2.protocol.concurrency import KeyedLock, RequestContext
-from skein_pc2.protocol.errors import SESSION_NOT_FOUND, VALIDATION_ERROR, RequestError, reason_of_call
+from skein_pc2.protocol.errors import SESSION_NOT_FOUND, VALIDATION_ERROR, RequestError
 from skein_pc2.protocol.frames import local_timestamp, timestamp
 
 if TYPE_CHECKING:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import random
 from datetime import timedelta
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.errors import TransactionConflict
+from skein_kit.database.transactions import retry_conflicts
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.identity.permissions import OPERATOR
 from skein_kit.ids import now
@@ -18,18 +16,14 @@ from skein_kit.rpc.pagination import MAX_UNPAGED, paginate
 from skein_recall.models import convert
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from skein_kit.idempotency.store import IdempotencyStore
     from skein_kit.outbound.fetch import SafeHttpClient
     from skein_recall.models.model import ModelDraft, ModelRegistry
     from skein_recall.models.store import ModelStore
 
-Response = TypeVar("Response")
-
 # A table is created while nothing writes documents, and dropped while nothing reads them. Each attempt waits so briefly
 # for its locks that no other call notices.
-_ATTEMPTS = 20
+_ATTEMPTS = 21
 _PAUSE_SECONDS = 0.1
 
 
@@ -72,9 +66,13 @@ class ModelHandlers:
     ) -> pb.RegisterEmbeddingModelResponse:
         key = IdempotencyKey.of(caller_of(context), request)
         draft = convert.draft(request.embedding_model, self._outbound)
-        response = await _retry_conflicts(lambda: self._register(draft, key))
+        response = await retry_conflicts(
+            lambda: self._register(draft, key), attempts=_ATTEMPTS, pause_seconds=_PAUSE_SECONDS
+        )
         # Also for a repeated request, whose first one may have ended before.
-        await _retry_conflicts(lambda: self._store.distribute_vectors(draft.model))
+        await retry_conflicts(
+            lambda: self._store.distribute_vectors(draft.model), attempts=_ATTEMPTS, pause_seconds=_PAUSE_SECONDS
+        )
         self._registry.invalidate()
         return response
 
@@ -89,22 +87,14 @@ class ModelHandlers:
         self, request: pb.DeleteEmbeddingModelRequest, context: Context
     ) -> pb.DeleteEmbeddingModelResponse:
         key = IdempotencyKey.of(caller_of(context), request)
-        await _retry_conflicts(lambda: self._drop(request.model, key))
+        await retry_conflicts(lambda: self._drop(request.model, key), attempts=_ATTEMPTS, pause_seconds=_PAUSE_SECONDS)
         self._registry.invalidate()
         return pb.DeleteEmbeddingModelResponse()
 
     async def _drop(self, name: str, key: IdempotencyKey) -> None:
         async with self._idempotency.begin_as_operator(key, sees_repeats=True) as write:
             if write.saved_response is None:
+                # A deleted model takes the progress of its reindexes along.
+                await write.tx.write_sequentially()
                 await self._store.delete_model(write.tx, name, left_before=now() - self._settle_time)
                 await write.save(pb.DeleteEmbeddingModelResponse())
-
-
-async def _retry_conflicts(change: Callable[[], Awaitable[Response]]) -> Response:
-    """Change tables; try again while other calls hold their locks. Raises TransactionConflict after some seconds."""
-    for _ in range(_ATTEMPTS):
-        try:
-            return await change()
-        except TransactionConflict:
-            await asyncio.sleep(_PAUSE_SECONDS * (0.5 + random.random()))  # noqa: S311 - not a secret.
-    return await change()

@@ -98,8 +98,8 @@ WITH unseen AS MATERIALIZED (
         AND (change.transaction >= :beyond OR change.transaction = ANY (:running))
         AND change.entity_type = 'memory'
 ),
-found (at, transaction) AS (
-    SELECT d.record_time, d.insert_transaction
+found AS (
+    SELECT d.record_time AS at, d.insert_transaction AS transaction
     FROM recall.documents AS d
     WHERE d.tenant_id = :tenant_id AND d.record_time >= :since AND d.record_time <= :until
     UNION ALL

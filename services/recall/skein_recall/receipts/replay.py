@@ -82,7 +82,8 @@ class RecallReplayer:
     ) -> Replay:
         """Replay an answer within `seconds`.
 
-        Raises ReceiptNotFound, ReceiptAltered, QueryTextNeeded, QueryTextOfAnother and QueryTextMismatch.
+        Raises ReceiptNotFound, ReceiptAltered, QueryTextNeeded, QueryTextOfAnother, QueryTextMismatch, and
+        HistoryNotKept.
         """
         signed, content = await self._reader.read(caller, receipt_id)
         # Today's rights apply, and what the caller sees since then was not searched.

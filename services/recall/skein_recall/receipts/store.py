@@ -85,9 +85,13 @@ class ReceiptStore:
     async def list_unseen_times(
         self, tenant_id: UUID, model: EmbeddingModel, position: LogPosition, until: datetime
     ) -> tuple[datetime, ...]:
-        """Return the times, up to `until`, at which concurrent calls recorded what a position does not have."""
+        """Return the times, up to `until`, at which concurrent calls recorded what a position does not have.
+
+        Raises HistoryNotKept.
+        """
         beyond, since = position.start + position.size, until - _MAX_CALL_TIME
-        async with self._database.transaction(tenant_id, TxOptions(read_only=True, skip_replica=True)) as tx:
+        options = TxOptions(read_only=True, skip_replica=True, as_of_time=until)
+        async with self._database.transaction(tenant_id, options) as tx:
             rows = await tx.rows(
                 for_table(QUERIES["list_unseen_times"], model.table_name),
                 tenant_id=tenant_id,

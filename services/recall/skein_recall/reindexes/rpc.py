@@ -118,6 +118,7 @@ class ReindexHandlers:
             if write.saved_response is not None:
                 response = pb.ActivateEmbeddingModelResponse.FromString(write.saved_response)
             else:
+                await write.tx.write_sequentially()
                 former = await self._set_active_model(write.tx, draft, force=request.force)
                 models = ModelSnapshot.of(await self._models.list_models_in(write.tx))
                 response = await write.save(

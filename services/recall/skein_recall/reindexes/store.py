@@ -6,8 +6,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from skein_kit.database.tx_options import TxOptions
-from skein_kit.errors import TenantNotFound
+from skein_kit.errors import DatabaseUnavailable, TenantNotFound
 from skein_kit.ids import new_id
+from skein_kit.rpc.due_tenants import list_directory
 from skein_kit.search_text.segmentation import WORDS_VERSION
 from skein_kit.search_text.vector_columns import for_table
 from skein_recall.errors import ReindexNotFound
@@ -128,6 +129,12 @@ class ReindexStore:
 
     async def list_due_tenants(self, after: UUID, limit: int) -> list[UUID]:
         """Return tenants, by id, in which a reindex is not done, or that want another model than they search."""
+        try:
+            return await self._list_due_tenants(after, limit)
+        except DatabaseUnavailable:
+            return await list_directory(self._database, after, limit)
+
+    async def _list_due_tenants(self, after: UUID, limit: int) -> list[UUID]:
         due: list[UUID] = []
         choosing: list[UUID] = []
         async with self._database.operator_transaction() as tx:

@@ -44,22 +44,25 @@ DELETE FROM session.messages
 WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]);
 
 -- unarchive_messages --
--- Insert messages from cold storage into the space of the transaction, which is their session's.
+-- Insert messages from cold storage into the space of the transaction, which is their session's. On Citus, ON CONFLICT also
+-- keeps the rows from being sent as a COPY, which row-level security refuses.
 INSERT INTO session.messages
 SELECT archived.*
 FROM jsonb_populate_recordset(
     jsonb_populate_record(NULL::session.messages, jsonb_build_object('space_id', skein.space_id())), :rows::jsonb
 ) AS archived
-WHERE archived.tenant_id = :tenant_id;
+WHERE archived.tenant_id = :tenant_id
+ON CONFLICT DO NOTHING;
 
 -- unarchive_order --
--- Insert positions from cold storage into the space of the transaction.
+-- Insert positions from cold storage into the space of the transaction, as the messages.
 INSERT INTO session.message_order
 SELECT archived.*
 FROM jsonb_populate_recordset(
     jsonb_populate_record(NULL::session.message_order, jsonb_build_object('space_id', skein.space_id())), :rows::jsonb
 ) AS archived
-WHERE archived.tenant_id = :tenant_id;
+WHERE archived.tenant_id = :tenant_id
+ON CONFLICT DO NOTHING;
 
 -- parse_archived_messages --
 -- Convert rows from cold storage into rows of session.messages.

@@ -8,6 +8,7 @@ from uuid import UUID
 from skein.tenancy.v1 import tenancy_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
+from skein_kit.database.transactions import retry_conflicts
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.rpc import pagination
 from skein_kit.rpc.well_known_types import to_message
@@ -48,7 +49,14 @@ class TenantHandlers:
         caller = caller_of(context)
         draft = _draft(request, caller, accounts_organization=self._accounts_organization)
         owner = await self._owner(draft, caller)
-        async with self._idempotency.begin_as_operator(IdempotencyKey.of(caller, request)) as write:
+        key = IdempotencyKey.of(caller, request)
+        # On Citus, writes of the copied directory wait for each other on every machine, and some of them deadlock.
+        return await retry_conflicts(lambda: self._create(key, draft, owner), attempts=10, pause_seconds=0.2)
+
+    async def _create(
+        self, key: IdempotencyKey, draft: TenantDraft, owner: NewMember | None
+    ) -> pb.CreateTenantResponse:
+        async with self._idempotency.begin_as_operator(key) as write:
             tenant = await self._store.create_tenant(write.tx, draft, owner, max_owned=self._max_owned)
             response = await write.save(pb.CreateTenantResponse(tenant=_tenant(tenant)))
             if owner is not None:

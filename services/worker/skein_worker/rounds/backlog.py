@@ -17,7 +17,7 @@ from skein_worker.job_queue.job_queue import Job
 from skein_worker.measure.measurements import PendingCounts, set_backlog_metrics
 from skein_worker.rounds.catalog import TURN_SECONDS
 from skein_worker.rounds.tenant_rounds import run_turn
-from skein_worker.rounds.tenant_visits import IdleBackoff, RoundProgress
+from skein_worker.rounds.tenant_visits import IdleBackoff
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -85,7 +85,7 @@ class BacklogJobs:
         """Embed a few items of each tenant with work, and add a job for each tenant with more."""
         loop = asyncio.get_running_loop()
         start = loop.time()
-        progress = RoundProgress(stop=stop, backoff=self._backoff)
+        progress = self._visitor.begin(stop, self._backoff)
         try:
             active_keys = await self._store.list_active_dedupe_keys(_BACKLOG)
         except RpcError as error:

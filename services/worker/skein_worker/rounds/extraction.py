@@ -26,7 +26,6 @@ from skein_worker.extraction.sentences import is_pasted
 from skein_worker.job_queue.job_queue import Job
 from skein_worker.rounds.catalog import TURN_SECONDS
 from skein_worker.rounds.tenant_rounds import run_turn
-from skein_worker.rounds.tenant_visits import RoundProgress
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -123,7 +122,7 @@ class ExtractionJob:
         return await run_turn(lambda: self._run_round(stop), stop, seconds=TURN_SECONDS)
 
     async def _run_round(self, stop: asyncio.Event) -> float:
-        progress = RoundProgress(stop=stop)
+        progress = self._visitor.begin(stop)
 
         async def visit(tenant_id: str) -> bool:
             for space_id in await self._system.spaces(tenant_id, seconds=CALL_SECONDS):

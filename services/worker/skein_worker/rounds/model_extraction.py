@@ -28,7 +28,6 @@ from skein_worker.job_queue.job_queue import Job
 from skein_worker.rounds.catalog import TURN_SECONDS
 from skein_worker.rounds.extraction import CALL_SECONDS, FINAL_REFUSALS, endpoints_of, message_of, origin_of
 from skein_worker.rounds.tenant_rounds import run_turn
-from skein_worker.rounds.tenant_visits import RoundProgress
 
 if TYPE_CHECKING:
     from google.protobuf.duration_pb2 import Duration
@@ -127,7 +126,7 @@ class ModelExtractionJob:
         return await run_turn(lambda: self._run_round(stop), stop, seconds=TURN_SECONDS)
 
     async def _run_round(self, stop: asyncio.Event) -> float:
-        progress = RoundProgress(stop=stop)
+        progress = self._visitor.begin(stop)
         self._waiting_counts = {}
         request = session_pb2.ListDueTenantsRequest(work=session_pb2.DUE_WORK_MODEL_EXTRACTION)
         with without_tracing():

@@ -14,12 +14,10 @@ from skein.recall.v1 import recall_pb2
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import without_tracing
 from skein_worker.job_queue.job_queue import Job
-from skein_worker.rounds.tenant_visits import RoundProgress, list_pages, visit_tenants
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-
     from skein.recall.v1 import recall_pb2_grpc
+    from skein_worker.rounds.tenant_visits import TenantVisitor
     from skein_worker.settings import WorkerSettings
     from skein_worker.system_identity import SystemIdentity
 
@@ -39,29 +37,30 @@ class ReindexJob:
     """Continues reindexes, each tenant for one turn."""
 
     def __init__(
-        self, index: recall_pb2_grpc.RecallInternalServiceAsyncStub, system: SystemIdentity, settings: WorkerSettings
+        self,
+        index: recall_pb2_grpc.RecallInternalServiceAsyncStub,
+        system: SystemIdentity,
+        visitor: TenantVisitor,
+        settings: WorkerSettings,
     ) -> None:
         self._index = index
         self._system = system
+        self._visitor = visitor
         self._settings = settings
 
     async def run(self, _payload: bytes, stop: asyncio.Event) -> float:
         """Visit every tenant with an unfinished reindex; return the seconds until the next run."""
-        progress = RoundProgress(stop=stop)
+        progress = self._visitor.begin(stop)
 
         async def visit(tenant_id: str) -> None:
             await self._reindex_tenant(tenant_id, stop)
 
         with without_tracing():
-            await visit_tenants(self._due_tenants(), visit, progress, at_once=self._settings.tenants_at_once)
+            request = recall_pb2.ListDueReindexesRequest()
+            await self._visitor.visit_due(self._index.ListDueReindexes, request, visit, progress)
         if progress.failures:
             log.warning("reindex_interrupted", failures=progress.failures)
         return self._settings.reindex_seconds
-
-    async def _due_tenants(self) -> AsyncIterator[Sequence[str]]:
-        request = recall_pb2.ListDueReindexesRequest()
-        async for response in list_pages(self._system, self._index.ListDueReindexes, request):
-            yield list(response.tenant_ids)
 
     async def _reindex_tenant(self, tenant_id: str, stop: asyncio.Event) -> None:
         loop = asyncio.get_running_loop()

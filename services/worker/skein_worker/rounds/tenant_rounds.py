@@ -149,7 +149,7 @@ class TenantRounds:
         """
         loop, limited = asyncio.get_running_loop(), self._limited_calls[tenant_round.name]
         start = loop.time()
-        progress = RoundProgress(stop=stop, backoff=self._backoffs.get(tenant_round.name))
+        progress = self._visitor.begin(stop, self._backoffs.get(tenant_round.name))
         only = limited.due(start)
         with without_tracing():
             if only is None and tenant_round.first_call is not None:

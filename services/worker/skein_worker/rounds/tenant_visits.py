@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import grpc
 from grpc import aio
 
+from skein_kit.errors import DatabaseUnavailable, reason_of_call
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 
@@ -88,9 +90,11 @@ class RoundProgress:
     visited_count: int = 0
     # All tenants with work, visited or not.
     tenant_ids: set[str] = field(default_factory=set)
-    # How many visits failed, by status code.
+    # How many visits failed, by status code, or DATABASE_UNAVAILABLE for those on a machine that is away.
     failures: dict[str, int] = field(default_factory=dict)
     has_cluster_fault: bool = False
+    # Tenants lie on several machines of a Citus cluster: where one is away, those on the others go on.
+    has_machines: bool = False
     # Seconds after which calls whose job is paused or limited are repeated.
     retry_seconds: dict[TenantCall, float] = field(default_factory=dict)
 
@@ -107,16 +111,31 @@ class RoundProgress:
         """Count a failed visit; NOT_FOUND is no failure, because the tenant has been deleted meanwhile."""
         if error.code() is grpc.StatusCode.NOT_FOUND:
             return
-        self.failures[error.code().name] = self.failures.get(error.code().name, 0) + 1
+        is_of_machine = self.has_machines and reason_of_call(error) == DatabaseUnavailable.reason
+        self._count(DatabaseUnavailable.reason if is_of_machine else error.code().name)
+        self.has_cluster_fault = self.has_cluster_fault or (error.code() in _CLUSTER_FAULTS and not is_of_machine)
+
+    def add_failed_list(self, error: aio.AioRpcError) -> None:
+        """Count a list of tenants that failed: without it the coordinator is away, too."""
+        self._count(error.code().name)
         self.has_cluster_fault = self.has_cluster_fault or error.code() in _CLUSTER_FAULTS
+
+    def _count(self, name: str) -> None:
+        self.failures[name] = self.failures.get(name, 0) + 1
 
 
 class TenantVisitor:
     """Visits tenants with work."""
 
-    def __init__(self, system: SystemIdentity, *, at_once: int) -> None:
+    def __init__(self, system: SystemIdentity, *, at_once: int, has_machines: bool = False) -> None:
+        """Visit `at_once` tenants at the same time, which lie on several machines if it `has_machines`."""
         self._system = system
         self._at_once = at_once
+        self._has_machines = has_machines
+
+    def begin(self, stop: asyncio.Event, backoff: IdleBackoff | None = None) -> RoundProgress:
+        """Begin a round, which ends early when `stop` is set."""
+        return RoundProgress(stop=stop, backoff=backoff, has_machines=self._has_machines)
 
     async def visit_due(self, list_due: ListDueTenants, request: Any, visit: Visit, progress: RoundProgress) -> None:
         """Visit the tenants that a service lists for a request, unless they wait for the end of their backoff."""
@@ -166,7 +185,7 @@ async def visit_tenants(
             if progress.is_stopped:
                 return False
     except aio.AioRpcError as error:
-        progress.add_failure(error)
+        progress.add_failed_list(error)
         return False
     return True
 
