@@ -110,36 +110,6 @@ async def test_deleted_tenants_are_gone_from_an_account_s_list(tenancy: Tenancy)
         await tenancy.calls(person.caller()).GetTenant(pb.GetTenantRequest(tenant_id=str(tenant_id)))
 
 
-async def test_an_account_pages_through_its_tenants_newest_first(tenancy: Tenancy) -> None:
-    person = Person.new()
-    tenant_ids = [await tenancy.new_tenant() for _ in range(5)]
-    for tenant_id in tenant_ids:
-        await tenancy.joined(tenant_id, "viewer", person)
-
-    results: list[str] = []
-    request = pb.ListTenantsRequest(page_size=2)
-    while True:
-        page = await tenancy.calls(person.caller()).ListTenants(request)
-        results += [tenant.tenant_id for tenant in page.tenants]
-        if not page.next_page_token:
-            break
-        request.page_token = page.next_page_token
-
-    assert results == [str(tenant_id) for tenant_id in reversed(tenant_ids)]
-
-
-async def test_a_page_token_of_another_account_is_refused(tenancy: Tenancy) -> None:
-    person = Person.new()
-    for _ in range(2):
-        await tenancy.joined(await tenancy.new_tenant(), "viewer", person)
-    page = await tenancy.calls(person.caller()).ListTenants(pb.ListTenantsRequest(page_size=1))
-
-    with refused(grpc.StatusCode.INVALID_ARGUMENT, "PAGE_TOKEN_INVALID"):
-        await tenancy.calls(Person.new().caller()).ListTenants(
-            pb.ListTenantsRequest(page_size=1, page_token=page.next_page_token)
-        )
-
-
 async def test_an_account_changes_the_tenant_in_which_it_acts_but_not_its_slug(tenancy: Tenancy) -> None:
     person = Person.new()
     here, elsewhere = [await tenancy.new_tenant() for _ in range(2)]
@@ -193,16 +163,6 @@ async def test_the_maker_of_a_tenant_is_counted_among_its_members(tenancy: Tenan
     async with tenancy.database.superuser() as connection:
         counted = await connection.fetch("SELECT tenant_id, kind, amount FROM tenancy.usage")
     assert [tuple(row) for row in counted] == [(uuid.UUID(made.tenant.tenant_id), "members", 1)]
-
-
-async def test_an_account_that_repeats_itself_makes_one_tenant(tenancy: Tenancy) -> None:
-    person, other = Person.new(), Person.new()
-
-    first, again = [await tenancy.calls(person.caller()).CreateTenant(create(request_id="r")) for _ in range(2)]
-    others = await tenancy.calls(other.caller()).CreateTenant(create(request_id="r"))
-
-    assert first == again
-    assert others.tenant.tenant_id != first.tenant.tenant_id
 
 
 async def test_an_account_does_not_learn_which_slugs_are_taken(tenancy: Tenancy) -> None:

@@ -249,14 +249,6 @@ async def test_an_account_without_a_password_gets_one_from_its_owner_alone(clust
         await sign_in(cluster, email, PASSWORD)
 
 
-async def test_a_repeated_create_account_makes_one(cluster: Cluster) -> None:
-    request = pb.CreateAccountRequest(email=new_email(), request_id=str(uuid.uuid4()))
-
-    first = await cluster.operator.auth.CreateAccount(request)
-
-    assert await cluster.operator.auth.CreateAccount(request) == first
-
-
 async def test_an_account_is_found_by_its_id_and_by_its_address(cluster: Cluster, account: Account) -> None:
     requests = (pb.GetAccountRequest(account_id=account.account_id), pb.GetAccountRequest(email=account.email.upper()))
 
@@ -265,18 +257,6 @@ async def test_an_account_is_found_by_its_id_and_by_its_address(cluster: Cluster
     assert account_ids == [account.account_id] * 2
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
         await cluster.operator.auth.GetAccount(pb.GetAccountRequest())
-
-
-async def test_accounts_are_listed_newest_first(cluster: Cluster) -> None:
-    made = [(await new_account(cluster)).account_id for _ in range(3)]
-
-    first = await cluster.operator.auth.ListAccounts(pb.ListAccountsRequest(page_size=2))
-    second = await cluster.operator.auth.ListAccounts(
-        pb.ListAccountsRequest(page_size=2, page_token=first.next_page_token)
-    )
-
-    listed = [account.account_id for account in (*first.accounts, *second.accounts)]
-    assert listed[:3] == made[::-1]
 
 
 async def test_an_operator_s_new_address_is_not_verified(cluster: Cluster) -> None:

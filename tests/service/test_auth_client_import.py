@@ -111,16 +111,6 @@ async def test_an_id_that_is_taken_stays_whose_it_is(cluster: Cluster) -> None:
     assert (again.client.client_name, again.existed) == ("Claude", True)
 
 
-async def test_a_repeated_request_gets_the_first_answer(cluster: Cluster) -> None:
-    client, request_id = moving(), uuid.uuid4().hex
-
-    first = await take_over(cluster, client, request_id=request_id)
-    again = await take_over(cluster, client, request_id=request_id)
-
-    assert first == again
-    assert not again.existed
-
-
 @pytest.mark.parametrize(
     ("fields", "secret", "reason"),
     [
@@ -140,8 +130,3 @@ async def test_an_impossible_application_is_refused(
 ) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, reason):
         await take_over(cluster, moving(**fields), secret)
-
-
-async def test_applications_are_taken_over_by_operators_alone(tenant: Tenant) -> None:
-    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
-        await tenant.auth.ImportClient(pb.ImportClientRequest(client=moving()))

@@ -316,16 +316,6 @@ async def test_the_operator_s_answers_that_are_past_their_time_are_deleted_as_we
     assert [row["request_id"] for row in rows] == [new]
 
 
-async def test_only_the_system_deletes_what_is_past_its_time(
-    channel: aio.Channel, identity: rpc.AuthInternalServiceAsyncStub, tenant: Tenant
-) -> None:
-    token = (await identity.Exchange(pb.ExchangeRequest(bearer=tenant.api_key))).token
-    stub = rpc.AuthInternalServiceStub(Stubs.of(channel, token).channel)
-
-    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
-        await stub.DeleteExpired(pb.DeleteExpiredRequest())
-
-
 async def test_an_api_key_is_no_identity_inside_the_cluster(channel: aio.Channel, tenant: Tenant) -> None:
     stub = rpc.AuthServiceStub(Stubs.of(channel, tenant.api_key).channel)
 

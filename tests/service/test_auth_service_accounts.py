@@ -186,65 +186,6 @@ async def test_a_caller_cannot_enable_or_widen_a_service_account_beyond_its_own_
     assert list(answer.service_account.permissions) == ["memory.write"]
 
 
-async def test_a_stale_change_is_refused(tenant: Tenant) -> None:
-    account = await made(tenant, "memory.read")
-    account.display_name = "first"
-    await changed(tenant, account, "display_name")
-
-    account.display_name = "second"
-    with refused(grpc.StatusCode.ABORTED, "REVISION_STALE"):
-        await changed(tenant, account, "display_name")
-    with refused(grpc.StatusCode.INVALID_ARGUMENT, "UPDATE_MASK_INVALID"):
-        await changed(tenant, account, "created_by")
-
-
-async def test_repeated_requests_have_one_effect(tenant: Tenant) -> None:
-    service_account = pb.ServiceAccount(display_name="bot", permissions=["memory.read"])
-    create = pb.CreateServiceAccountRequest(service_account=service_account, request_id="create")
-
-    first = await tenant.auth.CreateServiceAccount(create)
-    assert await tenant.auth.CreateServiceAccount(create) == first
-    account = first.service_account
-    account.display_name = "other"
-    update = pb.UpdateServiceAccountRequest(service_account=account, request_id="update")
-    renamed = await tenant.auth.UpdateServiceAccount(update)
-    assert await tenant.auth.UpdateServiceAccount(update) == renamed
-    delete = pb.DeleteServiceAccountRequest(service_account_id=account.service_account_id, request_id="delete")
-    await tenant.auth.DeleteServiceAccount(delete)
-    await tenant.auth.DeleteServiceAccount(delete)
-
-    assert renamed.service_account.revision == 2
-    assert not (await tenant.auth.ListServiceAccounts(pb.ListServiceAccountsRequest())).service_accounts
-
-
-async def test_they_are_paged_newest_first(tenant: Tenant) -> None:
-    ids = [(await made(tenant, "memory.read")).service_account_id for _ in range(3)]
-
-    request = pb.ListServiceAccountsRequest(page_size=2)
-    first = await tenant.auth.ListServiceAccounts(request)
-    request.page_token = first.next_page_token
-    second = await tenant.auth.ListServiceAccounts(request)
-
-    service_account_ids = [
-        account.service_account_id for account in (*first.service_accounts, *second.service_accounts)
-    ]
-    assert service_account_ids == sorted(ids, reverse=True)
-
-
-async def test_those_of_another_tenant_do_not_exist(tenant: Tenant, other_tenant: Tenant) -> None:
-    theirs = await made(other_tenant, "memory.read")
-
-    for call in (
-        tenant.auth.GetServiceAccount(pb.GetServiceAccountRequest(service_account_id=theirs.service_account_id)),
-        tenant.auth.DeleteServiceAccount(pb.DeleteServiceAccountRequest(service_account_id=theirs.service_account_id)),
-        changed(tenant, theirs, "display_name"),
-        key_of(tenant, theirs),
-    ):
-        with refused(grpc.StatusCode.NOT_FOUND, "SERVICE_ACCOUNT_NOT_FOUND"):
-            await call
-    assert not (await tenant.auth.ListServiceAccounts(pb.ListServiceAccountsRequest())).service_accounts
-
-
 async def test_each_change_is_an_event(tenant: Tenant) -> None:
     account = await made(tenant, "memory.read")
     await changed(tenant, account, "display_name")

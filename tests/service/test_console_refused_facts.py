@@ -119,18 +119,6 @@ async def test_a_message_that_cannot_be_read_is_named_as_such(
     assert "<mark>" not in page.text
 
 
-async def test_facts_have_pages(cluster: Cluster, tenant: Tenant, web: BrowserSession) -> None:
-    for number in range(21):
-        await keep_refused(cluster, tenant, f"I have {number} cats")
-
-    first = await web.page("refused-facts")
-    answer = await web.client.get(first.text.partition('rel="next" href="')[2].partition('"')[0].replace("&amp;", "&"))
-
-    assert first.text.count("Accept as a fact") == 20
-    assert answer.text.count("Accept as a fact") == 1
-    assert "I have 20 cats" in answer.text
-
-
 async def test_who_may_not_approve_sees_neither_the_entry_nor_the_facts(
     cluster: Cluster, tenant: Tenant, web: BrowserSession
 ) -> None:

@@ -9,7 +9,6 @@ what a tenant has holds a marker that may appear in no answer to others, and is 
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import re
 import time
@@ -23,10 +22,22 @@ from fix_accounts import member
 from fix_catalogue import over
 from fix_cluster import SYSTEM_KEY, Cluster, Stubs
 from fix_layers import LAYER
-from fix_matrix import GUARDED, INTERNAL, METHODS, OK, PATHS, Channels, call, outcome
+from fix_matrix import (
+    GUARDED,
+    INTERNAL,
+    METHODS,
+    OK,
+    PATHS,
+    Channels,
+    call,
+    claims_of,
+    credential_for,
+    outcome,
+    part_of,
+)
 from fix_recipes import RECIPES, request_for
 from fix_rows import rows_of
-from fix_world import World, extractor_identity, identity, service_identity, system_identity
+from fix_world import World, identity
 from google.protobuf import message_factory
 from joserfc import jwt
 from joserfc.jwk import RSAKey
@@ -113,34 +124,6 @@ async def channels(cluster: Cluster) -> AsyncIterator[Channels]:
     yield made
     for channel in made.opened.values():
         await channel.close()
-
-
-async def credential_for(path: str, world: World) -> tuple[str, dict[str, str]]:
-    """Return what the rightful caller of an RPC brings, in this world's tenant, and the metadata that goes with it."""
-    rule, tenant_id = ACCESS_RULES[path], str(world.tenant.tenant_id)
-    if rule.is_public:
-        return "", {}
-    naming = {"skein_tenant_id": tenant_id} if rule.needs_tenant else {}
-    if rule.permission == SYSTEM and rule.services != {"worker"}:
-        tenant = world.tenant.tenant_id if rule.needs_tenant else None
-        (service,) = rule.services
-        return await service_identity(world.cluster, service, tenant), {}
-    if rule.permission in {SYSTEM, EXTRACT}:
-        identity_of = extractor_identity if rule.permission == EXTRACT else system_identity
-        token = await identity_of(world.cluster, tenant_id if rule.needs_tenant else "")
-        while rule.allows_deleted_tenant and not _claims(token).get("closed"):
-            # Auth remembers for a second that the tenant was open.
-            await asyncio.sleep(0.1)
-            token = await identity_of(world.cluster, tenant_id)
-        return token, {}
-    if rule.permission in {OPERATOR, CREATE_TENANT}:
-        return world.cluster.operator_key, naming
-    if rule.permission == ACCOUNT:
-        name = "co_owner" if path.endswith("/LeaveTenant") else "owner"
-        credential = (await world.thing(name)).access_token
-        return (await identity(world.cluster, credential, tenant_id), {}) if path in INTERNAL else (credential, naming)
-    credential = world.tenant.api_key
-    return (await identity(world.cluster, credential), {}) if path in INTERNAL else (credential, {})
 
 
 def shows(answer: Message | None, world: World) -> bool:
@@ -305,18 +288,9 @@ async def signing_key(catalog_of: asyncpg.Connection[asyncpg.Record]) -> RSAKey:
     return RSAKey.import_key(json.loads(private))
 
 
-def _part(token: str, number: int) -> dict[str, Any]:
-    part: dict[str, Any] = json.loads(base64.urlsafe_b64decode(token.split(".")[number] + "=="))
-    return part
-
-
-def _claims(token: str) -> dict[str, Any]:
-    return _part(token, 1)
-
-
 def _signed(token: str, key: RSAKey, **changed: object) -> str:
     """Return a token like this one with other claims, signed by the right key."""
-    return jwt.encode(_part(token, 0), {**_claims(token), **changed}, key, algorithms=["RS256"])
+    return jwt.encode(part_of(token, 0), {**claims_of(token), **changed}, key, algorithms=["RS256"])
 
 
 @over("path", [path for path in GUARDED if path not in INTERNAL], at_once=4)

@@ -202,17 +202,6 @@ async def test_ids_and_a_filter_mean_those_of_the_ids_that_pass(tenant: Tenant) 
     assert list(response.receipt.memory_ids) == [fact.memory_id]
 
 
-async def test_a_repeated_purge_returns_the_first_receipt(tenant: Tenant) -> None:
-    memory = await create(tenant, content="gone")
-    request = by_ids(memory.memory_id, request_id="p1")
-
-    first = await tenant.memory.PurgeMemories(request)
-    again = await tenant.memory.PurgeMemories(request)
-
-    assert again == first
-    assert list(first.receipt.memory_ids) == [memory.memory_id]
-
-
 async def test_names_and_room_are_free_again_after_a_purge(tenant: Tenant) -> None:
     memory = await create(tenant, content="one", type="fact", key="k", external_id="x")
     before = await usage(tenant)

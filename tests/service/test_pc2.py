@@ -177,18 +177,6 @@ async def test_an_expired_memory_is_not_found(assistant: Assistant, tenant: Tena
     assert reply["error"]["code"] == "memory_not_found"
 
 
-async def test_another_tenants_memory_is_not_found(assistant: Assistant, other_tenant: Tenant) -> None:
-    request = memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="secret", external_id="mem-other"))
-    await other_tenant.memory.CreateMemory(request)
-
-    reply = await assistant.request("read", request_id="r", payload={"memory_id": "mem-other"})
-
-    assert reply["status"] == "error"
-    assert (reply["action"], reply["request_id"]) == ("read", "r")
-    assert reply["error"]["code"] == "memory_not_found"
-    assert "secret" not in json.dumps(reply)
-
-
 @pytest.mark.parametrize(
     ("request_text", "code"),
     [

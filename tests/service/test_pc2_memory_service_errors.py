@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import socket
 from typing import TYPE_CHECKING, Any
@@ -37,7 +36,6 @@ ABOUT_A_MEMORY: list[tuple[str, dict[str, Any]]] = [
     ("archive_memory", {}),
     ("add_memory", {"content": "child"}),
 ]
-UNDER_A_PARENT = [("search_memory", {"query": "child"}), ("semantic_search", {"query": "child"})]
 
 
 async def send_action(assistant: Assistant, action: str, **data: Any) -> Any:
@@ -55,45 +53,6 @@ async def shared(cluster: Cluster) -> AsyncIterator[Assistant]:
     tenant = await cluster.new_tenant()
     async with assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, patient=True, gateway=cluster.endpoint) as result:
         yield result
-
-
-async def test_another_tenants_memory_is_simply_not_found(
-    assistant: Assistant, tenant: Tenant, other_tenant: Tenant
-) -> None:
-    mine = pb.CreateMemoryRequest(memory=pb.Memory(content="mine", external_id="mem-mine"))
-    await tenant.memory.CreateMemory(mine)
-    theirs = pb.Memory(content="secret", external_id="mem-theirs", type="context_group")
-    created = (await other_tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=theirs))).memory
-
-    for memory_id, (action, data) in itertools.product(
-        ("mem-theirs", created.memory_id), [*ABOUT_A_MEMORY, *UNDER_A_PARENT]
-    ):
-        names = naming(memory_id)
-        if action == "add_memory":
-            # Its own id is its own affair.
-            del names["memory_id"]
-        reply = await send_action(assistant, action, **{**names, **data})
-
-        assert reply["status"] == "error", reply
-        assert "secret" not in json.dumps(reply)
-    assert len((await tenant.memory.ListMemories(pb.ListMemoriesRequest())).memories) == 1
-    stored = await other_tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id="mem-theirs"))
-    assert (stored.memory.content, stored.memory.revision) == ("secret", created.revision)
-
-
-async def test_another_tenants_memories_are_in_no_list(assistant: Assistant, other_tenant: Tenant) -> None:
-    theirs = pb.Memory(content="secret tea", external_id="mem-theirs", type="note")
-    await other_tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=theirs))
-
-    replies = [
-        await send_action(assistant, "search_memory", query="tea"),
-        await send_action(assistant, "search_memory", memory_type="note"),
-        await send_action(assistant, "semantic_search", query="tea"),
-        await send_action(assistant, "batch_get_memories", memory_ids=["mem-theirs"]),
-    ]
-
-    assert [reply["memories"] for reply in replies] == [[]] * 4
-    assert replies[3]["failures"][0]["memory_id"] == "mem-theirs"
 
 
 @pytest.mark.parametrize("memory_id", [None, "", 5, [], {}, "x" * 300, "a\0b", "\ud800", "mem-none"])

@@ -131,20 +131,6 @@ async def test_a_search_without_a_query_is_rejected(client: Client, fields: dict
     assert reply == {"status": "error", "message": "Missing query"}
 
 
-async def test_a_search_in_another_tenants_session_is_refused(client: Client, other_tenant: Tenant) -> None:
-    opened = session_pb2.AppendMessagesRequest(
-        session_id="theirs",
-        messages=[session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="secret")],
-        create_session=True,
-    )
-    await other_tenant.sessions.AppendMessages(opened)
-
-    named = await client.send(action="search_interactions", query="secret", session_id="theirs")
-
-    assert named["status"] == "error"
-    assert (await client.request("search_interactions", query="secret"))["results"] == []
-
-
 async def test_the_earlier_agents_answers_echo_the_request(client: Client) -> None:
     session_id = (await client.request("create_session", user_id="ana", metadata={}, request_id="r1"))["session_id"]
     added = await client.request(

@@ -6,9 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, timedelta
 from uuid import UUID, uuid4
 
-import grpc
 import pytest
-from fix_cluster import refused
 from fix_metrics import sample
 from fix_recall import RecallServer, RecallTenant, serving
 from joserfc.jwk import OKPKey
@@ -230,15 +228,6 @@ async def test_a_blank_text_has_no_vectors_and_is_not_pending(
 
     assert (first.indexed_count, again.indexed_count) == (1, 0)
     assert await vectors_of(recall_server, item_id) == 0
-
-
-async def test_the_backlog_is_for_the_system_alone(recall_tenant: RecallTenant) -> None:
-    index = recall_tenant.index.__class__(
-        recall_tenant.service._channel("api_key:x", recall_tenant.tenant_id, frozenset({"memory.write"}))
-    )
-
-    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
-        await index.IndexBacklog(pb.IndexBacklogRequest())
 
 
 class FailingModel(Encoder):

@@ -44,19 +44,6 @@ async def test_a_name_that_is_taken_is_refused(recall_server: RecallServer, name
         await recall_server.operator.RegisterEmbeddingModel(register(name))
 
 
-async def test_a_repeated_registration_gets_the_first_answer(recall_server: RecallServer) -> None:
-    request = register("once")
-    request.request_id = "r"
-
-    first = await recall_server.operator.RegisterEmbeddingModel(request)
-    again = await recall_server.operator.RegisterEmbeddingModel(request)
-
-    assert again == first
-    request.embedding_model.model = "other"
-    with refused(grpc.StatusCode.INVALID_ARGUMENT, "REQUEST_ID_REUSED"):
-        await recall_server.operator.RegisterEmbeddingModel(request)
-
-
 async def test_a_refused_registration_leaves_its_request_id_free(recall_server: RecallServer) -> None:
     request = register("all-minilm-l6-v2")
     request.request_id = "corrected"
@@ -75,11 +62,6 @@ async def test_a_model_that_this_cluster_cannot_embed_with_is_refused(
 ) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
         await recall_server.operator.RegisterEmbeddingModel(register(name, "embedded", dimensions))
-
-
-async def test_only_operators_register_models(recall_tenant: RecallTenant) -> None:
-    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
-        await recall_tenant.stub.RegisterEmbeddingModel(register("mine"))
 
 
 async def test_texts_are_embedded_in_order_to_unit_length(recall_tenant: RecallTenant) -> None:

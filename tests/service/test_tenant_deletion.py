@@ -531,20 +531,3 @@ async def test_an_organization_of_many_tenants_is_closed_whole(cluster: Cluster,
     assert len({deletion.tenant_id for deletion in deleted.deletions}) == 250
     read = await tenancy.GetOrganization(tenancy_pb2.GetOrganizationRequest(organization_id=organization_id))
     assert read.organization == made.organization or read.organization.revision == made.organization.revision + 2
-
-
-async def test_deletions_are_listed_newest_first(cluster: Cluster, tenant: Tenant, other_tenant: Tenant) -> None:
-    for deleted in (tenant, other_tenant):
-        await delete(cluster, deleted)
-
-    first = await cluster.operator.tenancy.ListDeletions(members_pb2.ListDeletionsRequest(page_size=1))
-    second = await cluster.operator.tenancy.ListDeletions(
-        members_pb2.ListDeletionsRequest(page_size=1, page_token=first.next_page_token)
-    )
-
-    assert [page.deletions[0].tenant_id for page in (first, second)] == [
-        str(other_tenant.tenant_id),
-        str(tenant.tenant_id),
-    ]
-    with refused(grpc.StatusCode.NOT_FOUND, "TENANT_NOT_FOUND"):
-        await cluster.operator.tenancy.GetDeletion(members_pb2.GetDeletionRequest(tenant_id=str(uuid.uuid4())))
