@@ -111,33 +111,11 @@ async def test_a_key_made_for_an_agent_remembers_and_recalls_and_no_more(
         await agent.auth.CreateApiKey(pb.CreateApiKeyRequest(display_name="more"))
 
 
-async def test_a_key_for_nothing_in_particular_carries_what_its_creator_has(cluster: Cluster, tenant: Tenant) -> None:
-    creator = await tenant.auth.CreateApiKey(key_for("keys.write", "memory.read"))
-
-    child = await cluster.with_key(creator.secret).auth.CreateApiKey(key_for())
-
-    assert list(child.api_key.permissions) == ["keys.write", "memory.read"]
-
-
 async def test_a_key_of_the_operator_for_a_tenant_is_the_tenants(tenant: Tenant) -> None:
     me = await tenant.auth.GetMe(pb.GetMeRequest())
 
     assert set(me.permissions) == TENANT_PERMISSIONS
     assert me.principal.startswith("api_key:")
-
-
-async def test_no_key_carries_more_than_its_creator_has(cluster: Cluster, tenant: Tenant) -> None:
-    creator = await tenant.auth.CreateApiKey(key_for("keys.write", "memory.read"))
-
-    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_ESCALATION"):
-        await cluster.with_key(creator.secret).auth.CreateApiKey(key_for("memory.read", "memory.write"))
-
-
-async def test_a_caller_bound_to_an_agent_makes_no_key_for_another(cluster: Cluster, tenant: Tenant) -> None:
-    creator = await tenant.auth.CreateApiKey(key_for("keys.write", agent_id="voice"))
-
-    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_ESCALATION"):
-        await cluster.with_key(creator.secret).auth.CreateApiKey(key_for(agent_id="planner"))
 
 
 @pytest.mark.parametrize("permission", ["operator", "system", "everything"])

@@ -211,19 +211,6 @@ def test_a_code_gives_fewer_resources_but_never_others() -> None:
     assert nothing_happened(other, GrantError.TARGET)
 
 
-def test_a_refresh_replaces_the_token() -> None:
-    chain, token = first_token()
-
-    step = grants.refresh(chain, token, RefreshRequest(client_id="app"), after(100))
-
-    assert step.tokens is not None
-    assert step.tokens.refresh is not None
-    assert step.changes.replaced_token_id == token.token_id
-    assert step.changes.refresh_token is not None
-    assert step.tokens.refresh.matches_hash(step.changes.refresh_token.secret_hash)
-    assert step.tokens.refresh.secret != token.secret
-
-
 def test_the_predecessor_gets_the_same_successor_again_within_the_grace() -> None:
     chain, token, successor = rotated(100)
 
@@ -277,33 +264,6 @@ def test_no_grace_means_no_second_answer() -> None:
     )
 
     assert step.error is GrantError.REUSED
-
-
-@pytest.mark.parametrize("client_id", ["another", ""])
-def test_another_client_neither_refreshes_nor_revokes(client_id: str) -> None:
-    live, token = first_token()
-    replaced, old, _ = rotated(100)
-
-    assert nothing_happened(
-        grants.refresh(live, token, RefreshRequest(client_id=client_id), after(1)), GrantError.INVALID
-    )
-    assert nothing_happened(
-        grants.refresh(replaced, old, RefreshRequest(client_id=client_id), after(500)), GrantError.INVALID
-    )
-
-
-def test_a_refreshed_access_token_has_less_but_never_more() -> None:
-    chain, token = first_token()
-
-    fewer = grants.refresh(chain, token, RefreshRequest(client_id="app", scopes=frozenset({"memory.read"})), after(1))
-    more = grants.refresh(chain, token, RefreshRequest(client_id="app", scopes=SCOPES | {"keys.write"}), after(1))
-    other = grants.refresh(chain, token, RefreshRequest(client_id="app", resources=("https://else.example",)), after(1))
-
-    assert fewer.tokens is not None
-    assert fewer.tokens.scopes == {"memory.read"}
-    assert fewer.tokens.session.scopes == SCOPES
-    assert nothing_happened(more, GrantError.SCOPE)
-    assert nothing_happened(other, GrantError.TARGET)
 
 
 def test_a_sign_in_ends_without_use_and_in_any_case() -> None:
