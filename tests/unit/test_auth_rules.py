@@ -65,14 +65,6 @@ def test_a_permission_that_no_tenant_s_key_can_carry_is_refused_by_its_field(per
     assert [field for field, _ in caught.value.violations] == ["permissions[1]"]
 
 
-def test_a_caller_bound_to_an_agent_makes_keys_for_that_agent_alone() -> None:
-    assert permissions.agent_to_grant("voice", creator()) == "voice"
-    assert permissions.agent_to_grant("", creator(agent_id="voice")) == "voice"
-    assert permissions.agent_to_grant("voice", creator(agent_id="voice")) == "voice"
-    with pytest.raises(PermissionEscalation):
-        permissions.agent_to_grant("planner", creator(agent_id="voice"))
-
-
 # Judging a presented key
 
 
