@@ -110,6 +110,24 @@ async def test_deleted_tenants_are_gone_from_an_account_s_list(tenancy: Tenancy)
         await tenancy.calls(person.caller()).GetTenant(pb.GetTenantRequest(tenant_id=str(tenant_id)))
 
 
+async def test_an_account_pages_through_its_tenants_newest_first(tenancy: Tenancy) -> None:
+    person = Person.new()
+    tenant_ids = [await tenancy.new_tenant() for _ in range(5)]
+    for tenant_id in tenant_ids:
+        await tenancy.joined(tenant_id, "viewer", person)
+
+    results: list[str] = []
+    request = pb.ListTenantsRequest(page_size=2)
+    while True:
+        page = await tenancy.calls(person.caller()).ListTenants(request)
+        results += [tenant.tenant_id for tenant in page.tenants]
+        if not page.next_page_token:
+            break
+        request.page_token = page.next_page_token
+
+    assert results == [str(tenant_id) for tenant_id in reversed(tenant_ids)]
+
+
 async def test_an_account_changes_the_tenant_in_which_it_acts_but_not_its_slug(tenancy: Tenancy) -> None:
     person = Person.new()
     here, elsewhere = [await tenancy.new_tenant() for _ in range(2)]

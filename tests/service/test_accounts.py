@@ -259,6 +259,18 @@ async def test_an_account_is_found_by_its_id_and_by_its_address(cluster: Cluster
         await cluster.operator.auth.GetAccount(pb.GetAccountRequest())
 
 
+async def test_accounts_are_listed_newest_first(cluster: Cluster) -> None:
+    made = [(await new_account(cluster)).account_id for _ in range(3)]
+
+    first = await cluster.operator.auth.ListAccounts(pb.ListAccountsRequest(page_size=2))
+    second = await cluster.operator.auth.ListAccounts(
+        pb.ListAccountsRequest(page_size=2, page_token=first.next_page_token)
+    )
+
+    listed = [account.account_id for account in (*first.accounts, *second.accounts)]
+    assert listed[:3] == made[::-1]
+
+
 async def test_an_operator_s_new_address_is_not_verified(cluster: Cluster) -> None:
     made = await cluster.operator.auth.CreateAccount(pb.CreateAccountRequest(email=new_email(), email_verified=True))
     change = pb.Account(account_id=made.account.account_id, email=new_email())

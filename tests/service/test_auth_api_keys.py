@@ -203,6 +203,24 @@ async def test_the_database_never_holds_a_secret(tenant: Tenant, database: async
 # Listing and revoking
 
 
+async def test_keys_are_paged_newest_first_with_revoked_ones(tenant: Tenant) -> None:
+    made = [(await tenant.auth.CreateApiKey(key_for())).api_key.api_key_id for _ in range(4)]
+    await tenant.auth.RevokeApiKey(pb.RevokeApiKeyRequest(api_key_id=made[1]))
+
+    seen: list[pb.ApiKey] = []
+    request = pb.ListApiKeysRequest(page_size=2)
+    while True:
+        page = await tenant.auth.ListApiKeys(request)
+        seen += page.api_keys
+        if not page.next_page_token:
+            break
+        request.page_token = page.next_page_token
+
+    assert [key.api_key_id for key in seen[:4]] == sorted(made, reverse=True)
+    assert len(seen) == 5
+    assert [key.api_key_id for key in seen if key.HasField("revoke_time")] == [made[1]]
+
+
 async def test_revoking_again_changes_nothing(tenant: Tenant) -> None:
     made = await tenant.auth.CreateApiKey(key_for())
     request = pb.RevokeApiKeyRequest(api_key_id=made.api_key.api_key_id)

@@ -5,7 +5,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 import grpc
-import pytest
+from fix_catalogue import over
 from fix_cluster import Cluster, Tenant, refused
 from fix_oauth import REDIRECT, App
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -111,7 +111,7 @@ async def test_an_id_that_is_taken_stays_whose_it_is(cluster: Cluster) -> None:
     assert (again.client.client_name, again.existed) == ("Claude", True)
 
 
-@pytest.mark.parametrize(
+@over(
     ("fields", "secret", "reason"),
     [
         ({"client_id": ""}, "", "OAUTH_INVALID_CLIENT_METADATA"),

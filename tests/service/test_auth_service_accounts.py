@@ -125,6 +125,20 @@ async def test_keys_of_a_deleted_one_stay_in_the_list_as_revoked(tenant: Tenant)
         await tenant.auth.GetServiceAccount(pb.GetServiceAccountRequest(service_account_id=account.service_account_id))
 
 
+async def test_they_are_paged_newest_first(tenant: Tenant) -> None:
+    ids = [(await made(tenant, "memory.read")).service_account_id for _ in range(3)]
+
+    request = pb.ListServiceAccountsRequest(page_size=2)
+    first = await tenant.auth.ListServiceAccounts(request)
+    request.page_token = first.next_page_token
+    second = await tenant.auth.ListServiceAccounts(request)
+
+    service_account_ids = [
+        account.service_account_id for account in (*first.service_accounts, *second.service_accounts)
+    ]
+    assert service_account_ids == sorted(ids, reverse=True)
+
+
 async def test_each_change_is_an_event(tenant: Tenant) -> None:
     account = await made(tenant, "memory.read")
     await changed(tenant, account, "display_name")

@@ -16,17 +16,7 @@ from skein.tenancy.v1 import members_pb2
 from skein_kit.erasure_certificates import document, key_set
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from fix_cluster import Cluster, Tenant
-
-
-@pytest.fixture
-async def web(cluster: Cluster, tenant: Tenant) -> AsyncIterator[BrowserSession]:
-    """A browser logged in with every permission of the tenant."""
-    async with BrowserSession.of(cluster.addresses["http"]) as browser:
-        await browser.show_key(tenant.api_key)
-        yield browser
 
 
 async def test_an_erasure_is_told_in_words(web: BrowserSession, tenant: Tenant) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
 from fix_console import BrowserSession, filled
 from fix_extraction import facts, keep_refused
 from fix_web import PASSWORD, new_person
@@ -14,20 +13,10 @@ from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import members_pb2
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from fix_cluster import Cluster, Tenant
 
 PORTO = "I live in Porto"
 NONE = "No fact was refused"
-
-
-@pytest.fixture
-async def web(cluster: Cluster, tenant: Tenant) -> AsyncIterator[BrowserSession]:
-    """A browser logged in with every permission."""
-    async with BrowserSession.of(cluster.addresses["http"]) as browser:
-        await browser.show_key(tenant.api_key)
-        yield browser
 
 
 async def test_without_refused_facts_the_page_says_so(web: BrowserSession) -> None:

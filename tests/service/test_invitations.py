@@ -8,7 +8,7 @@ import grpc
 import pytest
 from fix_cluster import refused
 from fix_database import TestDatabase
-from fix_tenancy import OPERATOR, ROLES, Person, Tenancy, key_of, serving
+from fix_tenancy import OPERATOR, ROLES, Person, Tenancy, key_of, operator_in, serving
 from google.protobuf.duration_pb2 import Duration
 from grpc import aio
 
@@ -262,6 +262,23 @@ async def test_an_invitation_into_a_deleted_tenant_is_over(tenancy: Tenancy, ten
 
     with refused(grpc.StatusCode.NOT_FOUND, "INVITATION_NOT_FOUND"):
         await tenancy.calls(person.caller()).AcceptInvitation(accept(token))
+
+
+async def test_invitations_are_paged_newest_first(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
+    addresses = [f"p{number}@example.com" for number in range(5)]
+    for address in addresses:
+        await tenancy.invited(tenant_id, address, "viewer")
+
+    seen: list[str] = []
+    request = pb.ListInvitationsRequest(page_size=2)
+    while True:
+        page = await tenancy.calls(operator_in(tenant_id)).ListInvitations(request)
+        seen += [invitation.email for invitation in page.invitations]
+        if not page.next_page_token:
+            break
+        request.page_token = page.next_page_token
+
+    assert seen == addresses[::-1]
 
 
 async def test_a_sign_up_learns_whether_it_is_invited(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import grpc
 import pytest
+from fix_catalogue import over
 from fix_cluster import Cluster, Tenant, refused
 from fix_http import get
 from google.rpc import error_details_pb2
@@ -64,7 +65,7 @@ async def test_every_broken_rule_is_named_with_its_field(tenant: Tenant) -> None
     assert {violation.field for violation in bad.field_violations} == {"memory.title", "memory.tags[1]"}
 
 
-@pytest.mark.parametrize("credential", ["nonsense", "skein_", "eyJhbGciOiJub25lIn0.e30."])
+@over("credential", ["nonsense", "skein_", "eyJhbGciOiJub25lIn0.e30."])
 async def test_a_wrong_credential_is_refused(cluster: Cluster, credential: str) -> None:
     with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
         await cluster.with_key(credential).memory.ListMemories(pb.ListMemoriesRequest())
@@ -90,7 +91,7 @@ async def test_a_deadline_that_has_passed_ends_the_call(tenant: Tenant) -> None:
     assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
 
 
-@pytest.mark.parametrize("service", SERVICES)
+@over("service", SERVICES)
 async def test_every_service_answers_health_on_its_own_port(cluster: Cluster, service: str) -> None:
     async with cluster.direct(service) as channel:
         stub: Any = health_pb2_grpc.HealthStub(channel)

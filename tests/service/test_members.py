@@ -77,6 +77,21 @@ async def test_a_member_is_read_as_it_joined(tenancy: Tenancy, tenant_id: uuid.U
     assert read.member.create_time == read.member.update_time
 
 
+async def test_members_are_paged_in_order_of_joining(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
+    joined = [str((await tenancy.joined(tenant_id, "viewer")).account_id) for _ in range(5)]
+
+    seen: list[str] = []
+    request = pb.ListMembersRequest(page_size=2)
+    while True:
+        page = await tenancy.calls(key_of(tenant_id)).ListMembers(request)
+        seen += [member.account_id for member in page.members]
+        if not page.next_page_token:
+            break
+        request.page_token = page.next_page_token
+
+    assert seen == joined
+
+
 # Roles
 
 

@@ -9,7 +9,7 @@ import asyncpg
 import grpc
 import pytest
 from fix_calls import struct
-from fix_cluster import Cluster, Tenant, refused
+from fix_cluster import Tenant, refused
 from fix_marker import places_of
 from google.protobuf.field_mask_pb2 import FieldMask
 
@@ -19,16 +19,7 @@ from skein.recall.v1 import recall_pb2
 from skein.tenancy.v1 import limits_pb2
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     Connection = asyncpg.Connection[asyncpg.Record]
-
-
-@pytest.fixture
-async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
-    """Look into the database as its superuser, who sees all tenants."""
-    async with cluster.superuser() as connection:
-        yield connection
 
 
 async def create(tenant: Tenant, request_id: str = "", **fields: Any) -> pb.Memory:

@@ -8,6 +8,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from fix_catalogue import over
 from fix_pc2_memory import MEMORY_SERVICE, Client, ids, memory_client
 
 from skein.memory.v1 import memory_pb2 as pb
@@ -111,7 +112,7 @@ async def test_the_status_of_the_system_has_numbers_and_no_issues(client: Client
     assert status["issues"] == []
 
 
-@pytest.mark.parametrize("action", ["apply_decay", "consolidate_memory", "archive_memory"])
+@over("action", ["apply_decay", "consolidate_memory", "archive_memory"])
 async def test_a_missing_memory_is_an_error_for_the_scheduler(client: Client, action: str) -> None:
     reply = await client.send(action=action, data={"memory_id": "mem-none"})
 

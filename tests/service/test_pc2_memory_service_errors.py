@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import zmq
+from fix_catalogue import over
 from fix_expiry import expire
 from fix_pc2 import Assistant, assert_healthy, assistant_of
 
@@ -55,7 +56,7 @@ async def shared(cluster: Cluster) -> AsyncIterator[Assistant]:
         yield result
 
 
-@pytest.mark.parametrize("memory_id", [None, "", 5, [], {}, "x" * 300, "a\0b", "\ud800", "mem-none"])
+@over("memory_id", [None, "", 5, [], {}, "x" * 300, "a\0b", "\ud800", "mem-none"])
 async def test_an_id_of_nothing_is_answered(shared: Assistant, memory_id: Any) -> None:
     for action, data in ABOUT_A_MEMORY[:-1]:
         reply = await send_action(shared, action, **{**naming(memory_id), **data})
@@ -65,7 +66,7 @@ async def test_an_id_of_nothing_is_answered(shared: Assistant, memory_id: Any) -
         assert reply["message"], action
 
 
-@pytest.mark.parametrize(
+@over(
     ("action", "data", "word"),
     [
         ("dance", {}, "Unknown action"),
@@ -174,8 +175,8 @@ async def test_a_group_is_no_other_memory(assistant: Assistant) -> None:
     assert "no context group" in reply["message"]
 
 
-@pytest.mark.parametrize("where", ["metadata", "content", "update_data"])
-@pytest.mark.parametrize("depth", [90, 200, 900, 20_000])
+@over("where", ["metadata", "content", "update_data"])
+@over("depth", [90, 200, 900, 20_000])
 async def test_deep_nesting_is_answered(shared: Assistant, where: str, depth: int) -> None:
     nested = '{"a":' * depth + "1" + "}" * depth
     action = "update_memory" if where == "update_data" else "add_memory"
@@ -190,7 +191,7 @@ async def test_deep_nesting_is_answered(shared: Assistant, where: str, depth: in
         assert read["status"] == "success"
 
 
-@pytest.mark.parametrize("body", [b"{", b"\xff\xfe", b"", b"[]", b"null", b'{"action": {}}', b'{"data": {}}'])
+@over("body", [b"{", b"\xff\xfe", b"", b"[]", b"null", b'{"action": {}}', b'{"data": {}}'])
 async def test_an_invalid_message_is_answered_in_its_framing(shared: Assistant, body: bytes) -> None:
     async with shared.socket(zmq.DEALER, PORT) as peer:
         await peer.send(body)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import zmq
+from fix_catalogue import over
 
 from skein.session.v1 import archives_pb2, session_pb2
 
@@ -124,7 +125,7 @@ async def test_a_search_returns_ten_unless_it_says_otherwise(client: Client) -> 
     assert len((await client.request("search_interactions", query="tea", limit=2))["results"]) == 2
 
 
-@pytest.mark.parametrize("fields", [{}, {"query": ""}, {"query": " ", "session_id": "s"}])
+@over("fields", [{}, {"query": ""}, {"query": " ", "session_id": "s"}])
 async def test_a_search_without_a_query_is_rejected(client: Client, fields: dict[str, Any]) -> None:
     reply = await client.send(action="search_interactions", **fields)
 

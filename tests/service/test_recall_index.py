@@ -7,6 +7,7 @@ from datetime import UTC, timedelta
 from uuid import UUID, uuid4
 
 import pytest
+from fix_catalogue import over
 from fix_metrics import sample
 from fix_recall import RecallServer, RecallTenant, serving
 from joserfc.jwk import OKPKey
@@ -303,7 +304,7 @@ def failures() -> float:
     return sample("skein_embedder_failed_documents_total") or 0.0
 
 
-@pytest.mark.parametrize(
+@over(
     ("sizes", "expected"),
     [
         ([], []),

@@ -4,6 +4,7 @@ import math
 
 import grpc
 import pytest
+from fix_catalogue import over
 from fix_cluster import refused
 from fix_recall import RecallServer, RecallTenant
 
@@ -38,7 +39,7 @@ async def test_a_model_of_the_caller_s_gets_a_table_and_does_not_become_active(
         assert await connection.fetchval("SELECT to_regclass($1)", f"recall.embeddings_house_model_v{dimensions}")
 
 
-@pytest.mark.parametrize("name", ["all-minilm-l6-v2", "all.minilm.l6.v2"])
+@over("name", ["all-minilm-l6-v2", "all.minilm.l6.v2"])
 async def test_a_name_that_is_taken_is_refused(recall_server: RecallServer, name: str) -> None:
     with refused(grpc.StatusCode.ALREADY_EXISTS, "MODEL_EXISTS"):
         await recall_server.operator.RegisterEmbeddingModel(register(name))
@@ -56,7 +57,7 @@ async def test_a_refused_registration_leaves_its_request_id_free(recall_server: 
     assert made.embedding_model.model == "corrected"
 
 
-@pytest.mark.parametrize(("name", "dimensions"), [("bge-m3", 1024), ("all-minilm-l6-v2", 512)])
+@over(("name", "dimensions"), [("bge-m3", 1024), ("all-minilm-l6-v2", 512)])
 async def test_a_model_that_this_cluster_cannot_embed_with_is_refused(
     recall_server: RecallServer, name: str, dimensions: int
 ) -> None:

@@ -1,91 +1,20 @@
-"""What is deleted, ended, restored or revoked twice under one request_id happens once and is answered the same."""
+"""A request that is repeated under its request_id has one effect and is answered as the first one was.
+
+test_isolation.py repeats the request of every RPC; here is what a repetition must not do, and what is the operator's.
+"""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
 
 import grpc
-import pytest
-from fix_catalogue import over
 from fix_cluster import Cluster, Tenant, refused
-from fix_matrix import GUARDED, METHODS, Channels, call, credential_for, outcome
-from fix_recipes import RECIPES, request_for
-from fix_world import World
 
 from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_kit.database.transactions import NO_TENANT
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from google.protobuf.message import Message
-
-# RPCs that may be repeated under a request_id; the request of each is that of the matrix.
-REPEATABLE = [path for path in GUARDED if "request_id" in METHODS[path].input_type.fields_by_name]
-SHOWN_ONCE = {"secret", "token"}
-
-
-@pytest.fixture
-async def channels(cluster: Cluster) -> AsyncIterator[Channels]:
-    made = Channels(cluster)
-    yield made
-    for channel in made.opened.values():
-        await channel.close()
-
-
-def _differing(message: Any) -> bool:
-    """Change one text, id or number of a request; False where it has none but its request_id."""
-    for field, value in message.ListFields():
-        if field.name in {"request_id", "update_mask"}:
-            continue
-        if field.message_type is not None:
-            inner = value if not isinstance(value, Sequence) else value[0]
-            if not isinstance(inner, Mapping) and _differing(inner):
-                return True
-        elif isinstance(value, str):
-            setattr(message, field.name, str(uuid.uuid4()))
-            return True
-        elif isinstance(value, int | float) and not isinstance(value, bool) and field.enum_type is None:
-            setattr(message, field.name, value + 1)
-            return True
-    return False
-
-
-def _without_secrets(message: Any) -> Message:
-    """Return an answer without what is shown to the first request alone."""
-    result: Message = type(message)()
-    result.CopyFrom(message)
-    for name in SHOWN_ONCE & set(result.DESCRIPTOR.fields_by_name):
-        result.ClearField(name)
-    return result
-
-
-@pytest.mark.timeout(300)
-@over("path", REPEATABLE, at_once=4)
-async def test_a_request_that_is_repeated_has_one_effect_and_the_first_answer(
-    cluster: Cluster, channels: Channels, path: str
-) -> None:
-    world = await World.new(cluster)
-    request: Any = await request_for(path, world)
-    request.request_id = f"r {uuid.uuid4()}"
-    credential, metadata = await credential_for(path, world)
-    code, reason, first = await outcome(call(channels.of(path), path, request, credential, **metadata))
-    assert reason == RECIPES[path].own, (code, reason)
-    if reason:
-        return
-
-    again_code, again_reason, again = await outcome(call(channels.of(path), path, request, credential, **metadata))
-
-    assert again_code is grpc.StatusCode.OK, again_reason
-    assert _without_secrets(again) == _without_secrets(first)
-    if _differing(request):
-        code, reason, _ = await outcome(call(channels.of(path), path, request, credential, **metadata))
-        assert (code, reason) == (grpc.StatusCode.INVALID_ARGUMENT, "REQUEST_ID_REUSED")
 
 
 async def test_a_refused_request_leaves_its_id_free(tenant: Tenant) -> None:

@@ -5,20 +5,14 @@ The table is compared with the contract: a resource that is added there is added
 
 from __future__ import annotations
 
-import asyncio
 import uuid
-from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
-from fix_catalogue import over
+from fix_calls import all_pages
 from fix_cluster import refused
-from fix_matrix import GUARDED, INTERNAL, Channels, call, credential_for, outcome
-from fix_matrix import METHODS as MATRIX
-from fix_recipes import request_for
-from fix_world import World
 from google.protobuf import message_factory
 from google.protobuf.field_mask_pb2 import FieldMask
 
@@ -30,8 +24,6 @@ from skein.tenancy.v1 import tenancy_pb2
 from skein_kit.identity.permissions import PUBLIC_SERVICES
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from fix_cluster import Cluster, Stubs, Tenant
     from google.protobuf.descriptor import MethodDescriptor
     from google.protobuf.message import Message
@@ -214,6 +206,26 @@ async def test_a_request_id_is_its_callers_own(resource: Resource, cluster: Clus
 
 
 @EVERY
+async def test_each_page_goes_on_where_the_one_before_ended(
+    resource: Resource, cluster: Cluster, tenant: Tenant
+) -> None:
+    caller = _caller(resource, cluster, tenant)
+    made = [await resource.create(caller) for _ in range(3)]
+    listing = {"memory_id": made[0].from_memory_id} if resource.memory_fields else {}
+    expected = {resource.id_of(each) for each in (made[:1] if listing else made)}
+    request = message_factory.GetMessageClass(METHODS[resource.list_method].input_type)(page_size=1, **listing)
+    service = STUBS[METHODS[resource.list_method].containing_service.name]
+    items = resource.plural.lower() or f"{resource.key}s"
+
+    listed = await all_pages(getattr(getattr(caller, service), resource.list_method), request, items)
+
+    ids = [resource.id_of(each) for each in listed]
+    assert len(ids) == len(set(ids))
+    assert expected <= set(ids)
+    assert resource.is_operators or expected == set(ids)
+
+
+@EVERY
 async def test_an_update_changes_what_the_mask_names_and_nothing_else(
     resource: Resource, cluster: Cluster, tenant: Tenant
 ) -> None:
@@ -253,58 +265,3 @@ async def test_what_is_deleted_is_gone_until_it_is_brought_back(
     if f"Undelete{resource.name}" in METHODS:
         await resource.call(caller, "Undelete", **{f"{resource.key}_id": resource.id_of(made)})
         assert _without_stamps(await resource.get(caller, resource.id_of(made))) == _without_stamps(made)
-
-
-# Lists whose things belong to one of another kind, of which a world has one: their own tests page through them.
-OF_A_PARENT: set[str] = set()
-# Lists in another order than the newest first.
-OTHER_ORDERS: set[str] = set()
-LISTS = [path for path in GUARDED if path not in INTERNAL and "page_token" in MATRIX[path].input_type.fields_by_name]
-
-
-@pytest.fixture(scope="module")
-async def channels(cluster: Cluster) -> AsyncIterator[Channels]:
-    made = Channels(cluster)
-    yield made
-    for channel in made.opened.values():
-        await channel.close()
-
-
-@pytest.fixture(scope="module")
-async def worlds(cluster: Cluster) -> list[World]:
-    """Three worlds in one tenant: of most things it has three."""
-    first = await World.new(cluster)
-    others = [replace(first, things={}, _locks=defaultdict(asyncio.Lock)) for _ in range(2)]
-    return [first, *others]
-
-
-@pytest.mark.timeout(300)
-@over("path", LISTS)
-async def test_every_list_goes_on_in_its_order_and_takes_no_token_of_another_caller(
-    channels: Channels, worlds: list[World], other_tenant: Tenant, path: str
-) -> None:
-    requests = [await request_for(path, world) for world in worlds]
-    request: Any = requests[0]
-    credential, metadata = await credential_for(path, worlds[0])
-
-    async def page(size: int, token: str = "") -> tuple[list[Any], str]:
-        request.page_size, request.page_token = size, token
-        answer: Any = await call(channels.of(path), path, request, credential, **metadata)
-        items = next(value for field, value in answer.ListFields() if field.is_repeated) if answer.ListFields() else []
-        return list(items), answer.next_page_token
-
-    whole, _ = await page(100)
-    first, token = await page(1)
-    if not token:
-        assert path.rpartition("/")[2] in OF_A_PARENT
-        return
-    second, third = await page(1, token)
-    rest, _ = await page(100, third)
-
-    assert first + second + rest[: len(whole) - 2] == whole
-    times = [each.create_time.ToNanoseconds() for each in whole if hasattr(each, "create_time")]
-    assert times == sorted(times, reverse=True) or path.rpartition("/")[2] in OTHER_ORDERS
-    for name, strange in ((credential, "x"), (other_tenant.api_key, token)):
-        request.page_token = strange
-        code, reason, _ = await outcome(call(channels.of(path), path, request, name))
-        assert (code, reason) == (grpc.StatusCode.INVALID_ARGUMENT, "PAGE_TOKEN_INVALID")

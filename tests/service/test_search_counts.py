@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import grpc
-import pytest
 from fix_access_log import logged_accesses
 from fix_cluster import refused
 from fix_console import BrowserSession
@@ -22,17 +21,7 @@ from skein_kit.rpc.well_known_types import to_timestamp
 from skein_recall.usage.model import LIMITS, LONGER, range_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_cluster import Cluster, Tenant
-
-
-@pytest.fixture
-async def web(cluster: Cluster, tenant: Tenant) -> AsyncIterator[BrowserSession]:
-    """A browser logged in with every permission of the tenant."""
-    async with BrowserSession.of(cluster.addresses["http"]) as browser:
-        await browser.show_key(tenant.api_key)
-        yield browser
+    from fix_cluster import Tenant
 
 
 async def counts(tenant: Tenant, **fields: Any) -> list[pb.SearchDay]:

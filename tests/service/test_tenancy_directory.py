@@ -5,6 +5,7 @@ import uuid
 
 import grpc
 import pytest
+from fix_catalogue import over
 from fix_cluster import Cluster, Tenant, refused
 from google.protobuf import json_format
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -70,6 +71,26 @@ async def test_an_organization_needs_a_name_or_a_slug(cluster: Cluster) -> None:
         )
 
 
+async def test_organizations_are_paged_newest_first(cluster: Cluster) -> None:
+    made = []
+    for _ in range(3):
+        request = pb.CreateOrganizationRequest(organization=pb.Organization(display_name=unique("Paged")))
+        made.append((await cluster.operator.tenancy.CreateOrganization(request)).organization.organization_id)
+
+    seen: list[str] = []
+    token = ""
+    while not set(made) <= set(seen):
+        page = await cluster.operator.tenancy.ListOrganizations(
+            pb.ListOrganizationsRequest(page_size=2, page_token=token)
+        )
+        seen += [organization.organization_id for organization in page.organizations]
+        token = page.next_page_token
+        assert token or set(made) <= set(seen)
+
+    assert len(set(seen)) == len(seen)
+    assert sorted(seen, reverse=True) == seen
+
+
 async def test_an_organization_cannot_take_the_slug_of_another(cluster: Cluster, organization: pb.Organization) -> None:
     other = await cluster.operator.tenancy.CreateOrganization(
         pb.CreateOrganizationRequest(organization=pb.Organization(display_name=unique("Other")))
@@ -91,7 +112,7 @@ async def test_fields_that_the_service_sets_cannot_be_updated(cluster: Cluster, 
         )
 
 
-@pytest.mark.parametrize("organization_id", [MISSING_ID, "not-an-id"])
+@over("organization_id", [MISSING_ID, "not-an-id"])
 async def test_an_unknown_organization_is_not_updated(cluster: Cluster, organization_id: str) -> None:
     message = pb.Organization(organization_id=organization_id, display_name="x", slug="x")
 
@@ -242,6 +263,24 @@ async def test_text_that_cannot_be_stored_is_refused(cluster: Cluster) -> None:
 async def test_a_slug_with_other_characters_is_refused(cluster: Cluster) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
         await cluster.operator.tenancy.CreateTenant(pb.CreateTenantRequest(tenant=pb.Tenant(slug="No Spaces")))
+
+
+async def test_tenants_of_an_organization_are_paged_newest_first(
+    cluster: Cluster, organization: pb.Organization
+) -> None:
+    made = [(await tenant_in(organization, cluster, display_name=f"T{number}")).tenant_id for number in range(5)]
+    request = pb.ListTenantsRequest(page_size=2, organization_id=organization.organization_id)
+
+    seen: list[list[str]] = []
+    while True:
+        page = await cluster.operator.tenancy.ListTenants(request)
+        seen.append([tenant.tenant_id for tenant in page.tenants])
+        request.page_token = page.next_page_token
+        if not page.next_page_token:
+            break
+
+    assert [len(part) for part in seen] == [2, 2, 1]
+    assert [tenant_id for part in seen for tenant_id in part] == sorted(made, reverse=True)
 
 
 async def test_a_tenant_renames_itself_once_for_each_request(tenant: Tenant) -> None:

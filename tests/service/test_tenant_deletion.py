@@ -58,13 +58,6 @@ class StopAfterChecks(asyncio.Event):
         return self.looks < 0
 
 
-@pytest.fixture
-async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
-    """Look into the database as its superuser, who sees all tenants."""
-    async with cluster.superuser() as connection:
-        yield connection
-
-
 @asynccontextmanager
 async def hosted(cluster: Cluster) -> AsyncIterator[Host]:
     values = {**cluster.environment, "SKEIN_DATABASE_URL": cluster.postgres.url(user="postgres", database="skein")}
@@ -531,3 +524,20 @@ async def test_an_organization_of_many_tenants_is_closed_whole(cluster: Cluster,
     assert len({deletion.tenant_id for deletion in deleted.deletions}) == 250
     read = await tenancy.GetOrganization(tenancy_pb2.GetOrganizationRequest(organization_id=organization_id))
     assert read.organization == made.organization or read.organization.revision == made.organization.revision + 2
+
+
+async def test_deletions_are_listed_newest_first(cluster: Cluster, tenant: Tenant, other_tenant: Tenant) -> None:
+    for deleted in (tenant, other_tenant):
+        await delete(cluster, deleted)
+
+    first = await cluster.operator.tenancy.ListDeletions(members_pb2.ListDeletionsRequest(page_size=1))
+    second = await cluster.operator.tenancy.ListDeletions(
+        members_pb2.ListDeletionsRequest(page_size=1, page_token=first.next_page_token)
+    )
+
+    assert [page.deletions[0].tenant_id for page in (first, second)] == [
+        str(other_tenant.tenant_id),
+        str(tenant.tenant_id),
+    ]
+    with refused(grpc.StatusCode.NOT_FOUND, "TENANT_NOT_FOUND"):
+        await cluster.operator.tenancy.GetDeletion(members_pb2.GetDeletionRequest(tenant_id=str(uuid.uuid4())))

@@ -5,6 +5,7 @@ import uuid
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from fix_catalogue import over
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,7 +56,7 @@ def test_no_key_carries_more_than_its_creator_has(requested: set[str], allowed: 
             permissions.permissions_to_grant(sorted(requested), "", creator(*allowed))
 
 
-@pytest.mark.parametrize("permission", ["operator", "system", "memory.*", "Memory.read", ""])
+@over("permission", ["operator", "system", "memory.*", "Memory.read", ""])
 def test_a_permission_that_no_tenant_s_key_can_carry_is_refused_by_its_field(permission: str) -> None:
     with pytest.raises(FieldInvalid) as caught:
         permissions.permissions_to_grant(
@@ -141,7 +142,7 @@ def test_the_system_key_before_still_opens_and_no_longer_seals() -> None:
 # Settings
 
 
-@pytest.mark.parametrize(
+@over(
     ("current", "previous", "variable"),
     [
         ("", "", "SKEIN_SYSTEM_KEY"),

@@ -5,6 +5,7 @@ from typing import Any
 
 import grpc
 import pytest
+from fix_catalogue import over
 from google.protobuf.timestamp_pb2 import Timestamp
 from grpc import aio
 
@@ -122,7 +123,7 @@ def test_no_hit_lacks_a_vector_without_a_comparison() -> None:
     assert [(outcome.state, outcome.unembedded_count) for outcome in result.outcomes] == [(pb.ARM_STATE_OK, 0)] * 2
 
 
-@pytest.mark.parametrize("code", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN])
+@over("code", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN])
 def test_any_other_fault_is_an_arm_that_is_unavailable(code: grpc.StatusCode) -> None:
     assert failed(pb.ARM_MEMORIES, code).state == pb.ARM_STATE_UNAVAILABLE
 
@@ -163,7 +164,7 @@ FINE = ArmOutcome(arm=pb.ARM_MEMORIES, state=pb.ARM_STATE_OK)
 ALL = ("recall.read", "memory.read", "subject.read")
 
 
-@pytest.mark.parametrize(
+@over(
     ("condition", "permissions", "arms"),
     [
         ({}, ALL, BOTH),
@@ -187,7 +188,7 @@ def test_the_subject_of_a_request_brings_its_profile() -> None:
     assert select_arms(pb.RecallRequest(query="tea", subject_id="s"), caller(*ALL)) == [*BOTH, pb.ARM_PROFILE]
 
 
-@pytest.mark.parametrize(
+@over(
     ("request_", "passes"),
     [
         (pb.RecallRequest(filter={"start_time": Timestamp(seconds=1), "agent_id": "a"}), True),
@@ -223,7 +224,7 @@ def test_blocks_are_found_by_their_words_and_say_how() -> None:
     assert actual_block_hits[0].score == component.value * component.weight == pytest.approx(1 / 2.2)
 
 
-@pytest.mark.parametrize(
+@over(
     ("remaining", "expected"),
     [(float("inf"), 5.0), (30.0, 5.0), (4.0, 3.75), (1.0, 0.9), (0.0, 0.0)],
 )

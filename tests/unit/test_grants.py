@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-import pytest
+from fix_catalogue import over
 
 from skein_auth.auth_sessions import model as grants
 from skein_auth.auth_sessions.model import (
@@ -140,7 +140,7 @@ def test_a_client_without_refresh_tokens_gets_none_and_its_sign_in_ends_with_the
     assert step.tokens.session.expire_time == step.tokens.expire_time == START + Lifetimes().access
 
 
-@pytest.mark.parametrize(
+@over(
     "wrong",
     [
         {"client_id": "another"},
@@ -154,7 +154,7 @@ def test_a_client_without_refresh_tokens_gets_none_and_its_sign_in_ends_with_the
         {"verifier": CHALLENGE},
     ],
 )
-@pytest.mark.parametrize("is_used", [False, True])
+@over("is_used", [False, True])
 def test_a_client_that_cannot_redeem_a_code_neither_redeems_nor_revokes(
     wrong: dict[str, str], *, is_used: bool
 ) -> None:
@@ -328,9 +328,7 @@ def test_the_challenge_is_that_of_rfc_7636() -> None:
     assert grants.verify_code_challenge(verifier, "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM")
 
 
-@pytest.mark.parametrize(
-    "text", ["", "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM=", "E9Melhoa2OwvFrEMTJguCHa", "é" * 43]
-)
+@over("text", ["", "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM=", "E9Melhoa2OwvFrEMTJguCHa", "é" * 43])
 def test_an_invalid_s256_challenge_is_detected(text: str) -> None:
     assert not grants.is_challenge(text)
 

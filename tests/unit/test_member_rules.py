@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
 import pytest
+from fix_catalogue import over
 
 from skein_kit.errors import PermissionEscalation
 from skein_kit.identity.bearer_token import BearerToken
@@ -38,7 +39,7 @@ def reaches(caller: Caller) -> list[str]:
     return reached
 
 
-@pytest.mark.parametrize("role", ROLE_PERMISSIONS)
+@over("role", ROLE_PERMISSIONS)
 def test_an_account_reaches_its_own_role_and_those_below(role: str) -> None:
     names = list(ROLE_PERMISSIONS)
 
@@ -107,7 +108,7 @@ def test_the_check_of_several_roles_is_that_of_the_highest() -> None:
         members.Authority.of(account("admin")).require_rank("viewer", "owner")
 
 
-@pytest.mark.parametrize("owners", [{ANN}, set()])
+@over("owners", [{ANN}, set()])
 def test_the_last_owner_stays(owners: set[UUID]) -> None:
     with pytest.raises(LastOwner) as refused:
         members.require_remaining_owner(TENANT, owners, leaving_account_id=ANN)
@@ -144,15 +145,13 @@ def test_an_invitation_holds_for_its_address_until_its_time_is_over() -> None:
     invitation_of(token).verify(token, "ann@example.com", NOW + timedelta(days=1, microseconds=-1))
 
 
-@pytest.mark.parametrize("text", ["", "skein_inv_", "skein_inv_aaaa", "nonsense"])
+@over("text", ["", "skein_inv_", "skein_inv_aaaa", "nonsense"])
 def test_a_malformed_token_is_no_invitation(text: str) -> None:
     with pytest.raises(InvitationNotFound):
         invitations.parse_token(text)
 
 
-@pytest.mark.parametrize(
-    ("mailed", "verified", "accepted"), [(True, True, True), (True, False, False), (False, False, True)]
-)
+@over(("mailed", "verified", "accepted"), [(True, True, True), (True, False, False), (False, False, True)])
 def test_an_address_is_to_be_verified_where_the_invitation_was_mailed(
     *, mailed: bool, verified: bool, accepted: bool
 ) -> None:

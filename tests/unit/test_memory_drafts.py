@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from fix_calls import stamp, struct
+from fix_catalogue import over
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -43,7 +44,7 @@ def test_spaces_around_content_are_removed_and_those_within_stay() -> None:
     assert draft_of(content=" \n  two  words\t\u2003").content == "two  words"
 
 
-@pytest.mark.parametrize("content", ["", "   ", "\n\t\u00a0\u2003"])
+@over("content", ["", "   ", "\n\t\u00a0\u2003"])
 def test_content_of_spaces_is_empty(content: str) -> None:
     with pytest.raises(ContentEmpty):
         draft_of(content=content)
@@ -58,7 +59,7 @@ def test_an_empty_object_does_not_stand_for_content() -> None:
         draft_of(content="", data=Struct())
 
 
-@pytest.mark.parametrize(
+@over(
     "fields",
     [
         {"content": "a\0b"},
@@ -188,7 +189,7 @@ def test_a_document_carries_the_text_and_every_filter() -> None:
     assert (document.session_id, document.expire_time) == ("c", NOW + timedelta(days=1))
 
 
-@pytest.mark.parametrize(
+@over(
     ("subject_id", "content", "embedded_text"),
     [
         ("Marta", "Keeps bees.", "Marta: Keeps bees."),

@@ -5,6 +5,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from fix_catalogue import over
 
 from skein_auth.errors import (
     InvalidClient,
@@ -30,7 +31,7 @@ def client(**fields: Any) -> Client:
     return clients.from_metadata(metadata, frozenset({"cursor"}), AT, client_id=str(CLIENT_ID))
 
 
-@pytest.mark.parametrize("uri", [LOOPBACK, "http://127.0.0.1:1/back", "http://127.0.0.1:65535/back"])
+@over("uri", [LOOPBACK, "http://127.0.0.1:1/back", "http://127.0.0.1:65535/back"])
 def test_a_loopback_redirect_may_have_any_port(uri: str) -> None:
     assert client(redirect_uris=[LOOPBACK]).redirect(uri) == uri
     assert matches("http://127.0.0.1:8000/back", uri)
@@ -40,7 +41,7 @@ def test_an_https_redirect_to_this_device_keeps_its_port() -> None:
     assert not matches("https://127.0.0.1/back", "https://127.0.0.1:9/back")
 
 
-@pytest.mark.parametrize(
+@over(
     "uri",
     [
         "https://app.example/back",
@@ -83,7 +84,7 @@ def test_a_client_that_says_little_gets_the_defaults_of_rfc_7591() -> None:
     assert result.token_endpoint_auth_method == "client_secret_basic"
 
 
-@pytest.mark.parametrize(
+@over(
     "fields",
     [
         {"grant_types": ["implicit"]},
@@ -128,7 +129,7 @@ def test_a_client_asks_for_what_it_registered_and_no_more() -> None:
             result.scopes(scope)
 
 
-@pytest.mark.parametrize("scope", ["account", "operator", "system", "tenant.create"])
+@over("scope", ["account", "operator", "system", "tenant.create"])
 def test_no_application_can_ask_for_what_only_people_and_operators_have(scope: str) -> None:
     assert scope not in client(scope=scope).scope
     with pytest.raises(InvalidScope):
@@ -192,12 +193,12 @@ def test_a_registration_token_manages_its_own_client_alone() -> None:
         client().verify_registration_token(verify_registration_token.encode())
 
 
-@pytest.mark.parametrize("client_id", ["https://app.example/client.json", "https://app.example:8443/oauth/client"])
+@over("client_id", ["https://app.example/client.json", "https://app.example:8443/oauth/client"])
 def test_an_https_address_with_a_path_names_a_document(client_id: str) -> None:
     assert clients.is_document(client_id)
 
 
-@pytest.mark.parametrize(
+@over(
     "client_id",
     [
         "https://app.example",

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
+from fix_catalogue import over
 
 from skein.session.v1 import session_pb2 as pb
 from skein_kit import message_rows
@@ -149,7 +150,7 @@ def test_a_walk_survives_its_token() -> None:
     assert (second.after_id, second.after_space_id) == ("s2", SPACE)
 
 
-@pytest.mark.parametrize(
+@over(
     "place",
     [
         [],
@@ -166,7 +167,7 @@ def test_a_token_of_another_form_is_no_walk(place: list[str]) -> None:
         ListCursor.of(place)
 
 
-@pytest.mark.parametrize("place", [[], ["1", "2"], ["one"], ["-1"], [str(2**63)]])
+@over("place", [[], ["1", "2"], ["one"], ["-1"], [str(2**63)]])
 def test_a_token_of_another_form_is_no_sequence(place: list[str]) -> None:
     with pytest.raises(PageTokenInvalid):
         sequence_from_page_token(place)
