@@ -63,11 +63,3 @@ async def test_a_purged_person_is_named_by_no_event(tenant: Tenant) -> None:
     events = await events_of(tenant, "subject_created", "subject_purged")
     assert before.target == f"subject:{subject_id}"
     assert [(event.event, event.target) for event in events] == [("subject_purged", ""), ("subject_created", "")]
-
-
-async def test_a_change_of_the_policy_leaves_an_event(tenant: Tenant) -> None:
-    await tenant.set_policy(audit_strict=True)
-
-    (event,) = await events_of(tenant, "policy_updated")
-
-    assert event.principal

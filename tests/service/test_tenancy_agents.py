@@ -97,20 +97,6 @@ async def test_a_number_that_json_cannot_say_is_refused(tenant: Tenant) -> None:
         await tenant.tenancy.CreateAgent(pb.CreateAgentRequest(agent=pb.Agent(metadata=facts(x=float("nan")))))
 
 
-async def test_a_deleted_agent_is_gone_and_its_id_stays_taken(tenant: Tenant) -> None:
-    create = pb.CreateAgentRequest(agent=pb.Agent(agent_id="a", topic="old"))
-    await tenant.tenancy.CreateAgent(create)
-    await tenant.tenancy.DeleteAgent(pb.DeleteAgentRequest(agent_id="a"))
-
-    with refused(grpc.StatusCode.NOT_FOUND, "AGENT_NOT_FOUND"):
-        await tenant.tenancy.GetAgent(pb.GetAgentRequest(agent_id="a"))
-    with refused(grpc.StatusCode.NOT_FOUND, "AGENT_NOT_FOUND"):
-        await tenant.tenancy.DeleteAgent(pb.DeleteAgentRequest(agent_id="a"))
-    assert not (await tenant.tenancy.ListAgents(pb.ListAgentsRequest())).agents
-    with refused(grpc.StatusCode.ALREADY_EXISTS, "AGENT_DELETED"):
-        await tenant.tenancy.CreateAgent(create)
-
-
 async def test_one_of_concurrent_deletes_finds_the_agent(tenant: Tenant) -> None:
     await tenant.tenancy.CreateAgent(pb.CreateAgentRequest(agent=pb.Agent(agent_id="a")))
 
