@@ -42,6 +42,8 @@ pytest_plugins = [
     "fix_memory",
     "fix_pc2",
     "fix_order",
+    # It imports some of the others, which pytest has to import first.
+    "fix_console",
 ]
 
 

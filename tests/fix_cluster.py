@@ -407,6 +407,13 @@ async def other_tenant(
         yield tenant
 
 
+@pytest.fixture
+async def connection(cluster: Cluster) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    """Look into the database as its superuser, who sees all tenants."""
+    async with cluster.superuser() as connection:
+        yield connection
+
+
 async def until_all_serve(
     gateway: gateway_pb2_grpc.GatewayServiceAsyncStub, *, but: Iterable[str] = ()
 ) -> gateway_pb2.GetClusterStatusResponse:

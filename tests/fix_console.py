@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 import httpx
+import pytest
 from fix_database import all_told
 from fix_http import TLS
 from fix_world import system_identity
@@ -286,3 +287,11 @@ def filled(page: httpx.Response, step: str) -> dict[str, str]:
     results = [form for form in reader.forms if form.get("step") == step]
     assert results, page.text
     return results[0]
+
+
+@pytest.fixture
+async def web(cluster: Cluster, tenant: Tenant) -> AsyncIterator[BrowserSession]:
+    """A browser logged in with every permission."""
+    async with BrowserSession.of(cluster.addresses["http"]) as browser:
+        await browser.show_key(tenant.api_key)
+        yield browser

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 from typing import TYPE_CHECKING, Any
 
 import grpc
 from fix_cluster import Cluster
+from fix_world import World, extractor_identity, identity, service_identity, system_identity
 from google.protobuf import message_factory
 from grpc import aio
 from grpc_status import rpc_status
@@ -18,7 +21,15 @@ from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_kit.errors import status_reason
-from skein_kit.identity.permissions import ACCESS_RULES, PUBLIC_SERVICES
+from skein_kit.identity.permissions import (
+    ACCESS_RULES,
+    ACCOUNT,
+    CREATE_TENANT,
+    EXTRACT,
+    OPERATOR,
+    PUBLIC_SERVICES,
+    SYSTEM,
+)
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -97,3 +108,40 @@ class Channels:
         if service not in self.opened:
             self.opened[service] = self._cluster.direct(service)
         return self.opened[service]
+
+
+def part_of(token: str, number: int) -> dict[str, Any]:
+    part: dict[str, Any] = json.loads(base64.urlsafe_b64decode(token.split(".")[number] + "=="))
+    return part
+
+
+def claims_of(token: str) -> dict[str, Any]:
+    return part_of(token, 1)
+
+
+async def credential_for(path: str, world: World) -> tuple[str, dict[str, str]]:
+    """Return what the rightful caller of an RPC brings, in this world's tenant, and the metadata that goes with it."""
+    rule, tenant_id = ACCESS_RULES[path], str(world.tenant.tenant_id)
+    if rule.is_public:
+        return "", {}
+    naming = {"skein_tenant_id": tenant_id} if rule.needs_tenant else {}
+    if rule.permission == SYSTEM and rule.services != {"worker"}:
+        tenant = world.tenant.tenant_id if rule.needs_tenant else None
+        (service,) = rule.services
+        return await service_identity(world.cluster, service, tenant), {}
+    if rule.permission in {SYSTEM, EXTRACT}:
+        identity_of = extractor_identity if rule.permission == EXTRACT else system_identity
+        token = await identity_of(world.cluster, tenant_id if rule.needs_tenant else "")
+        while rule.allows_deleted_tenant and not claims_of(token).get("closed"):
+            # Auth remembers for a second that the tenant was open.
+            await asyncio.sleep(0.1)
+            token = await identity_of(world.cluster, tenant_id)
+        return token, {}
+    if rule.permission in {OPERATOR, CREATE_TENANT}:
+        return world.cluster.operator_key, naming
+    if rule.permission == ACCOUNT:
+        name = "co_owner" if path.endswith("/LeaveTenant") else "owner"
+        credential = (await world.thing(name)).access_token
+        return (await identity(world.cluster, credential, tenant_id), {}) if path in INTERNAL else (credential, naming)
+    credential = world.tenant.api_key
+    return (await identity(world.cluster, credential), {}) if path in INTERNAL else (credential, {})

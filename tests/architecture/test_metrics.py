@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 import fix_settings
-import pytest
+from fix_catalogue import over
 from prometheus_client import REGISTRY
 
 # A label with one of these words in its name has as many values as there are tenants, people or things.
@@ -66,8 +66,6 @@ def test_every_label_has_few_values_and_it_is_known_which() -> None:
     assert {label for _, label in labels()} - set(LABELS) == set()
 
 
-@pytest.mark.parametrize(
-    "label", ["tenant", "tenant_id", "principal", "memory_id", "id", "api_key", "subject", "error"]
-)
+@over("label", ["tenant", "tenant_id", "principal", "memory_id", "id", "api_key", "subject", "error"])
 def test_a_label_that_would_tell_is_noticed(label: str) -> None:
     assert COUNTLESS.search(label)

@@ -64,8 +64,3 @@ async def test_a_token_of_another_key_of_the_tenant_is_refused(
 
     with refused(INVALID, "PAGE_TOKEN_INVALID"):
         await cluster.with_key(other_key).memory.ListMemories(listing(page_token))
-
-
-async def test_a_token_of_another_tenant_is_refused(other_tenant: Tenant, page_token: str) -> None:
-    with refused(INVALID, "PAGE_TOKEN_INVALID"):
-        await other_tenant.memory.ListMemories(listing(page_token))

@@ -131,21 +131,6 @@ async def test_no_internal_method_answers_another_service_whatever_its_token(clu
     assert answered == []
 
 
-async def test_a_tenant_s_token_does_no_work_of_the_system_even_from_the_worker_s_machine(
-    cluster: Cluster, tenant: Tenant
-) -> None:
-    token = await token_of(cluster, tenant.api_key)
-    answered = []
-    for path in (path for path in INTERNAL if ACCESS_RULES[path].permission == "system"):
-        (caller, *_) = INTERNAL[path]
-        async with cluster.direct(_service_of(path), caller=caller) as channel:
-            code, _ = await outcome(channel, path, token)
-        if code is not grpc.StatusCode.PERMISSION_DENIED:
-            answered.append((path, code))
-
-    assert answered == []
-
-
 async def test_a_member_who_may_purge_and_reaches_auth_gets_no_certificate(cluster: Cluster, tenant: Tenant) -> None:
     token = await token_of(cluster, tenant.api_key)
     await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="Ann likes tea")))

@@ -126,12 +126,6 @@ async def test_the_workers_identity_opens_no_call_of_a_tenant(cluster: Cluster, 
     assert await refusals(cluster, token, paths) == dict.fromkeys(paths, DENIED)
 
 
-async def test_a_tenants_identity_opens_no_internal_call(cluster: Cluster, tenant: Tenant) -> None:
-    token = await identity(cluster, tenant.api_key)
-
-    assert await refusals(cluster, token, list(INTERNAL)) == dict.fromkeys(INTERNAL, DENIED)
-
-
 @pytest.mark.parametrize("service", ["auth", "tenancy", "memory", "gateway", "", "worker:x"])
 async def test_the_system_key_does_not_stand_for_an_unknown_service(direct: aio.Channel, service: str) -> None:
     request = auth_pb2.ExchangeRequest(system=auth_pb2.SystemCredential(key=SYSTEM_KEY, service=service))

@@ -22,19 +22,10 @@ from skein.memory.v1.memory_pb2 import SCOPE_USER, SourceReference
 from skein.session.v1 import session_pb2, states_pb2
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from fix_cluster import Cluster, Tenant
     from fix_marker import Connection
 
 WORD = "zirbelnuss"
-
-
-@pytest.fixture
-async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
-    """Look into the database as its superuser, who sees all tenants."""
-    async with cluster.superuser() as connection:
-        yield connection
 
 
 async def about_alice(tenant: Tenant) -> memory_pb2.Memory:

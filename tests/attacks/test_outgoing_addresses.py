@@ -18,6 +18,7 @@ from uuid import uuid4
 import grpc
 import httpx
 import pytest
+from fix_catalogue import over
 from fix_cluster import Stubs, reason_in
 from grpc import aio
 
@@ -161,12 +162,12 @@ async def test_no_model_is_asked_at_a_private_address(cluster: Cluster) -> None:
     assert caught == []
 
 
-@pytest.mark.parametrize("address", PRIVATE)
+@over("address", PRIVATE)
 def test_an_address_of_no_public_server_is_none(address: str) -> None:
     assert not is_public(ipaddress.ip_address(address))
 
 
-@pytest.mark.parametrize("address", ["8.8.8.8", "1.1.1.1", "2606:4700:4700::1111", "64:ff9b::8.8.8.8", "2001:4860::1"])
+@over("address", ["8.8.8.8", "1.1.1.1", "2606:4700:4700::1111", "64:ff9b::8.8.8.8", "2001:4860::1"])
 def test_an_address_of_a_public_server_is_public(address: str) -> None:
     assert is_public(ipaddress.ip_address(address))
 

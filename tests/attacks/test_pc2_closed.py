@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 from fix_attacks import attack_size
+from fix_catalogue import over
 from fix_cluster import Stubs, test_environment, until_all_serve
 from fix_pc2 import HEALTH_PORTS, MAIN_PORTS, assert_healthy, assistant_of
 from grpc import aio
@@ -54,7 +55,7 @@ def config_check(**environment: str) -> str:
     return ended.stdout if ended.exit_code else ""
 
 
-@pytest.mark.parametrize("host", [EVERYWHERE, "::", "*", "192.168.1.2", "pc2.example"])
+@over("host", [EVERYWHERE, "::", "*", "192.168.1.2", "pc2.example"])
 def test_an_address_beyond_loopback_alone_opens_nothing(host: str) -> None:
     with pytest.raises(SettingInvalid, match=r"(?s)SECURE_ZMQ=1.*SKEIN_PC2_ALLOW"):
         Pc2Settings.read({"SKEIN_PC2_HOST": host})
@@ -62,8 +63,8 @@ def test_an_address_beyond_loopback_alone_opens_nothing(host: str) -> None:
     assert "SKEIN_PC2_ALLOW" in config_check(SKEIN_PC2_HOST=host)
 
 
-@pytest.mark.parametrize("host", [EVERYWHERE, "127.0.0.1"])
-@pytest.mark.parametrize("wide", WIDE)
+@over("host", [EVERYWHERE, "127.0.0.1"])
+@over("wide", WIDE)
 def test_a_whole_network_is_allowed_only_by_a_second_setting(wide: str, host: str) -> None:
     settings = {"SKEIN_PC2_HOST": host, "SKEIN_PC2_ALLOW": f"192.168.1.7,{wide}"}
 
@@ -73,7 +74,7 @@ def test_a_whole_network_is_allowed_only_by_a_second_setting(wide: str, host: st
     assert not config_check(**settings, SKEIN_PC2_ALLOW_WIDE="1")
 
 
-@pytest.mark.parametrize("narrow", NARROW)
+@over("narrow", NARROW)
 def test_addresses_that_were_set_by_hand_are_enough(narrow: str) -> None:
     assert not config_check(SKEIN_PC2_HOST=EVERYWHERE, SKEIN_PC2_ALLOW=narrow)
 

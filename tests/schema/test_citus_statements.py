@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import fix_citus_rules as rules
-import pytest
+from fix_catalogue import over
 from fix_database import TestDatabase
 from fix_query_trees import analyze
 
@@ -110,7 +110,7 @@ async def test_the_catalog_keeps_the_rules(catalog: Connection) -> None:
     assert await rules.copies_of_numbering_roles(catalog, COPIED_TABLES) == sorted(ACCEPTED_COPIES)
 
 
-@pytest.mark.parametrize(
+@over(
     ("statement", "rule"),
     [
         (
@@ -230,7 +230,7 @@ async def test_a_statement_that_breaks_a_rule_is_found(catalog: Connection, stat
     assert known.broken_by(await analyze(catalog, statement)) == [rule]
 
 
-@pytest.mark.parametrize(
+@over(
     "statement",
     [
         (

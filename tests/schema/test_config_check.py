@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
+from fix_catalogue import over
 
 from skein_cluster import registry
 from skein_cluster.config.database_check import check_database, max_connections
@@ -95,7 +95,7 @@ async def test_a_replica_is_asked_too_for_the_services_that_read_there(database:
     assert unread.problems == []
 
 
-@pytest.mark.parametrize("url", ["nonsense", "postgresql://127.0.0.1:1:1/skein", "mysql://here/skein"])
+@over("url", ["nonsense", "postgresql://127.0.0.1:1:1/skein", "mysql://here/skein"])
 async def test_an_address_that_is_none_is_a_problem_and_is_not_repeated(url: str) -> None:
     answer = await check_database(["memory"], configuration(url), replicas=1)
 

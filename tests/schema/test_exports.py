@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
+from fix_catalogue import over
 
 from skein_importers.records import FIELDS, ITEMS, Kind
 
@@ -141,6 +141,6 @@ async def test_every_table_of_tenants_is_exported_or_says_why_not(
     assert not EXPORTED.keys() & LEFT_OUT.keys()
 
 
-@pytest.mark.parametrize("kind", sorted(set(EXPORTED.values())))
+@over("kind", sorted(set(EXPORTED.values())))
 def test_every_exported_record_has_a_form_that_is_imported(kind: Kind) -> None:
     assert kind in FIELDS or kind in ITEMS

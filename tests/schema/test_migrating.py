@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
-import pytest
+from fix_catalogue import over
 from fix_settings import VARIABLES
 from google.protobuf import descriptor_pool
 
@@ -98,7 +98,7 @@ def test_every_item_is_here_or_has_a_reason_why_it_is_not() -> None:
     assert [(path, item) for path, item, claims in coverage() if not claims] == []
 
 
-@pytest.mark.parametrize(
+@over(
     ("claim", "fault"),
     [
         ("field memory.Memory.no_such", "names nothing of the contract, the settings or the catalog"),

@@ -249,14 +249,6 @@ async def test_an_account_without_a_password_gets_one_from_its_owner_alone(clust
         await sign_in(cluster, email, PASSWORD)
 
 
-async def test_a_repeated_create_account_makes_one(cluster: Cluster) -> None:
-    request = pb.CreateAccountRequest(email=new_email(), request_id=str(uuid.uuid4()))
-
-    first = await cluster.operator.auth.CreateAccount(request)
-
-    assert await cluster.operator.auth.CreateAccount(request) == first
-
-
 async def test_an_account_is_found_by_its_id_and_by_its_address(cluster: Cluster, account: Account) -> None:
     requests = (pb.GetAccountRequest(account_id=account.account_id), pb.GetAccountRequest(email=account.email.upper()))
 

@@ -192,18 +192,6 @@ async def test_one_of_concurrent_compare_and_sets_wins_and_merges_are_all_kept(t
     assert (await get(tenant, "shared")).state_data == data(**{f"k{n}": n for n in range(8)})
 
 
-async def test_a_repeated_request_changes_nothing(tenant: Tenant) -> None:
-    first = await put(tenant, state_data=data(n=1), request_id="r")
-    await put(tenant, state_data=data(n=2))
-
-    assert await put(tenant, state_data=data(n=1), request_id="r") == first
-    assert (await get(tenant)).state_data == data(n=2)
-    await drop(tenant, request_id="d")
-    await drop(tenant, request_id="d")
-    with refused(*MISSING):
-        await drop(tenant)
-
-
 def later(**values: float) -> Timestamp:
     made = Timestamp()
     made.FromDatetime(datetime.now(UTC) + timedelta(**values))
@@ -275,19 +263,6 @@ async def test_states_are_listed_by_agent_by_session_and_all(tenant: Tenant, oth
     assert await listed(tenant, session_id="unknown") == []
 
 
-async def test_a_page_token_of_another_list_is_refused(tenant: Tenant) -> None:
-    for agent_id in ("a", "b"):
-        await put(tenant, agent_id, state_data=data(n=1))
-    page = await tenant.sessions.ListAgentStates(pb.ListAgentStatesRequest(page_size=1))
-
-    for request in (
-        pb.ListAgentStatesRequest(page_token=page.next_page_token, agent_id="a"),
-        pb.ListAgentStatesRequest(page_token="nonsense"),
-    ):
-        with refused(grpc.StatusCode.INVALID_ARGUMENT, "PAGE_TOKEN_INVALID"):
-            await tenant.sessions.ListAgentStates(request)
-
-
 @pytest.mark.system
 async def test_a_page_of_the_largest_states_fits_an_answer(tenant: Tenant) -> None:
     for number in range(16):
@@ -316,15 +291,3 @@ async def test_a_state_outlives_the_deletion_of_its_session(tenant: Tenant) -> N
     assert await listed(tenant) == [("planner", name)]
     await drop(tenant, session_id=name)
     assert await listed(tenant) == []
-
-
-async def test_another_tenants_states_are_not_there(tenant: Tenant, other_tenant: Tenant) -> None:
-    await put(tenant, state_data=data(n=1))
-
-    with refused(*MISSING):
-        await get(other_tenant)
-    with refused(*MISSING):
-        await drop(other_tenant)
-    await put(other_tenant, state_data=data(n=2))
-
-    assert (await get(tenant)).state_data == data(n=1)

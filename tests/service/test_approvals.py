@@ -356,28 +356,6 @@ async def test_whose_memories_wait_is_said_by_the_policy(
     assert waiting == expected
 
 
-async def test_a_caller_without_the_permission_decides_on_nothing(cluster: Cluster, tenant: Tenant) -> None:
-    await require(tenant, "all")
-    few = await key(cluster, tenant, "memory.read", "memory.write")
-    waiting = await few.create_memory("tea")
-
-    for decide in (approve, refuse):
-        with refused(DENIED, "PERMISSION_MISSING"):
-            await decide(few, waiting.memory_id)
-    with refused(DENIED, "PERMISSION_MISSING"):
-        await pending(few)
-
-
-async def test_no_other_tenant_sees_or_decides_what_waits(tenant: Tenant, agent: Stubs, other_tenant: Tenant) -> None:
-    waiting = await agent.create_memory("tea")
-
-    assert await pending(other_tenant) == []
-    for decide in (approve, refuse):
-        with refused(NOT_FOUND, "PENDING_MEMORY_NOT_FOUND"):
-            await decide(other_tenant, waiting.memory_id)
-    assert len(await pending(tenant)) == 1
-
-
 async def test_what_waited_too_long_is_neither_listed_nor_decided_on(
     cluster: Cluster, tenant: Tenant, agent: Stubs
 ) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from fix_cluster import Cluster, Stubs, Tenant, test_environment
 from fix_command import skein
@@ -16,9 +14,6 @@ from skein.memory.v1 import history_pb2, webhooks_pb2
 from skein.session.v1 import session_pb2 as pb
 from skein.session.v1 import session_pb2_grpc
 from skein_cluster.cli.exit_codes import ExitCode
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 KINDS = ("message_pending", "message_approved", "message_refused", "message_pending_expired")
 
@@ -34,13 +29,6 @@ async def agent(cluster: Cluster, tenant: Tenant) -> Stubs:
 @pytest.fixture
 def environment(cluster: Cluster, tenant: Tenant) -> dict[str, str]:
     return {**test_environment(), "SKEIN_ENDPOINT": cluster.endpoint, "SKEIN_API_KEY": tenant.api_key}
-
-
-@pytest.fixture
-async def web(cluster: Cluster, tenant: Tenant) -> AsyncIterator[BrowserSession]:
-    async with BrowserSession.of(cluster.addresses["http"]) as browser:
-        await browser.show_key(tenant.api_key)
-        yield browser
 
 
 async def waiting(tenant: Tenant) -> list[str]:

@@ -106,19 +106,6 @@ async def test_one_session_s_memories_can_go_by_themselves(tenant: Tenant) -> No
         await tenant.get_memory(gone)
 
 
-async def test_a_repeated_request_takes_and_brings_back_once(tenant: Tenant) -> None:
-    memory_id = await old(tenant.memory, "only once")
-    request = going(request_id="a")
-
-    first, again = await tenant.history.ArchiveMemories(request), await tenant.history.ArchiveMemories(request)
-    restore = pb.UnarchiveMemoriesRequest(archive_id=first.archive.archive_id, request_id="r")
-    back, back_again = await tenant.history.UnarchiveMemories(restore), await tenant.history.UnarchiveMemories(restore)
-
-    assert again == first
-    assert back.unarchived_count == back_again.unarchived_count == 1
-    assert (await tenant.get_memory(memory_id)).memory_id == memory_id
-
-
 async def test_an_archive_that_is_none_and_a_time_to_come_are_refused(tenant: Tenant) -> None:
     with refused(grpc.StatusCode.NOT_FOUND, "ARCHIVE_NOT_FOUND"):
         await tenant.history.UnarchiveMemories(pb.UnarchiveMemoriesRequest(archive_id=str(uuid4())))

@@ -5,7 +5,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 import grpc
-import pytest
+from fix_catalogue import over
 from fix_cluster import Cluster, Tenant, refused
 from fix_oauth import REDIRECT, App
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -111,17 +111,7 @@ async def test_an_id_that_is_taken_stays_whose_it_is(cluster: Cluster) -> None:
     assert (again.client.client_name, again.existed) == ("Claude", True)
 
 
-async def test_a_repeated_request_gets_the_first_answer(cluster: Cluster) -> None:
-    client, request_id = moving(), uuid.uuid4().hex
-
-    first = await take_over(cluster, client, request_id=request_id)
-    again = await take_over(cluster, client, request_id=request_id)
-
-    assert first == again
-    assert not again.existed
-
-
-@pytest.mark.parametrize(
+@over(
     ("fields", "secret", "reason"),
     [
         ({"client_id": ""}, "", "OAUTH_INVALID_CLIENT_METADATA"),
@@ -140,8 +130,3 @@ async def test_an_impossible_application_is_refused(
 ) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, reason):
         await take_over(cluster, moving(**fields), secret)
-
-
-async def test_applications_are_taken_over_by_operators_alone(tenant: Tenant) -> None:
-    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
-        await tenant.auth.ImportClient(pb.ImportClientRequest(client=moving()))

@@ -101,20 +101,6 @@ async def test_a_malformed_key_is_refused(identity: rpc.AuthInternalServiceAsync
         await identity.Exchange(pb.ExchangeRequest(bearer=credential))
 
 
-async def test_the_id_of_a_key_without_its_secret_is_refused_in_the_same_words(
-    identity: rpc.AuthInternalServiceAsyncStub, tenant: Tenant
-) -> None:
-    real = ApiKeyToken.parse(tenant.api_key)
-    assert real is not None
-
-    with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID") as there:
-        await identity.Exchange(pb.ExchangeRequest(bearer=ApiKeyToken.new(real.tenant_id, real.key_id).encode()))
-    with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID") as missing:
-        await identity.Exchange(pb.ExchangeRequest(bearer=ApiKeyToken.new(real.tenant_id, uuid.uuid4()).encode()))
-
-    assert there.value.details() == missing.value.details()
-
-
 async def test_a_revoked_key_is_refused(identity: rpc.AuthInternalServiceAsyncStub, tenant: Tenant) -> None:
     made = await tenant.auth.CreateApiKey(pb.CreateApiKeyRequest(display_name="x"))
     await tenant.auth.RevokeApiKey(pb.RevokeApiKeyRequest(api_key_id=made.api_key.api_key_id))
@@ -314,16 +300,6 @@ async def test_the_operator_s_answers_that_are_past_their_time_are_deleted_as_we
 
     rows = await database.fetch("SELECT request_id FROM auth.requests WHERE request_id = ANY ($1)", [old, new])
     assert [row["request_id"] for row in rows] == [new]
-
-
-async def test_only_the_system_deletes_what_is_past_its_time(
-    channel: aio.Channel, identity: rpc.AuthInternalServiceAsyncStub, tenant: Tenant
-) -> None:
-    token = (await identity.Exchange(pb.ExchangeRequest(bearer=tenant.api_key))).token
-    stub = rpc.AuthInternalServiceStub(Stubs.of(channel, token).channel)
-
-    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
-        await stub.DeleteExpired(pb.DeleteExpiredRequest())
 
 
 async def test_an_api_key_is_no_identity_inside_the_cluster(channel: aio.Channel, tenant: Tenant) -> None:

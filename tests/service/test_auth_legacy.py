@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import uuid
 
 import grpc
 import httpx
@@ -113,24 +112,6 @@ async def test_a_token_that_is_short_or_looks_like_ours_is_refused(
 ) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
         await acting(cluster, tenant).auth.SetLegacyToken(pb.SetLegacyTokenRequest(token=token))
-
-
-async def test_only_the_operator_sets_it(tenant: Tenant) -> None:
-    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
-        await tenant.auth.SetLegacyToken(pb.SetLegacyTokenRequest(token=secrets.token_urlsafe(32)))
-
-
-async def test_a_repeated_request_changes_nothing(cluster: Cluster, tenant: Tenant) -> None:
-    token, request_id = secrets.token_urlsafe(32), uuid.uuid4().hex
-    request = pb.SetLegacyTokenRequest(token=token, request_id=request_id)
-
-    await acting(cluster, tenant).auth.SetLegacyToken(request)
-    new = await set_legacy_token(cluster, tenant)
-    await acting(cluster, tenant).auth.SetLegacyToken(request)
-
-    assert (await cluster.with_key(new).auth.GetMe(auth_pb2.GetMeRequest())).principal == "legacy:bearer"
-    with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
-        await cluster.with_key(token).auth.GetMe(auth_pb2.GetMeRequest())
 
 
 async def test_introspection_knows_the_own_tenants_token(

@@ -111,11 +111,6 @@ async def test_another_tenants_keys_go_on(cluster: Cluster, tenant: Tenant, othe
     assert (await other_tenant.auth.GetMe(auth_pb2.GetMeRequest())).tenant_id == str(other_tenant.tenant_id)
 
 
-async def test_only_the_operator_revokes_for_others(tenant: Tenant) -> None:
-    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
-        await tenant.auth.RevokeCredentials(pb.RevokeCredentialsRequest(tenant_id=str(tenant.tenant_id)))
-
-
 async def test_revoking_an_unknown_client_ends_nothing(cluster: Cluster) -> None:
     ended = await cluster.operator.auth.RevokeCredentials(pb.RevokeCredentialsRequest(client_id=uuid.uuid4().hex))
 

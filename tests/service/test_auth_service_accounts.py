@@ -11,7 +11,6 @@ from grpc import aio
 
 from skein.auth.v1 import accounts_pb2 as pb
 from skein.auth.v1 import auth_pb2
-from skein_kit.identity.permissions import TENANT_PERMISSIONS
 
 MISSING_ID = str(uuid.UUID(int=7))
 
@@ -67,33 +66,11 @@ async def test_calls_with_its_keys_are_made_by_the_service_account(cluster: Clus
     assert key.api_key.service_account_id == account.service_account_id
 
 
-async def test_one_for_nothing_in_particular_carries_what_its_creator_has(tenant: Tenant) -> None:
-    account = await made(tenant)
-
-    assert set(account.permissions) == TENANT_PERMISSIONS
-    assert account.created_by.startswith("api_key:")
-    assert account.revision == 1
-
-
 async def test_it_needs_a_name(tenant: Tenant) -> None:
     request = pb.CreateServiceAccountRequest(service_account=pb.ServiceAccount(permissions=["memory.read"]))
 
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
         await tenant.auth.CreateServiceAccount(request)
-
-
-async def test_a_caller_cannot_make_a_service_account_with_more_permissions_than_its_own(
-    cluster: Cluster, tenant: Tenant
-) -> None:
-    creator = await tenant.auth.CreateApiKey(
-        auth_pb2.CreateApiKeyRequest(display_name="x", permissions=["keys.write", "memory.read"])
-    )
-    service_account = pb.ServiceAccount(display_name="bot", permissions=["memory.write"])
-
-    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_ESCALATION"):
-        await cluster.with_key(creator.secret).auth.CreateServiceAccount(
-            pb.CreateServiceAccountRequest(service_account=service_account)
-        )
 
 
 async def test_a_key_carries_no_more_than_its_service_account(tenant: Tenant) -> None:
@@ -107,19 +84,6 @@ async def test_a_key_carries_no_more_than_its_service_account(tenant: Tenant) ->
         await key_of(tenant, account, "memory.read", "memory.write")
     with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_ESCALATION"):
         await key_of(tenant, account, agent_id="planner")
-
-
-async def test_a_key_carries_no_more_than_its_creator_either(cluster: Cluster, tenant: Tenant) -> None:
-    account = await made(tenant, "memory.read", "memory.write")
-    creator = await tenant.auth.CreateApiKey(
-        auth_pb2.CreateApiKeyRequest(display_name="x", permissions=["keys.write", "memory.read"])
-    )
-
-    key = await cluster.with_key(creator.secret).auth.CreateApiKey(
-        auth_pb2.CreateApiKeyRequest(display_name="x", service_account_id=account.service_account_id)
-    )
-
-    assert list(key.api_key.permissions) == ["memory.read"]
 
 
 @pytest.mark.system
@@ -161,62 +125,6 @@ async def test_keys_of_a_deleted_one_stay_in_the_list_as_revoked(tenant: Tenant)
         await tenant.auth.GetServiceAccount(pb.GetServiceAccountRequest(service_account_id=account.service_account_id))
 
 
-async def test_a_caller_cannot_enable_or_widen_a_service_account_beyond_its_own_permissions(
-    cluster: Cluster, tenant: Tenant
-) -> None:
-    account = await made(tenant, "memory.read", "memory.write", disabled=True)
-    limited = await tenant.auth.CreateApiKey(
-        auth_pb2.CreateApiKeyRequest(display_name="x", permissions=["keys.write", "memory.read"])
-    )
-    calls = cluster.with_key(limited.secret)
-    enabled = pb.ServiceAccount(service_account_id=account.service_account_id, disabled=False)
-    widened = pb.ServiceAccount(
-        service_account_id=account.service_account_id, permissions=["memory.read", "memory.write", "session.read"]
-    )
-    narrowed = pb.ServiceAccount(service_account_id=account.service_account_id, permissions=["memory.write"])
-
-    for service_account, path in ((enabled, "disabled"), (widened, "permissions")):
-        with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_ESCALATION"):
-            await calls.auth.UpdateServiceAccount(
-                pb.UpdateServiceAccountRequest(service_account=service_account, update_mask=FieldMask(paths=[path]))
-            )
-    answer = await calls.auth.UpdateServiceAccount(
-        pb.UpdateServiceAccountRequest(service_account=narrowed, update_mask=FieldMask(paths=["permissions"]))
-    )
-    assert list(answer.service_account.permissions) == ["memory.write"]
-
-
-async def test_a_stale_change_is_refused(tenant: Tenant) -> None:
-    account = await made(tenant, "memory.read")
-    account.display_name = "first"
-    await changed(tenant, account, "display_name")
-
-    account.display_name = "second"
-    with refused(grpc.StatusCode.ABORTED, "REVISION_STALE"):
-        await changed(tenant, account, "display_name")
-    with refused(grpc.StatusCode.INVALID_ARGUMENT, "UPDATE_MASK_INVALID"):
-        await changed(tenant, account, "created_by")
-
-
-async def test_repeated_requests_have_one_effect(tenant: Tenant) -> None:
-    service_account = pb.ServiceAccount(display_name="bot", permissions=["memory.read"])
-    create = pb.CreateServiceAccountRequest(service_account=service_account, request_id="create")
-
-    first = await tenant.auth.CreateServiceAccount(create)
-    assert await tenant.auth.CreateServiceAccount(create) == first
-    account = first.service_account
-    account.display_name = "other"
-    update = pb.UpdateServiceAccountRequest(service_account=account, request_id="update")
-    renamed = await tenant.auth.UpdateServiceAccount(update)
-    assert await tenant.auth.UpdateServiceAccount(update) == renamed
-    delete = pb.DeleteServiceAccountRequest(service_account_id=account.service_account_id, request_id="delete")
-    await tenant.auth.DeleteServiceAccount(delete)
-    await tenant.auth.DeleteServiceAccount(delete)
-
-    assert renamed.service_account.revision == 2
-    assert not (await tenant.auth.ListServiceAccounts(pb.ListServiceAccountsRequest())).service_accounts
-
-
 async def test_they_are_paged_newest_first(tenant: Tenant) -> None:
     ids = [(await made(tenant, "memory.read")).service_account_id for _ in range(3)]
 
@@ -229,20 +137,6 @@ async def test_they_are_paged_newest_first(tenant: Tenant) -> None:
         account.service_account_id for account in (*first.service_accounts, *second.service_accounts)
     ]
     assert service_account_ids == sorted(ids, reverse=True)
-
-
-async def test_those_of_another_tenant_do_not_exist(tenant: Tenant, other_tenant: Tenant) -> None:
-    theirs = await made(other_tenant, "memory.read")
-
-    for call in (
-        tenant.auth.GetServiceAccount(pb.GetServiceAccountRequest(service_account_id=theirs.service_account_id)),
-        tenant.auth.DeleteServiceAccount(pb.DeleteServiceAccountRequest(service_account_id=theirs.service_account_id)),
-        changed(tenant, theirs, "display_name"),
-        key_of(tenant, theirs),
-    ):
-        with refused(grpc.StatusCode.NOT_FOUND, "SERVICE_ACCOUNT_NOT_FOUND"):
-            await call
-    assert not (await tenant.auth.ListServiceAccounts(pb.ListServiceAccountsRequest())).service_accounts
 
 
 async def test_each_change_is_an_event(tenant: Tenant) -> None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 import grpc
-import pytest
 from fix_cluster import Cluster, Tenant, refused
 from fix_database import all_told
 from fix_marker import places_of
@@ -16,15 +15,7 @@ from skein.memory.v1 import blocks_pb2 as pb
 from skein.memory.v1 import history_pb2, snapshots_pb2
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     Connection = asyncpg.Connection[asyncpg.Record]
-
-
-@pytest.fixture
-async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
-    async with cluster.superuser() as connection:
-        yield connection
 
 
 async def create(tenant: Tenant, block_id: str, value: str) -> None:

@@ -168,23 +168,6 @@ async def test_a_read_only_block_is_written_only_after_it_is_made_writable(tenan
     assert (opened.value, opened.read_only) == ("x", False)
 
 
-async def test_an_update_touches_only_what_the_mask_names(tenant: Tenant) -> None:
-    made = await tenant.create_block("human", "tea", description="d")
-
-    changed = await tenant.update_block(made.block_id, revision=1, value="coffee")
-
-    assert (changed.value, changed.description, changed.label, changed.revision) == ("coffee", "d", "human", 2)
-    with refused(grpc.StatusCode.ABORTED, "REVISION_STALE"):
-        await tenant.update_block(made.block_id, revision=1, value="x")
-    with refused(grpc.StatusCode.ABORTED, "REVISION_STALE"):
-        await tenant.append_to_block(made.block_id, "x", revision=1)
-    with refused(INVALID, "UPDATE_MASK_INVALID"):
-        await tenant.update_block(made.block_id)
-    with refused(INVALID, "UPDATE_MASK_INVALID"):
-        await tenant.update_block(made.block_id, created_by="x")
-    assert (await tenant.get_block(made.block_id)).value == "coffee"
-
-
 async def test_a_deleted_block_is_hidden_and_comes_back_with_its_agents(tenant: Tenant) -> None:
     made = await tenant.create_block(value="tea", agent_id="a")
     blocks = tenant.blocks
@@ -283,27 +266,6 @@ async def test_no_two_people_agents_or_tenants_share_a_block_unasked(tenant: Ten
     assert sorted(block.value for block in listed.blocks) == ["Ben likes coffee", "I am Ada", "a stranger"]
     alone = await tenant.blocks.ListAgentBlocks(pb.ListAgentBlocksRequest(agent_id="a", hide_other_subjects=True))
     assert sorted(block.value for block in alone.blocks) == ["I am Ada", "a stranger"]
-
-
-async def test_another_tenant_s_block_is_not_found(tenant: Tenant, other_tenant: Tenant) -> None:
-    theirs = await other_tenant.create_block(value="theirs")
-    blocks, block_id = tenant.blocks, theirs.block_id
-
-    for call in (
-        blocks.GetBlock(pb.GetBlockRequest(block_id=block_id, show_deleted=True)),
-        blocks.DeleteBlock(pb.DeleteBlockRequest(block_id=block_id)),
-        blocks.UndeleteBlock(pb.UndeleteBlockRequest(block_id=block_id)),
-        blocks.AppendToBlock(pb.AppendToBlockRequest(block_id=block_id, text="x")),
-        blocks.AttachBlock(pb.AttachBlockRequest(block_id=block_id, agent_id="a")),
-        blocks.ListBlockAgents(pb.ListBlockAgentsRequest(block_id=block_id)),
-        blocks.ListBlockRevisions(pb.ListBlockRevisionsRequest(block_id=block_id)),
-        blocks.RevertBlock(pb.RevertBlockRequest(block_id=block_id, to_revision=1)),
-    ):
-        with refused(NOT_FOUND, "BLOCK_NOT_FOUND"):
-            await call
-    with refused(NOT_FOUND, "BLOCK_TEMPLATE_NOT_FOUND"):
-        await blocks.CreateBlockFromTemplate(pb.CreateBlockFromTemplateRequest(template_block_id=block_id))
-    assert await other_tenant.get_block(block_id) == theirs
 
 
 async def test_a_template_makes_blocks(tenant: Tenant) -> None:
@@ -420,23 +382,6 @@ async def test_blocks_are_listed_page_by_page_and_filtered(tenant: Tenant) -> No
     first = await tenant.blocks.ListBlocks(pb.ListBlocksRequest(page_size=2))
     with refused(INVALID, "PAGE_TOKEN_INVALID"):
         await tenant.blocks.ListBlocks(pb.ListBlocksRequest(label="human", page_token=first.next_page_token))
-
-
-async def test_repeated_requests_have_one_effect(tenant: Tenant) -> None:
-    creation = pb.CreateBlockRequest(request_id="r", block=pb.Block(label="human", value="a"), agent_id="a")
-    answers = await asyncio.gather(*(tenant.blocks.CreateBlock(creation) for _ in range(5)))
-    block_id = answers[0].block.block_id
-    addition = pb.AppendToBlockRequest(request_id="r", block_id=block_id, text="b")
-    added = await asyncio.gather(*(tenant.blocks.AppendToBlock(addition) for _ in range(5)))
-    detaching = pb.DetachBlockRequest(request_id="r", block_id=block_id, agent_id="a")
-    for _ in range(2):
-        await tenant.blocks.DetachBlock(detaching)
-
-    assert all(answer == answers[0] for answer in answers)
-    assert all(answer == added[0] for answer in added)
-    assert (await tenant.get_block(block_id)).value == "a\nb"
-    with refused(INVALID, "REQUEST_ID_REUSED"):
-        await tenant.blocks.AppendToBlock(pb.AppendToBlockRequest(request_id="r", block_id=block_id, text="c"))
 
 
 async def test_one_block_of_many_with_equal_ids_at_once_is_made(tenant: Tenant) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from fix_catalogue import over
 from fix_cluster import test_environment
 from fix_command import CommandResult, skein, start
 from fix_lineage import rate, rescore, writer
@@ -439,7 +440,7 @@ async def test_an_input_that_is_not_documented_is_a_line_in_the_log(
     assert (ended.code, ended.json, ended.err.count("\n")) == (ExitCode.OK, {}, 1)
 
 
-@pytest.mark.parametrize(
+@over(
     "arguments",
     [("claude-code", "unknown"), ("unknown", "stop"), ("claude-code",), (), ("claude-code", "stop", "--unknown")],
 )

@@ -267,15 +267,6 @@ async def test_a_missing_permission_is_denied(skein: Client, cluster: Cluster) -
     assert caught.value.metadata == {"permission": "memory.write"}
 
 
-async def test_a_repeated_request_id_stores_nothing_twice(skein: Client) -> None:
-    first = await skein.remember(["tea"], messages=[user_message("tea")], session_id="s", request_id="r")
-    again = await skein.remember(["tea"], messages=[user_message("tea")], session_id="s", request_id="r")
-
-    assert again == first
-    assert len([memory async for memory in skein.list_memories()]) == 1
-    assert len([message async for message in skein.list_messages("s")]) == 1
-
-
 async def test_an_operator_acts_in_a_tenant(cluster: Cluster, tenant: Tenant) -> None:
     async with Client(
         endpoint=cluster.endpoint, api_key=cluster.operator_key, tenant_id=str(tenant.tenant_id)

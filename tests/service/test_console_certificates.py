@@ -16,17 +16,7 @@ from skein.tenancy.v1 import members_pb2
 from skein_kit.erasure_certificates import document, key_set
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from fix_cluster import Cluster, Tenant
-
-
-@pytest.fixture
-async def web(cluster: Cluster, tenant: Tenant) -> AsyncIterator[BrowserSession]:
-    """A browser logged in with every permission of the tenant."""
-    async with BrowserSession.of(cluster.addresses["http"]) as browser:
-        await browser.show_key(tenant.api_key)
-        yield browser
 
 
 async def test_an_erasure_is_told_in_words(web: BrowserSession, tenant: Tenant) -> None:
@@ -81,21 +71,6 @@ async def test_an_interrupted_erasure_says_that_data_may_remain(web: BrowserSess
 
 
 @pytest.mark.system
-async def test_certificates_come_in_pages(web: BrowserSession, tenant: Tenant) -> None:
-    memories = [memory_pb2.Memory(content=f"milk {number}") for number in range(27)]
-    created = await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
-    for memory in created.memories:
-        selection = memory_pb2.MemorySelection(memory_ids=[memory.memory_id])
-        await tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=selection))
-
-    first = await web.page("certificates")
-    (link,) = re.findall(r'rel="next" href="([^"]+)"', first.text)
-    second = await web.client.get(link.replace("&amp;", "&"))
-
-    assert (first.text.count("Memories were purged"), second.text.count("Memories were purged")) == (25, 2)
-
-
-@pytest.mark.system
 async def test_a_role_without_the_permission_sees_no_certificate(
     cluster: Cluster, web: BrowserSession, tenant: Tenant
 ) -> None:
@@ -119,13 +94,3 @@ async def test_an_unknown_certificate_is_a_page_that_says_so(web: BrowserSession
     assert (page.status_code, "This certificate does not exist in this tenant" in page.text) == (404, True)
     assert (invalid.status_code, "certificate_id" in invalid.text) == (400, True)
     assert "content-disposition" not in page.headers
-
-
-async def test_another_tenants_certificate_does_not_exist(web: BrowserSession, other_tenant: Tenant) -> None:
-    memory = memory_pb2.Memory(content="milk", subject_id="ann")
-    await other_tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
-    forgotten = await other_tenant.gateway.Forget(gateway_pb2.ForgetRequest(subject_id="ann"))
-
-    page = await web.page("certificate", id=forgotten.certificate_id)
-
-    assert (page.status_code, "does not exist in this tenant" in page.text) == (404, True)

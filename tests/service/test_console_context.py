@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-import pytest
 from fix_console import BrowserSession
 
 from skein.auth.v1 import auth_pb2
@@ -15,19 +14,9 @@ from skein.session.v1 import session_pb2
 from skein_gateway.console.context_lines import read_lines
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_cluster import Cluster, Tenant
+    from fix_cluster import Tenant
 
 QUERY = "which colour has the kettle?"
-
-
-@pytest.fixture
-async def web(cluster: Cluster, tenant: Tenant) -> AsyncIterator[BrowserSession]:
-    """A browser logged in with every permission of the tenant."""
-    async with BrowserSession.of(cluster.addresses["http"]) as browser:
-        await browser.show_key(tenant.api_key)
-        yield browser
 
 
 def items(text: str) -> list[str]:

@@ -4,25 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
 from fix_console import BrowserSession
 
 from skein.tenancy.v1 import jobs_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_cluster import Cluster, Tenant
+    from fix_cluster import Tenant
 
 DECAY = "JOB_KIND_DECAY"
-
-
-@pytest.fixture
-async def web(cluster: Cluster, tenant: Tenant) -> AsyncIterator[BrowserSession]:
-    """A browser logged in with every permission of the tenant."""
-    async with BrowserSession.of(cluster.addresses["http"]) as browser:
-        await browser.show_key(tenant.api_key)
-        yield browser
 
 
 async def decay_job(tenant: Tenant) -> pb.Job:

@@ -14,22 +14,12 @@ from skein.memory.v1 import blocks_pb2, memory_pb2, webhooks_pb2
 from skein.tenancy.v1 import members_pb2
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     import httpx
     from fix_cluster import Cluster, Tenant
 
 # Nothing is sent there: the address is refused before.
 NOWHERE = "https://127.0.0.1/hook"
 NEW_WEBHOOK = {"display_name": "<b>till</b>", "webhook_url": NOWHERE}
-
-
-@pytest.fixture
-async def web(cluster: Cluster, tenant: Tenant) -> AsyncIterator[BrowserSession]:
-    """A browser logged in with every permission of the tenant."""
-    async with BrowserSession.of(cluster.addresses["http"]) as browser:
-        await browser.show_key(tenant.api_key)
-        yield browser
 
 
 async def browsing_as(cluster: Cluster, tenant: Tenant, role: members_pb2.Role, web: BrowserSession) -> Person:

@@ -6,7 +6,6 @@ import re
 import uuid
 from typing import TYPE_CHECKING
 
-import pytest
 from fix_console import BrowserSession
 from fix_receipts import recall_with_receipt
 
@@ -15,19 +14,9 @@ from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_cluster import Cluster, Tenant
+    from fix_cluster import Tenant
 
 INVISIBLE = "\u200b"
-
-
-@pytest.fixture
-async def web(cluster: Cluster, tenant: Tenant) -> AsyncIterator[BrowserSession]:
-    """A browser logged in with every permission of the tenant."""
-    async with BrowserSession.of(cluster.addresses["http"]) as browser:
-        await browser.show_key(tenant.api_key)
-        yield browser
 
 
 async def talk(tenant: Tenant, session_id: str, *texts: str) -> list[session_pb2.Message]:

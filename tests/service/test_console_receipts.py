@@ -22,20 +22,10 @@ from skein.tenancy.v1 import members_pb2
 from skein_kit.recall_receipts import document
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     import httpx
     from fix_cluster import Cluster, Tenant
 
 QUERY = "which colour has the kettle?"
-
-
-@pytest.fixture
-async def web(cluster: Cluster, tenant: Tenant) -> AsyncIterator[BrowserSession]:
-    """A browser logged in with every permission of the tenant."""
-    async with BrowserSession.of(cluster.addresses["http"]) as browser:
-        await browser.show_key(tenant.api_key)
-        yield browser
 
 
 async def update(tenant: Tenant, memory_id: str, content: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
 from fix_console import BrowserSession, filled
 from fix_extraction import facts, keep_refused
 from fix_web import PASSWORD, new_person
@@ -14,20 +13,10 @@ from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import members_pb2
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from fix_cluster import Cluster, Tenant
 
 PORTO = "I live in Porto"
 NONE = "No fact was refused"
-
-
-@pytest.fixture
-async def web(cluster: Cluster, tenant: Tenant) -> AsyncIterator[BrowserSession]:
-    """A browser logged in with every permission."""
-    async with BrowserSession.of(cluster.addresses["http"]) as browser:
-        await browser.show_key(tenant.api_key)
-        yield browser
 
 
 async def test_without_refused_facts_the_page_says_so(web: BrowserSession) -> None:
@@ -117,18 +106,6 @@ async def test_a_message_that_cannot_be_read_is_named_as_such(
 
     assert "Its message cannot be read now" in page.text
     assert "<mark>" not in page.text
-
-
-async def test_facts_have_pages(cluster: Cluster, tenant: Tenant, web: BrowserSession) -> None:
-    for number in range(21):
-        await keep_refused(cluster, tenant, f"I have {number} cats")
-
-    first = await web.page("refused-facts")
-    answer = await web.client.get(first.text.partition('rel="next" href="')[2].partition('"')[0].replace("&amp;", "&"))
-
-    assert first.text.count("Accept as a fact") == 20
-    assert answer.text.count("Accept as a fact") == 1
-    assert "I have 20 cats" in answer.text
 
 
 async def test_who_may_not_approve_sees_neither_the_entry_nor_the_facts(

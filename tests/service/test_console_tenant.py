@@ -16,17 +16,7 @@ from skein_gateway.console.timeline import Span
 from skein_kit.rpc.well_known_types import to_timestamp
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from fix_cluster import Cluster, Tenant
-
-
-@pytest.fixture
-async def web(cluster: Cluster, tenant: Tenant) -> AsyncIterator[BrowserSession]:
-    """A browser logged in with every permission of the tenant."""
-    async with BrowserSession.of(cluster.addresses["http"]) as browser:
-        await browser.show_key(tenant.api_key)
-        yield browser
 
 
 @pytest.fixture

@@ -161,13 +161,3 @@ async def test_a_crowd_that_ties_knots_ends_without_a_cycle(tenant: Tenant) -> N
     assert [await canonical(tenant, root) for root in roots] == list(roots)
     # An alias may be pointed elsewhere, which can leave two canonical memories.
     assert len(actual_aliases) == len(ids) - len(roots)
-
-
-async def test_a_repeated_request_has_one_effect(tenant: Tenant) -> None:
-    await entities(tenant, "ab")
-    request = pb.ResolveEntityRequest(alias_memory_id="a", canonical_memory_id="b", request_id="r")
-
-    answers = await asyncio.gather(*(tenant.curation.ResolveEntity(request) for _ in range(4)))
-
-    assert all(answer == answers[0] for answer in answers)
-    assert answers[0].alias.revision == 1

@@ -5,25 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import asyncpg
-import pytest
-from fix_cluster import Cluster, Tenant
+from fix_cluster import Tenant
 
 from skein.memory.v1 import curation_pb2 as pb
 from skein.memory.v1 import memory_pb2, scores_pb2
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     Connection = asyncpg.Connection[asyncpg.Record]
 
 SECRET = "nobody else's business"
-
-
-@pytest.fixture
-async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
-    """Look into the database as its superuser, who sees all tenants."""
-    async with cluster.superuser() as connection:
-        yield connection
 
 
 async def test_each_act_of_curation_is_one_event_without_content_and_keeps_what_was_before(

@@ -31,19 +31,10 @@ from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from fix_marker import Connection
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 NOT_FOUND = grpc.StatusCode.NOT_FOUND
-
-
-@pytest.fixture
-async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
-    """Look into the database as its superuser, who sees all tenants."""
-    async with cluster.superuser() as connection:
-        yield connection
 
 
 async def update(tenant: Tenant, memory_id: str, **fields: Any) -> None:

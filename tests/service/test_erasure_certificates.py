@@ -147,19 +147,6 @@ async def test_a_certificate_names_nothing_of_the_person(tenant: Tenant, cluster
     assert marker.encode().hex() not in rows[0][0]
 
 
-async def test_a_repeated_request_returns_the_same_certificate(tenant: Tenant) -> None:
-    await a_person(tenant, "ann", "marker")
-    request = gateway_pb2.ForgetRequest(subject_id="ann", request_id="f1")
-
-    first = await tenant.gateway.Forget(request)
-    document_of_first = (await get(tenant, first.certificate_id)).document
-    again = await tenant.gateway.Forget(request)
-
-    assert again.certificate_id == first.certificate_id
-    assert (await get(tenant, again.certificate_id)).document == document_of_first
-    assert len(await certificates(tenant)) == 1
-
-
 @pytest.mark.system
 async def test_a_later_erasure_of_the_same_person_has_a_certificate_of_its_own(tenant: Tenant) -> None:
     await a_person(tenant, "ann", "marker")
@@ -415,18 +402,6 @@ async def test_a_certificate_verifies_after_its_key_was_replaced(tenant: Tenant,
     keys = await published_keys(cluster.anonymous)
     assert before.key_id in keys
     assert len(keys) >= 2
-
-
-async def test_another_tenant_sees_no_certificate(tenant: Tenant, other_tenant: Tenant) -> None:
-    response = await tenant.gateway.Forget(gateway_pb2.ForgetRequest(subject_id="ann"))
-    own = str(tenant.tenant_id)
-
-    assert await certificates(other_tenant) == []
-    assert await certificates(other_tenant, tenant_id=own) == []
-    with refused(grpc.StatusCode.NOT_FOUND, "ERASURE_CERTIFICATE_NOT_FOUND"):
-        await get(other_tenant, response.certificate_id)
-    with refused(grpc.StatusCode.NOT_FOUND, "ERASURE_CERTIFICATE_NOT_FOUND"):
-        await get(other_tenant, response.certificate_id, tenant_id=own)
 
 
 async def test_an_operator_names_the_tenant(tenant: Tenant, cluster: Cluster) -> None:

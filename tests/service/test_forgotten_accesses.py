@@ -21,16 +21,7 @@ from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     Connection = asyncpg.Connection[asyncpg.Record]
-
-
-@pytest.fixture
-async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
-    """Look into the database as its superuser, who sees all tenants."""
-    async with cluster.superuser() as connection:
-        yield connection
 
 
 async def forget(tenant: Tenant, subject_id: str) -> gateway_pb2.ForgetResponse:

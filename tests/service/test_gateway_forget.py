@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 
 import grpc
-import pytest
 from fix_cluster import Cluster, Tenant, refused
 
 from skein.gateway.v1 import gateway_pb2 as pb
@@ -55,17 +54,6 @@ async def test_a_person_is_gone_from_every_service_and_the_others_stay(tenant: T
             query = f"SELECT count(*) FROM {table} WHERE tenant_id = $1 AND {column} LIKE $2"  # noqa: S608 - see above.
             assert await connection.fetchval(query, tenant.tenant_id, f"%{marker}%") == 0
             assert await connection.fetchval(query, tenant.tenant_id, "bob's words%") > 0
-
-
-@pytest.mark.system
-async def test_a_repeated_request_tells_what_the_first_erased(tenant: Tenant) -> None:
-    await a_person(tenant, "ann", "words")
-
-    first = await tenant.gateway.Forget(pb.ForgetRequest(subject_id="ann", request_id="f1"))
-    again = await tenant.gateway.Forget(pb.ForgetRequest(subject_id="ann", request_id="f1"))
-
-    assert counts(again) == counts(first)
-    assert counts(first)["memory.memories"] == 3
 
 
 async def test_a_request_without_a_person_is_refused(tenant: Tenant) -> None:

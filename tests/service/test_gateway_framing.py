@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import grpc
-import pytest
+from fix_catalogue import over
 from fix_cluster import Cluster, Tenant, refused
 
 from skein.memory.v1 import memory_pb2
@@ -31,8 +31,8 @@ async def everything_after(address: str, sent: bytes) -> bytes:
         writer.close()
 
 
-@pytest.mark.parametrize("port", ["http", "admin"])
-@pytest.mark.parametrize(
+@over("port", ["http", "admin"])
+@over(
     "lines",
     [
         (b"Content-Length: 4\r\n", CHUNKED),
@@ -54,7 +54,7 @@ async def test_a_request_with_two_lengths_ends_its_connection(
     assert b"\r\nconnection: close\r\n" in answer.lower()
 
 
-@pytest.mark.parametrize(
+@over(
     "sent",
     [
         request(b"Content-Length: 4\r\n", b"Content-Length: 5\r\n", body=b"abcde"),
@@ -82,7 +82,7 @@ async def test_a_request_whose_length_is_not_plain_ends_its_connection(cluster: 
 KEY = b"Authorization: Bearer x\r\n"
 
 
-@pytest.mark.parametrize(
+@over(
     "sent",
     [
         request(KEY, KEY, b"Content-Length: 2\r\n", body=b"{}"),

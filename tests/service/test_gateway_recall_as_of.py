@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from datetime import datetime
 
-    from fix_cluster import Cluster, Tenant
+    from fix_cluster import Tenant
     from fix_marker import Connection
 
 ANYTHING = pb.RecallRequest(query="What does Anna drink?", limit=20, min_relevance=0)
@@ -360,13 +360,6 @@ async def test_an_erased_source_shows_as_erased_at_every_time(tenant: Tenant) ->
         curation_pb2.LINEAGE_STATE_SHOWN,
         curation_pb2.LINEAGE_STATE_ERASED,
     ]
-
-
-@pytest.fixture
-async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
-    """Look into the database as its superuser, who sees all tenants."""
-    async with cluster.superuser() as connection:
-        yield connection
 
 
 async def test_the_time_before_the_retention_is_refused(tenant: Tenant, connection: Connection) -> None:

@@ -9,7 +9,6 @@ what a tenant has holds a marker that may appear in no answer to others, and is 
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import re
 import time
@@ -23,10 +22,23 @@ from fix_accounts import member
 from fix_catalogue import over
 from fix_cluster import SYSTEM_KEY, Cluster, Stubs
 from fix_layers import LAYER
-from fix_matrix import GUARDED, INTERNAL, METHODS, OK, PATHS, Channels, call, outcome
+from fix_matrix import (
+    GUARDED,
+    INTERNAL,
+    METHODS,
+    OK,
+    PATHS,
+    Channels,
+    call,
+    claims_of,
+    credential_for,
+    outcome,
+    part_of,
+)
 from fix_recipes import RECIPES, request_for
+from fix_repeats import REPEATABLE, assert_repeatable
 from fix_rows import rows_of
-from fix_world import World, extractor_identity, identity, service_identity, system_identity
+from fix_world import World, identity
 from google.protobuf import message_factory
 from joserfc import jwt
 from joserfc.jwk import RSAKey
@@ -115,34 +127,6 @@ async def channels(cluster: Cluster) -> AsyncIterator[Channels]:
         await channel.close()
 
 
-async def credential_for(path: str, world: World) -> tuple[str, dict[str, str]]:
-    """Return what the rightful caller of an RPC brings, in this world's tenant, and the metadata that goes with it."""
-    rule, tenant_id = ACCESS_RULES[path], str(world.tenant.tenant_id)
-    if rule.is_public:
-        return "", {}
-    naming = {"skein_tenant_id": tenant_id} if rule.needs_tenant else {}
-    if rule.permission == SYSTEM and rule.services != {"worker"}:
-        tenant = world.tenant.tenant_id if rule.needs_tenant else None
-        (service,) = rule.services
-        return await service_identity(world.cluster, service, tenant), {}
-    if rule.permission in {SYSTEM, EXTRACT}:
-        identity_of = extractor_identity if rule.permission == EXTRACT else system_identity
-        token = await identity_of(world.cluster, tenant_id if rule.needs_tenant else "")
-        while rule.allows_deleted_tenant and not _claims(token).get("closed"):
-            # Auth remembers for a second that the tenant was open.
-            await asyncio.sleep(0.1)
-            token = await identity_of(world.cluster, tenant_id)
-        return token, {}
-    if rule.permission in {OPERATOR, CREATE_TENANT}:
-        return world.cluster.operator_key, naming
-    if rule.permission == ACCOUNT:
-        name = "co_owner" if path.endswith("/LeaveTenant") else "owner"
-        credential = (await world.thing(name)).access_token
-        return (await identity(world.cluster, credential, tenant_id), {}) if path in INTERNAL else (credential, naming)
-    credential = world.tenant.api_key
-    return (await identity(world.cluster, credential), {}) if path in INTERNAL else (credential, {})
-
-
 def shows(answer: Message | None, world: World) -> bool:
     return answer is not None and world.marker in str(answer)
 
@@ -162,9 +146,9 @@ async def test_the_layer_that_shall_be_off_is_off_and_the_others_are_on(
     assert (comparing == []) == (LAYER == "rows")
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @over("path", PATHS, at_once=4)
-async def test_the_tenants_own_caller_gets_in_and_leaves_the_declared_audit_event(
+async def test_the_tenants_own_caller_gets_in_leaves_the_declared_audit_event_and_may_repeat_its_request(
     cluster: Cluster,
     channels: Channels,
     read_from: World,
@@ -175,22 +159,27 @@ async def test_the_tenants_own_caller_gets_in_and_leaves_the_declared_audit_even
     # A call that changes a tenant's things has a tenant of its own.
     is_read = READS.match(path.rpartition("/")[2]) is not None and not _closes(path)
     world = read_from if is_read else await World.new(cluster)
-    request = await request_for(path, world)
+    request: Any = await request_for(path, world)
+    if path in REPEATABLE:
+        request.request_id = f"r {uuid.uuid4()}"
     credential, metadata = await credential_for(path, world)
     metadata |= {"skein_request_id": str(uuid.uuid4())}
 
-    code, reason, _ = await outcome(call(channels.of(path), path, request, credential, **metadata))
+    code, reason, answer = await outcome(call(channels.of(path), path, request, credential, **metadata))
 
     assert reason == RECIPES[path].own, (code, reason)
-    rule = audit_rule(path)
-    if rule is None or reason or path.rpartition("/")[2] in WITHOUT_CHANGE:
+    if answer is None:
         return
-    async with audit_lock:
-        events = await catalog_of.fetch(
-            "SELECT event, principal FROM auth.audit_events WHERE request_id = $1", metadata["skein_request_id"]
-        )
-    assert rule.event in {event["event"] for event in events}
-    assert ACCESS_RULES[path].is_public or all(event["principal"] for event in events)
+    rule = audit_rule(path)
+    if rule is not None and path.rpartition("/")[2] not in WITHOUT_CHANGE:
+        async with audit_lock:
+            events = await catalog_of.fetch(
+                "SELECT event, principal FROM auth.audit_events WHERE request_id = $1", metadata["skein_request_id"]
+            )
+        assert rule.event in {event["event"] for event in events}
+        assert ACCESS_RULES[path].is_public or all(event["principal"] for event in events)
+    if path in REPEATABLE:
+        await assert_repeatable(channels.of(path), path, request, answer, credential, metadata)
 
 
 # Their requests change nothing here: the job has no pause and no limits, and the token is unknown.
@@ -305,18 +294,9 @@ async def signing_key(catalog_of: asyncpg.Connection[asyncpg.Record]) -> RSAKey:
     return RSAKey.import_key(json.loads(private))
 
 
-def _part(token: str, number: int) -> dict[str, Any]:
-    part: dict[str, Any] = json.loads(base64.urlsafe_b64decode(token.split(".")[number] + "=="))
-    return part
-
-
-def _claims(token: str) -> dict[str, Any]:
-    return _part(token, 1)
-
-
 def _signed(token: str, key: RSAKey, **changed: object) -> str:
     """Return a token like this one with other claims, signed by the right key."""
-    return jwt.encode(_part(token, 0), {**_claims(token), **changed}, key, algorithms=["RS256"])
+    return jwt.encode(part_of(token, 0), {**claims_of(token), **changed}, key, algorithms=["RS256"])
 
 
 @over("path", [path for path in GUARDED if path not in INTERNAL], at_once=4)

@@ -271,23 +271,6 @@ async def test_who_paused_resumed_and_limited_is_in_the_audit_log(tenant: Tenant
     assert all(event.principal and event.create_time.seconds for event in events if event.event.startswith("job_"))
 
 
-async def test_a_repeated_pause_returns_the_first_answer(tenant: Tenant) -> None:
-    request = pb.PauseJobRequest(kind=DECAY, request_id="once")
-
-    first = await tenant.tenancy.PauseJob(request)
-    await resume(tenant, DECAY)
-    again = await tenant.tenancy.PauseJob(request)
-
-    assert again == first
-    assert (await job_of(tenant, DECAY)).state == pb.JOB_STATE_IDLE
-
-
-async def test_a_job_of_another_tenant_is_not_paused(tenant: Tenant, other_tenant: Tenant) -> None:
-    await pause(tenant, DECAY)
-
-    assert (await job_of(other_tenant, DECAY)).state == pb.JOB_STATE_IDLE
-
-
 async def test_the_command_lists_pauses_limits_and_resumes(cluster: Cluster, tenant: Tenant) -> None:
     environment = {**test_environment(), "SKEIN_ENDPOINT": cluster.endpoint, "SKEIN_API_KEY": tenant.api_key}
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import grpc
 import pytest
+from fix_catalogue import over
 from fix_cluster import Cluster, Tenant, refused
 from fix_http import get
 from google.rpc import error_details_pb2
@@ -14,7 +15,6 @@ from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_status import rpc_status
 
-from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import memory_pb2 as pb
 
 CREATE = "/skein.memory.v1.MemoryService/CreateMemory"
@@ -65,27 +65,10 @@ async def test_every_broken_rule_is_named_with_its_field(tenant: Tenant) -> None
     assert {violation.field for violation in bad.field_violations} == {"memory.title", "memory.tags[1]"}
 
 
-async def test_without_a_credential_nothing_is_answered(cluster: Cluster) -> None:
-    with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_MISSING"):
-        await cluster.anonymous.memory.ListMemories(pb.ListMemoriesRequest())
-
-
-@pytest.mark.parametrize("credential", ["nonsense", "skein_", "eyJhbGciOiJub25lIn0.e30."])
+@over("credential", ["nonsense", "skein_", "eyJhbGciOiJub25lIn0.e30."])
 async def test_a_wrong_credential_is_refused(cluster: Cluster, credential: str) -> None:
     with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
         await cluster.with_key(credential).memory.ListMemories(pb.ListMemoriesRequest())
-
-
-async def test_a_key_without_the_permission_is_refused(cluster: Cluster, tenant: Tenant) -> None:
-    key = await tenant.auth.CreateApiKey(
-        auth_pb2.CreateApiKeyRequest(display_name="reader", permissions=["memory.read"])
-    )
-    reader = cluster.with_key(key.secret)
-
-    await reader.memory.ListMemories(pb.ListMemoriesRequest())
-
-    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
-        await reader.memory.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(content="x")))
 
 
 async def test_a_service_s_own_port_takes_no_api_key(cluster: Cluster, tenant: Tenant) -> None:
@@ -108,7 +91,7 @@ async def test_a_deadline_that_has_passed_ends_the_call(tenant: Tenant) -> None:
     assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
 
 
-@pytest.mark.parametrize("service", SERVICES)
+@over("service", SERVICES)
 async def test_every_service_answers_health_on_its_own_port(cluster: Cluster, service: str) -> None:
     async with cluster.direct(service) as channel:
         stub: Any = health_pb2_grpc.HealthStub(channel)

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from fix_catalogue import over
 from fix_cluster import Cluster, Tenant
 from langgraph.store.base import (
     GetOp,
@@ -606,7 +607,7 @@ async def test_a_store_that_is_not_open_says_so(cluster: Cluster, tenant: Tenant
         await store.aget(ANNA, "drinks")
 
 
-@pytest.mark.parametrize("root", ["", "Lang", "a.b", "1a", "a" * 33, "a_in", "a_namespace", "a_namespaces"])
+@over("root", ["", "Lang", "a.b", "1a", "a" * 33, "a_in", "a_namespace", "a_namespaces"])
 def test_a_root_that_could_be_mistaken_is_refused(root: str) -> None:
     with pytest.raises(ValueError, match="root"):
         SkeinStore(endpoint="127.0.0.1:1", api_key="k", root=root)

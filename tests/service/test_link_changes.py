@@ -134,46 +134,6 @@ async def test_one_of_many_upserts_at_once_makes_the_link(tenant: Tenant) -> Non
     assert await used(tenant) == 1
 
 
-async def test_a_repeated_upsert_gets_the_first_answer(tenant: Tenant) -> None:
-    await memories(tenant, "a", "b")
-    request = pb.UpsertLinkRequest(request_id="r", link=between("a", "b"))
-
-    first = await tenant.links.UpsertLink(request)
-    await update(tenant, first.link.link_id, "label", label="changed")
-
-    assert await tenant.links.UpsertLink(request) == first
-
-
-async def test_the_fields_of_the_mask_change_and_no_others(tenant: Tenant) -> None:
-    a, b = await memories(tenant, "a", "b")
-    made = await create(tenant, a, b, label="before", weight=0.5, relation="causes")
-
-    changed = await update(tenant, made.link_id, "label", "weight", label="after", relation="ignored")
-    renamed = await update(tenant, made.link_id, "relation", relation="inspires")
-
-    assert (changed.label, changed.weight, changed.relation, changed.revision) == ("after", 1.0, "causes", 2)
-    assert (renamed.label, renamed.relation, renamed.revision) == ("after", "inspires", 3)
-    assert renamed.updated_by == made.created_by
-    read = await tenant.links.GetLink(pb.GetLinkRequest(link_id=made.link_id))
-    assert read.link == renamed
-
-
-async def test_a_stale_revision_is_refused(tenant: Tenant) -> None:
-    await memories(tenant, "a", "b")
-    made = await create(tenant, "a", "b")
-    await update(tenant, made.link_id, "label", revision=1, label="x")
-
-    with refused(grpc.StatusCode.ABORTED, "REVISION_STALE"):
-        await update(tenant, made.link_id, "label", revision=1, label="y")
-    with refused(grpc.StatusCode.ABORTED, "REVISION_STALE"):
-        await tenant.links.DeleteLink(pb.DeleteLinkRequest(link_id=made.link_id, revision=1))
-
-    assert (await tenant.links.GetLink(pb.GetLinkRequest(link_id=made.link_id))).link.label == "x"
-    await tenant.links.DeleteLink(pb.DeleteLinkRequest(link_id=made.link_id, revision=2))
-    with refused(grpc.StatusCode.NOT_FOUND, "LINK_NOT_FOUND"):
-        await tenant.links.GetLink(pb.GetLinkRequest(link_id=made.link_id))
-
-
 async def test_a_relation_that_the_pair_has_is_not_taken(tenant: Tenant) -> None:
     await memories(tenant, "a", "b")
     made, _ = await create(tenant, "a", "b"), await create(tenant, "a", "b", relation="causes")
@@ -200,20 +160,6 @@ async def test_a_change_obeys_the_rules(
 
     with refused(grpc.StatusCode.INVALID_ARGUMENT, reason):
         await update(tenant, made.link_id, *paths, **fields)
-
-
-async def test_another_tenants_link_is_not_found(tenant: Tenant, other_tenant: Tenant) -> None:
-    await memories(other_tenant, "a", "b")
-    theirs = await create(other_tenant, "a", "b")
-
-    with refused(grpc.StatusCode.NOT_FOUND, "LINK_NOT_FOUND"):
-        await update(tenant, theirs.link_id, "label", label="mine")
-    with refused(grpc.StatusCode.NOT_FOUND, "LINK_NOT_FOUND"):
-        await tenant.links.GetLink(pb.GetLinkRequest(link_id=theirs.link_id))
-    with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
-        await upsert(tenant, theirs.from_memory_id, theirs.to_memory_id, either=True)
-    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
-        await update(tenant, "no id", "label", label="x")
 
 
 async def test_a_batch_stores_all_links_or_none(tenant: Tenant) -> None:
@@ -252,15 +198,6 @@ async def test_a_batch_obeys_the_rules(
         await tenant.links.BatchCreateLinks(pb.BatchCreateLinksRequest(links=links))
 
     assert await tenant.list_links("a") == []
-
-
-async def test_a_repeated_batch_gets_the_first_answer(tenant: Tenant) -> None:
-    await memories(tenant, "a", "b")
-    request = pb.BatchCreateLinksRequest(request_id="r", links=[between("a", "b")])
-
-    answers = await asyncio.gather(*(tenant.links.BatchCreateLinks(request) for _ in range(4)))
-
-    assert all(answer == answers[0] for answer in answers)
 
 
 async def test_links_are_listed_as_they_were_at_a_time(tenant: Tenant) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
+from fix_catalogue import over
 from fix_certificates import certified
 
 from skein_kit.outbound.mail import Mailer, MailSettings, SmtpRelay
@@ -240,7 +241,7 @@ def test_a_relay_s_password_is_shown_nowhere() -> None:
     assert "s3cret" not in f"{settings!r} {relay!r}"
 
 
-@pytest.mark.parametrize(
+@over(
     "url",
     [
         "mail.example",
@@ -261,7 +262,7 @@ def test_a_relay_that_cannot_be_is_refused_by_name_of_the_setting(url: str) -> N
     assert "s3cret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("sender", ["", "skein", "a@b\r\nBcc: c@d.org"])
+@over("sender", ["", "skein", "a@b\r\nBcc: c@d.org"])
 def test_mail_needs_a_sender(sender: str) -> None:
     with pytest.raises(SettingInvalid, match="SKEIN_MAIL_FROM"):
         Mailer.from_settings(MailSettings(smtp_url="smtp://localhost", mail_from=sender))

@@ -48,13 +48,6 @@ async def test_an_unknown_account_cannot_become_a_member(cluster: Cluster, tenan
         )
 
 
-async def test_only_operators_add_members(cluster: Cluster, tenant: Tenant) -> None:
-    account = await new_account(cluster)
-
-    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
-        await tenant.tenancy.AddMember(pb.AddMemberRequest(account_id=account.account_id, role=pb.ROLE_VIEWER))
-
-
 async def test_an_operator_makes_a_tenant_for_an_account(cluster: Cluster) -> None:
     account = await new_account(cluster)
     request = tenancy_pb2.CreateTenantRequest(

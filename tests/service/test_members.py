@@ -63,11 +63,6 @@ async def test_a_deleted_tenant_is_closed(tenancy: Tenancy, tenant_id: uuid.UUID
     assert (await standing(tenancy, tenant_id)).state == pb.TENANT_STATE_DELETED
 
 
-async def test_only_the_system_asks_for_a_standing(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
-    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
-        await tenancy.internal(key_of(tenant_id)).GetMembership(pb.GetMembershipRequest(tenant_id=str(tenant_id)))
-
-
 # Reading
 
 
@@ -95,21 +90,6 @@ async def test_members_are_paged_in_order_of_joining(tenancy: Tenancy, tenant_id
         request.page_token = page.next_page_token
 
     assert seen == joined
-
-
-async def test_members_of_another_tenant_do_not_exist(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
-    there = await tenancy.joined(await tenancy.new_tenant(), "member")
-    here = tenancy.calls(key_of(tenant_id))
-
-    with refused(grpc.StatusCode.NOT_FOUND, "MEMBER_NOT_FOUND"):
-        await here.GetMember(pb.GetMemberRequest(account_id=str(there.account_id)))
-    with refused(grpc.StatusCode.NOT_FOUND, "MEMBER_NOT_FOUND"):
-        await here.UpdateMember(update(there, ADMIN))
-    with refused(grpc.StatusCode.NOT_FOUND, "MEMBER_NOT_FOUND"):
-        await here.RemoveMember(remove(there))
-    with refused(grpc.StatusCode.NOT_FOUND, "MEMBER_NOT_FOUND"):
-        await here.TransferOwnership(pb.TransferOwnershipRequest(account_id=str(there.account_id)))
-    assert not (await here.ListMembers(pb.ListMembersRequest())).members
 
 
 # Roles
@@ -171,19 +151,6 @@ async def test_a_role_is_changed_by_who_knows_its_revision(tenancy: Tenancy, ten
 
     with refused(grpc.StatusCode.ABORTED, "REVISION_STALE"):
         await tenancy.calls(key_of(tenant_id)).UpdateMember(update(person, MEMBER, revision=7))
-
-
-async def test_a_repeated_change_is_made_once(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
-    person = await tenancy.joined(tenant_id, "viewer")
-    acting = tenancy.calls(key_of(tenant_id))
-
-    answers = [await acting.UpdateMember(update(person, MEMBER, revision=1, request_id="r")) for _ in range(2)]
-    removed = pb.RemoveMemberRequest(account_id=str(person.account_id), request_id="r")
-    for _ in range(2):
-        await acting.RemoveMember(removed)
-
-    assert answers[0] == answers[1]
-    assert await tenancy.roles(tenant_id) == {}
 
 
 # Owners
@@ -254,11 +221,6 @@ async def test_a_tenant_without_an_owner_may_stay_so(tenancy: Tenancy, tenant_id
 async def test_a_stranger_cannot_leave_a_tenant(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
     with refused(grpc.StatusCode.NOT_FOUND, "MEMBER_NOT_FOUND"):
         await tenancy.calls(Person.new().caller(tenant_id, "member")).LeaveTenant(pb.LeaveTenantRequest())
-
-
-async def test_a_key_leaves_nothing(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
-    with refused(grpc.StatusCode.PERMISSION_DENIED, "ACCOUNT_REQUIRED"):
-        await tenancy.calls(key_of(tenant_id)).LeaveTenant(pb.LeaveTenantRequest())
 
 
 async def test_an_owner_passes_the_tenant_on_and_becomes_an_admin(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:

@@ -164,18 +164,6 @@ async def test_an_update_obeys_the_rules_of_memories(tenant: Tenant, fields: dic
     assert await read(tenant, memory.memory_id) == memory
 
 
-async def test_a_stale_revision_changes_nothing(tenant: Tenant) -> None:
-    memory = await create(tenant)
-    current = await update(tenant, memory.memory_id, title="second", revision=1)
-
-    with refused(grpc.StatusCode.ABORTED, "REVISION_STALE"):
-        await update(tenant, memory.memory_id, title="third", revision=1)
-    with refused(grpc.StatusCode.ABORTED, "REVISION_STALE"):
-        await delete(tenant, memory.memory_id, revision=1)
-
-    assert await read(tenant, memory.memory_id) == current
-
-
 async def test_one_of_many_updates_of_one_revision_wins(tenant: Tenant) -> None:
     memory = await create(tenant)
     attempts = (update(tenant, memory.memory_id, title=f"t{n}", tags=[f"t{n}"], revision=1) for n in range(8))
@@ -198,18 +186,6 @@ async def test_updates_without_a_revision_all_count(tenant: Tenant) -> None:
     assert list(after.tags) == [after.content.replace("c", "t")]
 
 
-async def test_a_repeated_update_gets_the_first_answer(tenant: Tenant) -> None:
-    memory = await create(tenant)
-    request = update_of(memory.memory_id, request_id="r", title="new", content="new")
-
-    first = await tenant.memory.UpdateMemory(request)
-    between = await update(tenant, memory.memory_id, title="newer")
-    again = await tenant.memory.UpdateMemory(request)
-
-    assert again == first
-    assert await read(tenant, memory.memory_id) == between
-
-
 async def test_one_update_sent_many_times_at_once_has_one_effect(tenant: Tenant) -> None:
     memory = await create(tenant)
     request = update_of(memory.memory_id, request_id="r", title="new")
@@ -218,14 +194,6 @@ async def test_one_update_sent_many_times_at_once_has_one_effect(tenant: Tenant)
 
     assert {answer.memory.revision for answer in answers} == {2}
     assert (await read(tenant, memory.memory_id)).revision == 2
-
-
-async def test_a_request_id_of_an_update_stands_for_one_update(tenant: Tenant) -> None:
-    memory = await create(tenant)
-    await tenant.memory.UpdateMemory(update_of(memory.memory_id, request_id="r", title="new"))
-
-    with refused(grpc.StatusCode.INVALID_ARGUMENT, "REQUEST_ID_REUSED"):
-        await tenant.memory.UpdateMemory(update_of(memory.memory_id, request_id="r", title="newer"))
 
 
 async def test_a_facts_key_moves_with_it(tenant: Tenant) -> None:
@@ -292,19 +260,6 @@ async def test_a_deleted_memory_is_shown_to_those_who_ask(tenant: Tenant) -> Non
     assert (deleted.content, deleted.revision, list(deleted.tags)) == ("x", 2, ["t"])
     assert deleted.delete_time == deleted.update_time
     assert list(listed.memories) == [deleted]
-
-
-async def test_a_restored_memory_is_as_it_was(tenant: Tenant) -> None:
-    memory = await create(tenant, **{**CHANGES, "external_id": "x"})
-    await delete(tenant, "x")
-
-    restored = await restore(tenant, "x")
-
-    assert await read(tenant, "x") == restored
-    assert restored.revision == 3
-    assert not restored.HasField("delete_time")
-    for field in ("external_id", *CHANGES):
-        assert getattr(restored, field) == getattr(memory, field), field
 
 
 async def test_restoring_what_is_not_deleted_changes_nothing(tenant: Tenant) -> None:

@@ -278,25 +278,6 @@ async def test_names_of_other_tenants_are_free(tenant: Tenant, other_tenant: Ten
     assert len(await all_of(tenant)) == len(await all_of(other_tenant)) == 1
 
 
-async def test_a_repeated_request_gets_the_first_answer(tenant: Tenant) -> None:
-    request = pb.CreateMemoryRequest(request_id="r1", memory=pb.Memory(**COMPLETE))
-
-    first = await tenant.memory.CreateMemory(request)
-    again = await tenant.memory.CreateMemory(request)
-
-    assert again.SerializeToString(deterministic=True) == first.SerializeToString(deterministic=True)
-    assert len(await all_of(tenant)) == 1
-
-
-async def test_a_request_id_stands_for_one_request(tenant: Tenant) -> None:
-    await tenant.memory.CreateMemory(pb.CreateMemoryRequest(request_id="r1", memory=pb.Memory(content="a")))
-
-    with refused(grpc.StatusCode.INVALID_ARGUMENT, "REQUEST_ID_REUSED"):
-        await tenant.memory.CreateMemory(pb.CreateMemoryRequest(request_id="r1", memory=pb.Memory(content="b")))
-
-    assert [memory.content for memory in await all_of(tenant)] == ["a"]
-
-
 async def test_a_refused_request_may_be_repeated_mended(tenant: Tenant) -> None:
     taken = await create(tenant, content="a", external_id="x")
     request = pb.CreateMemoryRequest(request_id="r1", memory=pb.Memory(content="b", external_id="x"))
@@ -375,17 +356,6 @@ async def test_a_batch_is_stored_whole_or_not_at_all(
 
     assert facts_of(caught.value)["index"] == "1"
     assert await all_of(tenant) == [holder]
-
-
-async def test_a_repeated_batch_gets_the_first_answer(tenant: Tenant) -> None:
-    memories = [pb.Memory(content=f"n{n}") for n in range(20)]
-    request = pb.BatchCreateMemoriesRequest(request_id="b", memories=memories)
-
-    first = await tenant.memory.BatchCreateMemories(request)
-    again = await tenant.memory.BatchCreateMemories(request)
-
-    assert again == first
-    assert len(await all_of(tenant)) == 20
 
 
 async def test_batches_that_name_the_same_keys_in_other_orders_do_not_block_each_other(tenant: Tenant) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
+from fix_catalogue import over
 from fix_cluster import Cluster, Tenant, refused
 from google.protobuf.field_mask_pb2 import FieldMask
 
@@ -195,7 +196,7 @@ async def test_an_order_shows_archived_and_deleted_memories_where_they_are_asked
     assert kept
 
 
-@pytest.mark.parametrize(
+@over(
     ("order_by", "place"),
     [
         *(("access_count", value) for value in ("-1", "1" * 30, "0.5", "x")),

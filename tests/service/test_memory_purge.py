@@ -9,7 +9,7 @@ import asyncpg
 import grpc
 import pytest
 from fix_calls import struct
-from fix_cluster import Cluster, Tenant, refused
+from fix_cluster import Tenant, refused
 from fix_marker import places_of
 from google.protobuf.field_mask_pb2 import FieldMask
 
@@ -19,16 +19,7 @@ from skein.recall.v1 import recall_pb2
 from skein.tenancy.v1 import limits_pb2
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     Connection = asyncpg.Connection[asyncpg.Record]
-
-
-@pytest.fixture
-async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
-    """Look into the database as its superuser, who sees all tenants."""
-    async with cluster.superuser() as connection:
-        yield connection
 
 
 async def create(tenant: Tenant, request_id: str = "", **fields: Any) -> pb.Memory:
@@ -200,17 +191,6 @@ async def test_ids_and_a_filter_mean_those_of_the_ids_that_pass(tenant: Tenant) 
     response = await tenant.memory.PurgeMemories(pb.PurgeMemoriesRequest(selection=selection))
 
     assert list(response.receipt.memory_ids) == [fact.memory_id]
-
-
-async def test_a_repeated_purge_returns_the_first_receipt(tenant: Tenant) -> None:
-    memory = await create(tenant, content="gone")
-    request = by_ids(memory.memory_id, request_id="p1")
-
-    first = await tenant.memory.PurgeMemories(request)
-    again = await tenant.memory.PurgeMemories(request)
-
-    assert again == first
-    assert list(first.receipt.memory_ids) == [memory.memory_id]
 
 
 async def test_names_and_room_are_free_again_after_a_purge(tenant: Tenant) -> None:

@@ -146,21 +146,6 @@ async def test_a_page_of_long_memories_ends_before_it_is_too_large(tenant: Tenan
         assert sum(len(read) for read in await pages(tenant, pb.ListMemoriesRequest(page_size=size))) == 60
 
 
-async def test_a_page_token_belongs_to_its_list(tenant: Tenant, other_tenant: Tenant) -> None:
-    await create(tenant, {}, {}, {})
-    token = (await tenant.memory.ListMemories(pb.ListMemoriesRequest(page_size=1))).next_page_token
-
-    for caller, request in (
-        (tenant, pb.ListMemoriesRequest(page_token=token, filter=pb.MemoryFilter(types=["note"]))),
-        (tenant, pb.ListMemoriesRequest(page_token=token, show_deleted=True)),
-        (tenant, pb.ListMemoriesRequest(page_token="nonsense")),
-        (tenant, pb.ListMemoriesRequest(page_token=token[:-6] + "AAAA==")),
-        (other_tenant, pb.ListMemoriesRequest(page_token=token)),
-    ):
-        with refused(grpc.StatusCode.INVALID_ARGUMENT, "PAGE_TOKEN_INVALID"):
-            await caller.memory.ListMemories(request)
-
-
 FILTERED: Sequence[dict[str, Any]] = (
     {"content": "fact", "type": "fact", "key": "k", "tags": ["a", "b"], "importance": 0.9, "source": "mail"},
     {"content": "note", "tags": ["b", "c"], "agent_id": "ag", "scope": pb.SCOPE_AGENT},
@@ -240,27 +225,6 @@ async def test_an_expired_memory_is_not_listed(tenant: Tenant) -> None:
     everything = pb.ListMemoriesRequest(show_archived=True, show_deleted=True)
     assert await pages(tenant, everything) == [["lasting"]]
     assert await passing(tenant, tags_any=["t"]) == {"lasting"}
-
-
-async def test_another_tenants_memories_do_not_exist(tenant: Tenant, other_tenant: Tenant) -> None:
-    (theirs,) = await create(other_tenant, {"external_id": "x", "tags": ["t"], "type": "fact", "key": "k"})
-    names = [theirs.memory_id, "x"]
-
-    for name in names:
-        with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
-            await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id=name, show_deleted=True))
-        with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
-            await tenant.memory.DeleteMemory(pb.DeleteMemoryRequest(memory_id=name))
-        with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
-            await tenant.memory.UndeleteMemory(pb.UndeleteMemoryRequest(memory_id=name))
-        with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
-            await tenant.memory.UpdateMemory(
-                pb.UpdateMemoryRequest(memory=pb.Memory(memory_id=name, title="mine"), update_mask={"paths": ["title"]})
-            )
-    read = await tenant.memory.BatchGetMemories(pb.BatchGetMemoriesRequest(memory_ids=names))
-    assert (list(read.memories), list(read.not_found_ids)) == ([], names)
-    assert await passing(tenant) == await passing(tenant, tags_any=["t"]) == await passing(tenant, key="k") == set()
-    assert (await other_tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id="x"))).memory == theirs
 
 
 async def test_many_readers_at_once_each_get_their_own(tenant: Tenant) -> None:

@@ -22,18 +22,9 @@ from skein.tenancy.v1 import subjects_pb2
 from skein_kit.ids import now
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     Connection = asyncpg.Connection[asyncpg.Record]
 
 DAY = timedelta(days=1)
-
-
-@pytest.fixture
-async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
-    """Look into the database as its superuser, who can turn back time."""
-    async with cluster.superuser() as connection:
-        yield connection
 
 
 async def create(tenant: Tenant, **fields: Any) -> pb.Memory:

@@ -155,9 +155,3 @@ async def test_an_expired_memory_is_not_found_until_an_import_brings_it_again(te
     await tenant.snapshots.ImportData(snapshots_pb2.ImportDataRequest(lines="\n".join(lines)))
 
     assert set(await search_hits(tenant, "lighthouse windmill")) == {"lighthouse", "windmill"}
-
-
-async def test_another_tenants_memories_are_not_found(tenant: Tenant, other_tenant: Tenant) -> None:
-    await create(other_tenant, content="lighthouse")
-
-    assert (await tenant.recall.Recall(recall_pb2.RecallRequest(query="lighthouse"))).hits == []

@@ -9,11 +9,10 @@ from uuid import uuid4
 import grpc
 import pytest
 from fix_calls import struct
-from fix_cluster import Cluster, Tenant, refused
+from fix_cluster import Tenant, refused
 from fix_memory import MemoryServer
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import memory_pb2 as pb
 from skein.memory.v1 import memory_pb2_grpc as rpc
 from skein.recall.v1 import recall_pb2
@@ -79,27 +78,6 @@ async def test_a_secret_is_masked_everywhere_and_revealed_to_those_who_may(tenan
         component.raw for hit in by_secret.hits for component in hit.components if component.signal == "lexical"
     )
     assert await revealed(tenant.memory, name) == "correct-horse-battery"
-
-
-async def test_a_caller_without_the_permission_sees_no_secret(cluster: Cluster, tenant: Tenant) -> None:
-    created = await tenant.memory.CreateMemory(creating(vault()))
-    key = await tenant.auth.CreateApiKey(
-        auth_pb2.CreateApiKeyRequest(display_name="less", permissions=["memory.read", "memory.write"])
-    )
-    less = cluster.with_key(key.secret)
-
-    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
-        await revealed(less.memory, created.memory.memory_id)
-    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
-        await less.memory.RotateTenantKey(pb.RotateTenantKeyRequest())
-
-
-async def test_a_secret_of_another_tenant_is_not_found(tenant: Tenant, other_tenant: Tenant) -> None:
-    created = await tenant.memory.CreateMemory(creating(vault(external_id="mine")))
-
-    for name in (created.memory.memory_id, "mine"):
-        with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
-            await revealed(other_tenant.memory, name)
 
 
 async def test_a_memory_without_a_secret_reveals_none(tenant: Tenant) -> None:

@@ -216,12 +216,3 @@ async def test_two_callers_who_complete_a_task_at_once_leave_it_done(tenant: Ten
     assert {answer.memory.data["status"] for answer in answers} == {"done"}
     # Later callers found it done, and left it as it was.
     assert {answer.memory.revision for answer in answers} == {2}
-
-
-async def test_tasks_of_another_tenant_are_not_seen(tenant: Tenant, other_tenant: Tenant) -> None:
-    await create(other_tenant, "theirs")
-    await create(other_tenant, "theirs", "objective")
-
-    assert await tasks(tenant) == []
-    assert await next_actions(tenant) == []
-    assert not (await tenant.memory.ListObjectives(pb.ListObjectivesRequest())).memories

@@ -219,13 +219,3 @@ async def test_versions_say_who_changed_what_and_when(tenant: Tenant) -> None:
     assert not versions[0].HasField("until_time")
     assert all(version.memory.updated_by == memory.created_by for version in versions)
     assert second.next_page_token == ""
-
-
-async def test_versions_of_another_tenant_s_memory_are_not_found(tenant: Tenant, other_tenant: Tenant) -> None:
-    theirs = await create(other_tenant, content="theirs")
-
-    with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
-        await tenant.memory.ListMemoryVersions(pb.ListMemoryVersionsRequest(memory_id=theirs.memory_id))
-    with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
-        request = pb.GetMemoryRequest(memory_id=theirs.memory_id, as_of_time=theirs.update_time)
-        await tenant.memory.GetMemory(request)

@@ -162,12 +162,6 @@ async def test_the_messages_of_a_deleted_session_are_not_found(tenant: Tenant) -
     assert texts(await search(tenant, "lighthouse")) == ["another lighthouse"]
 
 
-async def test_another_tenant_finds_nothing(tenant: Tenant, other_tenant: Tenant) -> None:
-    await append(tenant, "the lighthouse")
-
-    assert await search(other_tenant, "lighthouse", context_size=5) == []
-
-
 async def test_another_tenants_words_do_not_change_a_score(tenant: Tenant, other_tenant: Tenant) -> None:
     await append(tenant, "the lighthouse", "the sea", "the sky")
     before = await search(tenant, "lighthouse")

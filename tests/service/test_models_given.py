@@ -148,28 +148,6 @@ async def test_the_client_brings_vectors_like_any_other_call(cluster: Cluster, t
     assert hit.similarity == pytest.approx(1.0)
 
 
-async def test_another_tenant_s_items_take_no_vectors(tenant: Tenant, other_tenant: Tenant) -> None:
-    memory = (await tenant.memory.CreateMemory(request_of("Owls hunt at night.", external_id="m-1"))).memory
-
-    names: list[dict[str, Any]] = [{"item_id": memory.memory_id}, {"external_id": "m-1"}]
-    for named in names:
-        with refused(grpc.StatusCode.NOT_FOUND, "DOCUMENT_NOT_FOUND"):
-            await other_tenant.recall.PutEmbedding(pb.PutEmbeddingRequest(**named, embeddings=embeddings(1)))
-
-
-async def test_a_repeated_request_gets_the_first_answer_and_changes_nothing(recall_tenant: RecallTenant) -> None:
-    item_id = await recall_tenant.remember("Owls hunt at night.")
-    put = pb.PutEmbeddingRequest(item_id=item_id, embeddings=embeddings(1), request_id="r")
-    first = await recall_tenant.stub.PutEmbedding(put)
-    await recall_tenant.stub.PutEmbedding(pb.PutEmbeddingRequest(item_id=item_id, embeddings=embeddings(2)))
-
-    assert await recall_tenant.stub.PutEmbedding(put) == first
-    assert await similarity(recall_tenant, 2, item_id) == pytest.approx(1.0)
-    put.embeddings[0].values[0] = 0.5
-    with refused(grpc.StatusCode.INVALID_ARGUMENT, "REQUEST_ID_REUSED"):
-        await recall_tenant.stub.PutEmbedding(put)
-
-
 def request_of(content: str, **values: Any) -> memory_pb2.CreateMemoryRequest:
     return memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content=content, type="note", **values))
 

@@ -106,17 +106,6 @@ async def test_an_import_is_refused(tenant: Tenant) -> None:
         await create(tenant, fact("Lives in Oslo"), UPDATE, keep_times=True)
 
 
-async def test_a_repeated_request_is_answered_as_the_first(tenant: Tenant) -> None:
-    await create(tenant, fact("Lives in Graz"))
-
-    first = await create(tenant, fact("Lives in Oslo"), UPDATE, request_id="r")
-    await create(tenant, fact("Lives in Rome"), UPDATE)
-    again = await create(tenant, fact("Lives in Oslo"), UPDATE, request_id="r")
-
-    assert again == first
-    assert (await stored(tenant))[0].content == "Lives in Rome"
-
-
 async def test_a_batch_changes_returns_and_adds_each_in_its_place(tenant: Tenant) -> None:
     await create(tenant, fact("Lives in Graz"))
     memories = [pb.Memory(content="Tea is hot"), fact("Lives in Oslo"), fact("Likes tea", key="drink")]

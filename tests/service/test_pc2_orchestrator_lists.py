@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from fix_catalogue import over
 from fix_pc2 import SESSION
 
 from skein.memory.v1 import memory_pb2
@@ -161,7 +162,7 @@ async def test_a_reply_has_a_few_megabytes_and_its_real_page_size(assistant: Ass
     assert len({*ids(data), *ids(next_page)}) == len(ids(data)) + len(ids(next_page)) == 60
 
 
-@pytest.mark.parametrize(
+@over(
     "payload",
     [
         {"memory_ids": "a\ud800"},

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
+from fix_catalogue import over
 from fix_pc2 import assistant_of
 from google.protobuf import json_format
 
@@ -126,7 +127,7 @@ async def test_a_session_that_was_deleted_cannot_be_opened_again(assistant: Assi
     assert code(await assistant.request("end_session", session_id="s-3", payload={})) == "session_not_found"
 
 
-@pytest.mark.parametrize(
+@over(
     ("action", "message", "expected"),
     [
         ("end_session", {"session_id": "nobody-opened-it"}, "session_not_found"),

@@ -14,6 +14,7 @@ import pytest
 import zmq
 import zmq.asyncio
 import zmq.auth
+from fix_catalogue import over
 from fix_database import all_told
 from fix_pc2 import Assistant, assistant_of
 
@@ -404,7 +405,7 @@ async def test_a_port_in_use_is_an_error_of_its_own() -> None:
             context.term()
 
 
-@pytest.mark.parametrize(
+@over(
     ("number", "text", "replies_only"),
     [
         (5598, "", False),
@@ -420,7 +421,7 @@ def test_a_publishing_port_can_be_set_to_answer_alone(number: int, text: str, *,
     assert is_reply_only({f"SKEIN_PC2_{number}": text}, number) is replies_only
 
 
-@pytest.mark.parametrize(("number", "roles"), [(5598, "events or jarvis"), (6583, "pub or rep")])
+@over(("number", "roles"), [(5598, "events or jarvis"), (6583, "pub or rep")])
 def test_an_unknown_role_of_a_port_is_rejected(number: int, roles: str) -> None:
     with pytest.raises(SettingInvalid, match=roles):
         is_reply_only({f"SKEIN_PC2_{number}": "x"}, number)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import zmq
+from fix_catalogue import over
 from fix_pc2 import Assistant, assert_healthy, assistant_of, error_reply
 
 from skein.session.v1 import archives_pb2, session_pb2
@@ -80,7 +81,7 @@ async def test_each_type_of_interaction_has_its_role(
     assert [message.role for message in await stored_messages(tenant, "s")] == [role]
 
 
-@pytest.mark.parametrize("field", ["session_id", "interaction_type", "content"])
+@over("field", ["session_id", "interaction_type", "content"])
 async def test_an_interaction_without_a_field_is_missing_it(assistant: Assistant, field: str) -> None:
     for nothing in ({}, {field: None}, {field: ""}, {field: " "}):
         other_fields = {name: value for name, value in INTERACTION.items() if name != field}
@@ -348,7 +349,7 @@ async def test_every_script_is_kept_as_it_is(assistant: Assistant) -> None:
     assert await summary(assistant, "日本") == f"User: {text}"
 
 
-@pytest.mark.parametrize(
+@over(
     ("body", "reply"),
     [
         (b"{", error_reply("Invalid JSON in message")),

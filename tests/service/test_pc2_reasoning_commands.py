@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from fix_catalogue import over
 from fix_pc2 import Assistant, assert_healthy, error_reply
 from google.protobuf import json_format
 
@@ -298,7 +299,7 @@ async def test_a_typed_clients_memory_is_reinforced_too(assistant: Assistant, te
     assert (await memory(tenant, stored.memory_id)).metadata["own"] == "stays"
 
 
-@pytest.mark.parametrize("name", ["REINFORCE_MEMORY", "DELETE_MEMORY"])
+@over("name", ["REINFORCE_MEMORY", "DELETE_MEMORY"])
 async def test_a_memory_that_is_not_there_is_not_found(assistant: Assistant, name: str) -> None:
     assert await command(assistant, name, memory_id=NOTHING) == error_reply(
         f"Memory {NOTHING} not found", status="ERROR"

@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from fix_catalogue import over
 from fix_pc2 import Assistant, error_reply
 
 from skein.memory.v1 import memory_pb2
@@ -139,7 +140,7 @@ async def test_an_update_does_not_change_other_fields_of_a_profile(assistant: As
     assert subject.profile["name"] == "Ana"
 
 
-@pytest.mark.parametrize("updates", [None, {}, [], "name"])
+@over("updates", [None, {}, [], "name"])
 async def test_an_empty_profile_update_is_rejected(assistant: Assistant, updates: Any) -> None:
     reply = await send_action(assistant, "update_profile", updates=updates)
 
@@ -208,7 +209,7 @@ async def test_a_context_is_kept_and_cleared_for_one_person(assistant: Assistant
     assert {memory.content for memory in remaining} == {"of a typed client", "of ben"}
 
 
-@pytest.mark.parametrize("context", [None, "", {}, []])
+@over("context", [None, "", {}, []])
 async def test_an_empty_context_is_rejected(assistant: Assistant, context: Any) -> None:
     assert await send_action(assistant, "add_context", context=context) == error_reply(MISSING_FIELDS)
 

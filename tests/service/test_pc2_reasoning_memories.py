@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from fix_catalogue import over
 from fix_pc2 import Assistant, error_reply
 from google.protobuf import json_format
 
@@ -270,7 +271,7 @@ async def test_patterns_of_typed_clients_match_and_invalid_ones_are_skipped(
     assert reply["solution"] == "delete"
 
 
-@pytest.mark.parametrize("missing", ["error_type", "pattern"])
+@over("missing", ["error_type", "pattern"])
 async def test_a_pattern_without_a_field_is_missing_it(assistant: Assistant, missing: str) -> None:
     fields = {name: value for name, value in {"error_type": "t", "pattern": "p"}.items() if name != missing}
 

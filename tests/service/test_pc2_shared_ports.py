@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import zmq
 import zmq.asyncio
+from fix_catalogue import over
 from fix_pc2 import Assistant, assert_healthy, assistant_of
 
 from skein.memory.v1 import memory_pb2
@@ -122,7 +123,7 @@ async def test_a_port_that_answers_alone_publishes_nothing(
     assert not frames
 
 
-@pytest.mark.parametrize("port", SHARED_PORTS)
+@over("port", SHARED_PORTS)
 async def test_dealers_and_many_requests_at_once_are_answered(assistant: Assistant, port: int) -> None:
     async with assistant.socket(zmq.DEALER, port) as peer:
         for _ in range(50):

@@ -139,13 +139,6 @@ async def test_a_stale_policy_is_refused(tenant: Tenant) -> None:
     assert (await read(tenant)).decay_days == 7
 
 
-async def test_a_repeated_update_changes_a_policy_once(tenant: Tenant) -> None:
-    answers = await asyncio.gather(*(tenant.tenancy.UpdatePolicy(change("r", decay_days=7)) for _ in range(4)))
-
-    assert all(answer == answers[0] for answer in answers)
-    assert answers[0].policy.revision == 2
-
-
 async def test_of_first_changes_at_once_each_counts(tenant: Tenant) -> None:
     await asyncio.gather(*(tenant.tenancy.UpdatePolicy(change(decay_days=days)) for days in range(1, 6)))
 
@@ -171,12 +164,6 @@ async def test_services_act_by_a_changed_policy_within_a_second(tenant: Tenant) 
 
     # Half a second for a policy that was being read while it changed.
     assert last_accepted - changed < 1.5
-
-
-async def test_a_policy_is_its_tenant_s_own(tenant: Tenant, other_tenant: Tenant) -> None:
-    await tenant.tenancy.UpdatePolicy(change(decay_days=7))
-
-    assert await read(other_tenant) == DEFAULTS
 
 
 async def test_a_model_that_the_operator_does_not_offer_is_refused_with_those_that_he_does(

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
 
 import pytest
 from fix_cluster import Cluster, Tenant
-from fix_expiry import expire
 from fix_memory import stored
 from fix_models import until_scanned
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -15,7 +13,6 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
 from skein.session.v1 import session_pb2
-from skein_kit.ids import now
 
 
 async def hits(tenant: Tenant, query: str) -> list[pb.Hit]:
@@ -101,54 +98,6 @@ async def test_vectors_that_the_worker_computes_are_of_the_same_text(cluster: Cl
     assert list(first.vectors[0].embeddings[0].values) == pytest.approx(
         list(last.vectors[0].embeddings[0].values), abs=0.01
     )
-
-
-async def test_a_deleted_memory_is_gone_and_a_restored_one_is_back(tenant: Tenant) -> None:
-    memory = await tenant.create_memory("green tea")
-
-    await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=memory.memory_id))
-    gone = await hits(tenant, "green tea")
-    await tenant.memory.UndeleteMemory(memory_pb2.UndeleteMemoryRequest(memory_id=memory.memory_id))
-    (back,) = await hits(tenant, "green tea")
-
-    assert gone == []
-    assert back.item_id == memory.memory_id
-
-
-async def test_an_archived_memory_is_gone(tenant: Tenant) -> None:
-    memory = await tenant.create_memory("green tea")
-
-    change = memory_pb2.Memory(memory_id=memory.memory_id)
-    change.archive_time.FromDatetime(now() - timedelta(seconds=1))
-    await tenant.memory.UpdateMemory(
-        memory_pb2.UpdateMemoryRequest(memory=change, update_mask={"paths": ["archive_time"]})
-    )
-
-    assert await hits(tenant, "green tea") == []
-
-
-async def test_an_expired_memory_is_gone(tenant: Tenant) -> None:
-    await expire(tenant.snapshots, await tenant.create_memory("green tea"))
-
-    assert await hits(tenant, "green tea") == []
-
-
-async def test_an_update_is_found_by_its_new_words_and_meaning_and_not_by_the_old(tenant: Tenant) -> None:
-    memory = await tenant.create_memory("Marta drinks green tea.")
-    change = memory_pb2.Memory(memory_id=memory.memory_id, content="The cat caught a mouse in the barn.")
-
-    await tenant.memory.UpdateMemory(memory_pb2.UpdateMemoryRequest(memory=change, update_mask={"paths": ["content"]}))
-
-    (old,) = await hits(tenant, "tea")
-    (new,) = await hits(tenant, "feline hunting rodents")
-    assert old.components[1].raw == 0
-    assert new.similarity > 0.3
-
-
-async def test_another_tenant_finds_nothing_of_it(tenant: Tenant, other_tenant: Tenant) -> None:
-    await tenant.create_memory("green tea")
-
-    assert await hits(other_tenant, "green tea") == []
 
 
 @pytest.mark.system

@@ -6,9 +6,8 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, timedelta
 from uuid import UUID, uuid4
 
-import grpc
 import pytest
-from fix_cluster import refused
+from fix_catalogue import over
 from fix_metrics import sample
 from fix_recall import RecallServer, RecallTenant, serving
 from joserfc.jwk import OKPKey
@@ -232,15 +231,6 @@ async def test_a_blank_text_has_no_vectors_and_is_not_pending(
     assert await vectors_of(recall_server, item_id) == 0
 
 
-async def test_the_backlog_is_for_the_system_alone(recall_tenant: RecallTenant) -> None:
-    index = recall_tenant.index.__class__(
-        recall_tenant.service._channel("api_key:x", recall_tenant.tenant_id, frozenset({"memory.write"}))
-    )
-
-    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
-        await index.IndexBacklog(pb.IndexBacklogRequest())
-
-
 class FailingModel(Encoder):
     """The model, but for one word that it chokes on while `chokes` is set."""
 
@@ -314,7 +304,7 @@ def failures() -> float:
     return sample("skein_embedder_failed_documents_total") or 0.0
 
 
-@pytest.mark.parametrize(
+@over(
     ("sizes", "expected"),
     [
         ([], []),

@@ -4,6 +4,7 @@ import math
 
 import grpc
 import pytest
+from fix_catalogue import over
 from fix_cluster import refused
 from fix_recall import RecallServer, RecallTenant
 
@@ -38,23 +39,10 @@ async def test_a_model_of_the_caller_s_gets_a_table_and_does_not_become_active(
         assert await connection.fetchval("SELECT to_regclass($1)", f"recall.embeddings_house_model_v{dimensions}")
 
 
-@pytest.mark.parametrize("name", ["all-minilm-l6-v2", "all.minilm.l6.v2"])
+@over("name", ["all-minilm-l6-v2", "all.minilm.l6.v2"])
 async def test_a_name_that_is_taken_is_refused(recall_server: RecallServer, name: str) -> None:
     with refused(grpc.StatusCode.ALREADY_EXISTS, "MODEL_EXISTS"):
         await recall_server.operator.RegisterEmbeddingModel(register(name))
-
-
-async def test_a_repeated_registration_gets_the_first_answer(recall_server: RecallServer) -> None:
-    request = register("once")
-    request.request_id = "r"
-
-    first = await recall_server.operator.RegisterEmbeddingModel(request)
-    again = await recall_server.operator.RegisterEmbeddingModel(request)
-
-    assert again == first
-    request.embedding_model.model = "other"
-    with refused(grpc.StatusCode.INVALID_ARGUMENT, "REQUEST_ID_REUSED"):
-        await recall_server.operator.RegisterEmbeddingModel(request)
 
 
 async def test_a_refused_registration_leaves_its_request_id_free(recall_server: RecallServer) -> None:
@@ -69,17 +57,12 @@ async def test_a_refused_registration_leaves_its_request_id_free(recall_server: 
     assert made.embedding_model.model == "corrected"
 
 
-@pytest.mark.parametrize(("name", "dimensions"), [("bge-m3", 1024), ("all-minilm-l6-v2", 512)])
+@over(("name", "dimensions"), [("bge-m3", 1024), ("all-minilm-l6-v2", 512)])
 async def test_a_model_that_this_cluster_cannot_embed_with_is_refused(
     recall_server: RecallServer, name: str, dimensions: int
 ) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
         await recall_server.operator.RegisterEmbeddingModel(register(name, "embedded", dimensions))
-
-
-async def test_only_operators_register_models(recall_tenant: RecallTenant) -> None:
-    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
-        await recall_tenant.stub.RegisterEmbeddingModel(register("mine"))
 
 
 async def test_texts_are_embedded_in_order_to_unit_length(recall_tenant: RecallTenant) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-import grpc
 import pytest
-from fix_cluster import Tenant, refused
+from fix_cluster import Tenant
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -105,12 +104,3 @@ async def test_messages_pass_no_condition_on_memories(tenant: Tenant, conditions
 
     assert list(response.hits) == []
     assert response.filter_emptied
-
-
-async def test_a_condition_that_cannot_be_read_is_refused(tenant: Tenant) -> None:
-    with refused(grpc.StatusCode.INVALID_ARGUMENT, "FILTER_FIELD_UNKNOWN"):
-        await tenant.recall.Recall(recall_request(where="colour = red"))
-    with refused(grpc.StatusCode.INVALID_ARGUMENT, "FILTER_INVALID"):
-        await tenant.gateway.Recall(
-            gateway_pb2.RecallRequest(query="x", filter=memory_pb2.MemoryFilter(where="type ="))
-        )

@@ -192,18 +192,6 @@ async def test_the_conditions_that_leave_nothing_are_named(ferry: Tenant) -> Non
     assert await emptied_by("kind = message", max_importance=1.0) == ["where", "max_importance"]
 
 
-async def test_messages_of_another_tenant_pass_no_condition(ferry: Tenant, other_tenant: Tenant) -> None:
-    for where in ("role = user", "kind = message", "NOT type = fact", "session_id = s1"):
-        assert await contents(other_tenant, where) == set()
-
-    await seed(other_tenant)
-    found = (await ferry.recall.Recall(request("role = user OR type = fact"))).hits
-    foreign = (await other_tenant.recall.Recall(request("role = user OR type = fact"))).hits
-
-    assert len(found) == len(foreign) == 4
-    assert not {hit.item_id for hit in found} & {hit.item_id for hit in foreign}
-
-
 async def test_a_changed_message_passes_by_its_new_fields(ferry: Tenant) -> None:
     (marta,) = (await ferry.recall.Recall(request("name = Marta"))).hits
     before = now()

@@ -54,30 +54,12 @@ async def test_memories_belong_to_the_session_that_they_come_with(tenant: Tenant
     assert {memory.session_id for memory in response.memories} == {"kitchen"}
 
 
-async def test_a_repeated_request_gets_the_first_answer_and_adds_nothing(tenant: Tenant) -> None:
-    first = await tenant.gateway.Remember(kitchen("r"))
-    again = await tenant.gateway.Remember(kitchen("r"))
-
-    assert again == first
-    assert len(await memories(tenant)) == 2
-    assert len(await messages(tenant, "kitchen")) == 2
-
-
 async def test_a_request_made_many_times_at_once_is_done_once(tenant: Tenant) -> None:
     answers = await asyncio.gather(*(tenant.gateway.Remember(kitchen("r")) for _ in range(8)))
 
     assert all(answer == answers[0] for answer in answers)
     assert len(await memories(tenant)) == 2
     assert len(await messages(tenant, "kitchen")) == 2
-
-
-async def test_a_request_id_belongs_to_one_request(tenant: Tenant) -> None:
-    await tenant.gateway.Remember(kitchen("r"))
-    other = kitchen("r")
-    other.messages[0].content = "The kettle is fine"
-
-    with refused(grpc.StatusCode.INVALID_ARGUMENT, "REQUEST_ID_REUSED"):
-        await tenant.gateway.Remember(other)
 
 
 async def test_a_repeated_request_completes_what_the_first_one_left_undone(tenant: Tenant) -> None:
@@ -180,14 +162,6 @@ async def test_an_empty_memory_finds_nothing(tenant: Tenant) -> None:
 
     assert not response.hits
     assert [arm.hit_count for arm in response.arms] == [0, 0]
-
-
-async def test_nothing_of_another_tenant_is_recalled(tenant: Tenant, other_tenant: Tenant) -> None:
-    await other_tenant.gateway.Remember(kitchen())
-
-    response = await tenant.gateway.Recall(pb.RecallRequest(query="kettle"))
-
-    assert not response.hits
 
 
 @pytest.mark.parametrize(

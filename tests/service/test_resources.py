@@ -194,20 +194,6 @@ async def test_what_is_made_is_read_as_it_was_answered(resource: Resource, clust
     assert _without_stamps(await resource.get(caller, resource.id_of(made))) == _without_stamps(made)
 
 
-@EVERY
-async def test_a_repeated_request_makes_one(resource: Resource, cluster: Cluster, tenant: Tenant) -> None:
-    caller = _caller(resource, cluster, tenant)
-    fields = {**resource.fields, **{name: await caller.remember(name) for name in resource.memory_fields}}
-    request_id = uuid.uuid4().hex
-
-    first = await resource.create_of(caller, fields, request_id=request_id)
-    again = await resource.create_of(caller, fields, request_id=request_id)
-
-    assert again == first
-    with refused(grpc.StatusCode.INVALID_ARGUMENT, "REQUEST_ID_REUSED"):
-        await resource.create_of(caller, {**fields, resource.change[0]: "something else"}, request_id=request_id)
-
-
 @OF_TENANTS
 async def test_a_request_id_is_its_callers_own(resource: Resource, cluster: Cluster, tenant: Tenant) -> None:
     key = await tenant.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="another"))
@@ -279,23 +265,3 @@ async def test_what_is_deleted_is_gone_until_it_is_brought_back(
     if f"Undelete{resource.name}" in METHODS:
         await resource.call(caller, "Undelete", **{f"{resource.key}_id": resource.id_of(made)})
         assert _without_stamps(await resource.get(caller, resource.id_of(made))) == _without_stamps(made)
-
-
-@OF_TENANTS
-async def test_another_tenant_finds_nothing_to_read_or_to_change(
-    resource: Resource, tenant: Tenant, other_tenant: Tenant
-) -> None:
-    made = await resource.create(tenant)
-    (name, value), resource_id = resource.change, resource.id_of(made)
-
-    attempts = (
-        resource.get(other_tenant, resource_id),
-        resource.update(other_tenant, resource_id, [name], **{name: value}),
-        resource.call(other_tenant, "Delete", **{f"{resource.key}_id": resource_id}),
-    )
-
-    for attempt in attempts:
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await attempt
-        assert caught.value.code() is grpc.StatusCode.NOT_FOUND
-    assert await resource.get(tenant, resource_id) == made

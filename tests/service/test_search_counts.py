@@ -8,12 +8,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import grpc
-import pytest
 from fix_access_log import logged_accesses
 from fix_cluster import refused
 from fix_console import BrowserSession
 
-from skein.auth.v1 import auth_pb2
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import access_log_pb2
 from skein.recall.v1 import recall_pb2 as pb
@@ -23,17 +21,7 @@ from skein_kit.rpc.well_known_types import to_timestamp
 from skein_recall.usage.model import LIMITS, LONGER, range_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_cluster import Cluster, Tenant
-
-
-@pytest.fixture
-async def web(cluster: Cluster, tenant: Tenant) -> AsyncIterator[BrowserSession]:
-    """A browser logged in with every permission of the tenant."""
-    async with BrowserSession.of(cluster.addresses["http"]) as browser:
-        await browser.show_key(tenant.api_key)
-        yield browser
+    from fix_cluster import Tenant
 
 
 async def counts(tenant: Tenant, **fields: Any) -> list[pb.SearchDay]:
@@ -88,14 +76,6 @@ async def test_counts_through_the_last_possible_day_are_empty(tenant: Tenant) ->
     last_day = to_timestamp(datetime(9999, 12, 31, 12, tzinfo=UTC))
 
     assert await counts(tenant, start_time=to_timestamp(datetime.now(UTC)), end_time=last_day) == []
-
-
-async def test_a_key_that_may_not_recall_reads_no_counts(cluster: Cluster, tenant: Tenant) -> None:
-    request = auth_pb2.CreateApiKeyRequest(display_name="reader", permissions=["memory.read"])
-    reader = cluster.with_key((await tenant.auth.CreateApiKey(request)).secret)
-
-    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
-        await reader.recall.GetSearchCounts(pb.GetSearchCountsRequest())
 
 
 async def test_the_log_lists_searches_that_found_nothing(tenant: Tenant) -> None:

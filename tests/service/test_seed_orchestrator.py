@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import grpc
-import pytest
 from fix_cluster import Cluster, Tenant, refused
 from fix_seeds import KINDS, audit_faults, memories
 
@@ -102,10 +101,3 @@ async def test_the_access_log_outlives_what_it_names(tenant: Tenant) -> None:
     assert all(
         entry.HasField("create_time") and entry.access_event_id and entry.client_address for entry in (read, refusal)
     )
-
-
-@pytest.mark.parametrize("tag", ["", "x" * 256])
-async def test_a_tag_is_text_and_stands_once_at_a_memory(tenant: Tenant, tag: str) -> None:
-    for tags in ([tag], ["tea", "tea"]):
-        with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
-            await memories(tenant, "the kettle whistles", tags=tags)

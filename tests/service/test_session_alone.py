@@ -156,16 +156,6 @@ async def test_answers_are_forgotten_after_a_day(session_server: SessionServer) 
     assert len(await session_server.rows("SELECT FROM session.messages")) == 3
 
 
-async def test_the_internal_service_is_for_the_system_alone(session_server: SessionServer) -> None:
-    async with session_server.channel() as channel:
-        internal = rpc.SessionInternalServiceStub(channel)
-
-        with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
-            await internal.EnsurePartitions(pb.EnsurePartitionsRequest())
-        with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
-            await internal.DeleteExpired(pb.DeleteExpiredRequest())
-
-
 async def test_a_message_lies_in_the_partition_of_its_month(session_server: SessionServer) -> None:
     old = request("long ago", "once upon a time", "now")
     old.messages[0].create_time.FromDatetime(datetime(2016, 2, 29, 23, 59, tzinfo=UTC))

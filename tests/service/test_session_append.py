@@ -223,20 +223,6 @@ async def test_an_external_id_is_taken_once_in_all_sessions_and_months(tenant: T
         await session(tenant, "other")
 
 
-async def test_a_repeated_request_returns_the_first_messages_and_adds_nothing(tenant: Tenant) -> None:
-    request = pb.AppendMessagesRequest(
-        session_id="s", messages=[user("a"), user("b")], create_session=True, request_id="r-1"
-    )
-
-    first = await tenant.sessions.AppendMessages(request)
-    again = await tenant.sessions.AppendMessages(request)
-
-    assert again == first
-    assert await transcript(tenant) == list(first.messages)
-    with refused(INVALID, "REQUEST_ID_REUSED"):
-        await append(tenant, user("other"), request_id="r-1")
-
-
 async def test_a_request_repeated_at_the_same_moment_has_one_effect(tenant: Tenant) -> None:
     request = pb.AppendMessagesRequest(session_id="s", messages=[user("a")], create_session=True, request_id="r-1")
 

@@ -171,29 +171,6 @@ async def test_a_session_without_messages_is_archived_and_comes_back(deployment:
         assert await sessions.listed("empty") == []
 
 
-async def test_a_repeated_request_has_its_first_answer_and_does_nothing(deployment: Deployment) -> None:
-    async with deployment.sessions() as sessions:
-        await sessions.hide()
-        first = await sessions.archive(request_id="a")
-        unarchived = await sessions.unarchive(request_id="r")
-        again = await sessions.archive(request_id="a")
-        is_back = len(await sessions.listed())
-        second = await sessions.archive(request_id="b")
-        unarchived_again = await sessions.unarchive(request_id="r")
-        with refused(*ARCHIVED):
-            await sessions.listed()
-        with refused(grpc.StatusCode.INVALID_ARGUMENT, "REQUEST_ID_REUSED"):
-            await sessions.archive("another", request_id="a")
-        await sessions.purge()
-        after_all = await sessions.archive(request_id="a")
-
-    assert first == again == after_all
-    assert is_back == 3
-    assert second.archive_time.ToDatetime() > first.archive_time.ToDatetime()
-    assert unarchived == unarchived_again
-    assert unarchived.pending_embedding_count == 2
-
-
 async def test_the_same_request_at_the_same_time_is_done_once(deployment: Deployment) -> None:
     async with deployment.sessions() as sessions:
         before = await sessions.hide()
@@ -278,26 +255,6 @@ async def test_archived_sessions_are_listed_page_by_page_and_to_their_tenant_alo
                 await others.archived(page_token=token)
 
     assert pages == [[names[4], names[3]], [names[2], names[0]]]
-
-
-async def test_another_tenant_s_session_is_neither_archived_nor_unarchived(deployment: Deployment) -> None:
-    neighbour = await deployment.neighbour()
-    async with deployment.sessions() as sessions, neighbour.sessions() as others:
-        before = await sessions.hide()
-        with refused(*NO_SESSION):
-            await others.archive()
-        await sessions.archive()
-        with refused(*NO_SESSION):
-            await others.unarchive()
-        with refused(*NO_SESSION):
-            await others.listed(show_archived=True)
-        same_name = await others.hide()
-        await others.archive()
-        await sessions.unarchive()
-
-        assert await sessions.listed() == before
-        await others.unarchive()
-        assert await others.listed() == same_name
 
 
 async def test_an_unarchived_session_is_recalled_again(tenant: Tenant) -> None:

@@ -469,32 +469,6 @@ async def test_an_export_of_large_messages_fits_its_answers(tenant: Tenant) -> N
     assert len(await exported(tenant, "anna", 1000)) == 61
 
 
-async def test_another_tenants_person_is_not_touched(tenant: Tenant, other_tenant: Tenant) -> None:
-    name = uuid.uuid4().hex
-    await fill(other_tenant, "kettle", name, subject_id="anna")
-    listed = session_pb2.ListMessagesRequest(session_id=name)
-    ids = [message.message_id for message in (await other_tenant.sessions.ListMessages(listed)).messages]
-
-    with refused(*NO_SESSION):
-        await purge(tenant, name)
-    assert only_names(await purge_subject(tenant, "anna"))
-    assert await purge_messages(tenant, *ids) == pb.PurgeReceipt()
-    assert await exported(tenant, "anna", 10) == []
-
-    assert len(await sequences(other_tenant, name)) == 2
-
-
-async def test_a_page_token_of_another_export_is_refused(tenant: Tenant) -> None:
-    await fill(tenant, "kettle", uuid.uuid4().hex, subject_id="anna")
-    page = await tenant.sessions.ExportSubject(session_pb2.ExportSubjectRequest(subject_id="anna", page_size=1))
-
-    for subject_id, token in (("ben", page.next_page_token), ("anna", "nonsense")):
-        with refused(grpc.StatusCode.INVALID_ARGUMENT, "PAGE_TOKEN_INVALID"):
-            await tenant.sessions.ExportSubject(
-                session_pb2.ExportSubjectRequest(subject_id=subject_id, page_token=token)
-            )
-
-
 async def test_a_purge_makes_room_in_the_quota(cluster: Cluster, tenant: Tenant) -> None:
     acting = cluster.with_key(cluster.operator_key, **{"skein-tenant-id": str(tenant.tenant_id)})
     await acting.tenancy.UpdateQuota(

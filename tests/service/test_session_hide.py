@@ -123,17 +123,6 @@ async def test_hiding_and_bringing_back_twice_change_nothing_more(tenant: Tenant
     assert second.revision == fresh.revision + 2
 
 
-async def test_a_repeated_request_gets_its_first_answer(tenant: Tenant) -> None:
-    await opened(tenant)
-
-    first = await hide(tenant, request_id="a")
-    back = await unhide(tenant, request_id="u")
-
-    assert await hide(tenant, request_id="a") == first
-    assert await unhide(tenant, request_id="u") == back
-    assert (await get(tenant)).state == pb.SESSION_STATE_ACTIVE
-
-
 async def test_an_unknown_session_cannot_be_hidden(tenant: Tenant, other_tenant: Tenant) -> None:
     await opened(other_tenant)
 

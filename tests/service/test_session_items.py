@@ -183,15 +183,6 @@ async def test_a_deleted_item_is_gone_once(tenant: Tenant) -> None:
         await drop(tenant, name, "key")
 
 
-async def test_a_repeated_request_stores_nothing_again(tenant: Tenant) -> None:
-    name = await session(tenant)
-    first = await put(tenant, name, "key", 1, request_id="r")
-    await put(tenant, name, "key", 2)
-
-    assert await put(tenant, name, "key", 1, request_id="r") == first
-    assert await get(tenant, name, "key") == 2
-
-
 @pytest.mark.system
 async def test_a_session_takes_no_more_than_a_thousand_keys(tenant: Tenant) -> None:
     name = await session(tenant)
@@ -226,16 +217,3 @@ async def test_items_go_with_their_session_and_need_one(tenant: Tenant, other_te
         with refused(*NO_SESSION):
             await drop(tenant, unknown, "key")
     assert await get(other_tenant, theirs, "key") == "theirs"
-
-
-async def test_a_page_token_is_bound_to_its_session(tenant: Tenant) -> None:
-    first, second = await session(tenant), await session(tenant)
-    for name in (first, second):
-        for key in ("a", "b"):
-            await put(tenant, name, key, 1)
-    page = await tenant.sessions.ListSessionItems(pb.ListSessionItemsRequest(session_id=first, page_size=1))
-
-    with refused(grpc.StatusCode.INVALID_ARGUMENT, "PAGE_TOKEN_INVALID"):
-        await tenant.sessions.ListSessionItems(
-            pb.ListSessionItemsRequest(session_id=second, page_token=page.next_page_token)
-        )

@@ -235,21 +235,6 @@ async def test_a_deleted_snapshot_is_gone(tenant: Tenant) -> None:
             await call
 
 
-async def test_another_tenant_s_snapshot_is_not_found(tenant: Tenant, other_tenant: Tenant) -> None:
-    theirs = await snapshot(other_tenant)
-
-    for call in gone_calls(tenant, theirs.snapshot_id):
-        with refused(grpc.StatusCode.NOT_FOUND, "SNAPSHOT_NOT_FOUND"):
-            await call
-    mine = await snapshot(tenant)
-    with refused(grpc.StatusCode.NOT_FOUND, "SNAPSHOT_NOT_FOUND"):
-        await differences(tenant, mine, theirs)
-    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
-        await tenant.snapshots.DiffSnapshots(
-            pb.DiffSnapshotsRequest(snapshot_id=mine.snapshot_id, other_snapshot_id="x")
-        )
-
-
 def gone_calls(tenant: Tenant, snapshot_id: str) -> Iterable[Any]:
     return (
         tenant.snapshots.GetSnapshot(pb.GetSnapshotRequest(snapshot_id=snapshot_id)),
@@ -284,17 +269,6 @@ async def test_a_large_snapshot_is_finished_in_the_background(
     done = (await tenant.snapshots.GetSnapshot(pb.GetSnapshotRequest(snapshot_id=made.snapshot_id))).snapshot
     assert (done.state, dict(done.item_counts)) == (READY, {"memory": 220})
     assert [entry[2:] for entry in await differences(tenant, done)] == [("changed", "content")]
-
-
-async def test_repeated_requests_make_one_snapshot(tenant: Tenant) -> None:
-    request = pb.CreateSnapshotRequest(label="s", request_id="r")
-
-    first = await tenant.snapshots.CreateSnapshot(request)
-    again = await tenant.snapshots.CreateSnapshot(request)
-
-    assert first == again
-    listed = await tenant.snapshots.ListSnapshots(pb.ListSnapshotsRequest())
-    assert list(listed.snapshots) == [first.snapshot]
 
 
 @pytest.mark.parametrize("token", ["nonsense", "W10="])

@@ -229,19 +229,6 @@ async def test_only_a_writer_of_both_moves_and_only_what_lies_where_the_call_act
     assert (await house.cook.get_memory(memory.memory_id)).content == TEXT
 
 
-async def test_a_repeated_move_is_answered_as_the_first(house: House) -> None:
-    kitchen = house.at(house.kitchen_id)
-    memory = await kitchen.create_memory(TEXT)
-
-    first = await house.move([memory.memory_id], "r")
-
-    assert await house.move([memory.memory_id], "r") == first
-    back = pb.MoveMemoriesRequest(memory_ids=[memory.memory_id], space_id=house.kitchen_id)
-    await house.at(house.garden_id).memory.MoveMemories(back)
-    assert await house.move([memory.memory_id], "r") == first
-    assert (await house.cook.get_memory(memory.memory_id)).content == TEXT
-
-
 async def test_an_alias_moves_with_its_memory_alone(house: House) -> None:
     kitchen = house.at(house.kitchen_id)
     canonical, alias = await kitchen.create_memory("Rosa"), await kitchen.create_memory("The rose")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -97,33 +96,12 @@ async def test_more_than_500_values_are_refused(tenant: Tenant) -> None:
     assert await matching_ids(tenant, match("profile.numbers", 249)) == ["full"]
 
 
-async def test_a_repeated_create_subject_makes_one(tenant: Tenant) -> None:
-    request = pb.CreateSubjectRequest(subject=pb.Subject(profile=facts(a=1)), request_id="r")
-
-    answers = await asyncio.gather(*(tenant.tenancy.CreateSubject(request) for _ in range(4)))
-
-    assert all(answer == answers[0] for answer in answers)
-    assert await matching_ids(tenant) == [answers[0].subject.subject_id]
-
-
 async def test_an_id_belongs_to_one_subject_of_a_tenant(tenant: Tenant, other_tenant: Tenant) -> None:
     await make(tenant, "same")
 
     with refused(grpc.StatusCode.ALREADY_EXISTS, "SUBJECT_EXISTS"):
         await make(tenant, "same")
     assert (await make(other_tenant, "same")).subject_id == "same"
-
-
-async def test_subjects_of_another_tenant_do_not_exist(tenant: Tenant, other_tenant: Tenant) -> None:
-    await make(other_tenant, "theirs", profile=facts(city="Graz"))
-
-    with refused(grpc.StatusCode.NOT_FOUND, "SUBJECT_NOT_FOUND"):
-        await tenant.tenancy.GetSubject(pb.GetSubjectRequest(subject_id="theirs"))
-    with refused(grpc.StatusCode.NOT_FOUND, "SUBJECT_NOT_FOUND"):
-        await tenant.tenancy.UpdateSubject(pb.UpdateSubjectRequest(subject=pb.Subject(subject_id="theirs")))
-    with refused(grpc.StatusCode.NOT_FOUND, "SUBJECT_NOT_FOUND"):
-        await tenant.tenancy.DeleteSubject(pb.DeleteSubjectRequest(subject_id="theirs"))
-    assert await matching_ids(tenant, match("profile.city", "Graz")) == []
 
 
 async def test_subjects_are_found_by_all_of_the_properties_asked(tenant: Tenant) -> None:
@@ -181,15 +159,6 @@ async def test_an_updated_subject_is_found_by_what_it_has_now(tenant: Tenant) ->
     assert (updated.subject.revision, updated.subject.display_name) == (2, "")
     assert await matching_ids(tenant, match("profile.city", "Graz")) == []
     assert await matching_ids(tenant, match("profile.city", "Linz"), match("preferences.tea", True)) == ["a"]  # noqa: FBT003
-
-
-async def test_a_stale_subject_is_refused(tenant: Tenant) -> None:
-    await make(tenant, "a")
-    request = pb.UpdateSubjectRequest(subject=pb.Subject(subject_id="a", revision=1))
-    await tenant.tenancy.UpdateSubject(request)
-
-    with refused(grpc.StatusCode.ABORTED, "REVISION_STALE"):
-        await tenant.tenancy.UpdateSubject(request)
 
 
 async def test_a_deleted_subject_is_gone_and_its_id_is_free_once_it_is_purged(tenant: Tenant) -> None:

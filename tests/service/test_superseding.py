@@ -93,17 +93,6 @@ async def test_an_end_never_lies_before_the_beginning_and_an_earlier_end_stays(t
     assert (await read(tenant, ended)).valid_to_time == late
 
 
-async def test_a_repeated_request_supersedes_once(tenant: Tenant) -> None:
-    await create(tenant, fact("Lives in Graz"))
-
-    first = await create(tenant, fact("Lives in Oslo"), request_id="r")
-    await create(tenant, fact("Lives in Rome"))
-    again = await create(tenant, fact("Lives in Oslo"), request_id="r")
-
-    assert again.memory.memory_id == first.memory.memory_id
-    assert len(await tenant.list_memories()) == 3
-
-
 async def test_of_values_that_are_written_at_once_one_holds_the_key_and_all_are_linked(tenant: Tenant) -> None:
     cities = [f"Lives in city {number}" for number in range(8)]
 

@@ -2,18 +2,15 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable
-from typing import Any, cast
 
 import grpc
 import pytest
-from fix_cluster import Cluster, Stubs, Tenant, refused
+from fix_catalogue import over
+from fix_cluster import Cluster, Tenant, refused
 from google.protobuf import json_format
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.struct_pb2 import Struct
-from google.rpc import error_details_pb2
 from grpc import aio
-from grpc_status import rpc_status
 
 from skein.tenancy.v1 import tenancy_pb2 as pb
 
@@ -60,25 +57,6 @@ async def test_an_organization_comes_back_as_it_was_made(cluster: Cluster) -> No
     assert read.organization.create_time == read.organization.update_time
 
 
-async def test_a_repeated_create_organization_makes_one(cluster: Cluster) -> None:
-    message = pb.Organization(display_name="Twice", slug=unique("twice"))
-    request = pb.CreateOrganizationRequest(organization=message, request_id=unique("r"))
-
-    first = await cluster.operator.tenancy.CreateOrganization(request)
-    again = await cluster.operator.tenancy.CreateOrganization(request)
-
-    assert again == first
-
-
-async def test_a_request_id_of_another_organization_is_refused(cluster: Cluster) -> None:
-    request = pb.CreateOrganizationRequest(organization=pb.Organization(display_name="One"), request_id=unique("r"))
-    await cluster.operator.tenancy.CreateOrganization(request)
-    request.organization.display_name = "Other"
-
-    with refused(grpc.StatusCode.INVALID_ARGUMENT, "REQUEST_ID_REUSED"):
-        await cluster.operator.tenancy.CreateOrganization(request)
-
-
 async def test_a_slug_that_was_chosen_is_never_altered(cluster: Cluster, organization: pb.Organization) -> None:
     message = pb.Organization(display_name="Another", slug=organization.slug)
 
@@ -113,37 +91,6 @@ async def test_organizations_are_paged_newest_first(cluster: Cluster) -> None:
     assert sorted(seen, reverse=True) == seen
 
 
-async def test_only_the_masked_fields_of_an_organization_change(
-    cluster: Cluster, organization: pb.Organization
-) -> None:
-    message = pb.Organization(
-        organization_id=organization.organization_id, display_name="Renamed", slug="ignored", revision=1
-    )
-
-    updated = await cluster.operator.tenancy.UpdateOrganization(
-        pb.UpdateOrganizationRequest(organization=message, update_mask=FieldMask(paths=["display_name"]))
-    )
-
-    assert updated.organization.display_name == "Renamed"
-    assert updated.organization.slug == organization.slug
-    assert updated.organization.revision == 2
-
-
-async def test_a_stale_organization_is_refused_with_both_revisions(
-    cluster: Cluster, organization: pb.Organization
-) -> None:
-    message = pb.Organization(organization_id=organization.organization_id, display_name="Late", revision=9)
-    request = pb.UpdateOrganizationRequest(organization=message, update_mask=FieldMask(paths=["display_name"]))
-
-    with refused(grpc.StatusCode.ABORTED, "REVISION_STALE") as caught:
-        await cluster.operator.tenancy.UpdateOrganization(request)
-
-    info = error_details_pb2.ErrorInfo()
-    status = rpc_status.from_call(cast("Any", caught.value))
-    assert any(detail.Unpack(info) for detail in status.details)
-    assert dict(info.metadata) == {"requested": "9", "current": "1"}
-
-
 async def test_an_organization_cannot_take_the_slug_of_another(cluster: Cluster, organization: pb.Organization) -> None:
     other = await cluster.operator.tenancy.CreateOrganization(
         pb.CreateOrganizationRequest(organization=pb.Organization(display_name=unique("Other")))
@@ -165,7 +112,7 @@ async def test_fields_that_the_service_sets_cannot_be_updated(cluster: Cluster, 
         )
 
 
-@pytest.mark.parametrize("organization_id", [MISSING_ID, "not-an-id"])
+@over("organization_id", [MISSING_ID, "not-an-id"])
 async def test_an_unknown_organization_is_not_updated(cluster: Cluster, organization_id: str) -> None:
     message = pb.Organization(organization_id=organization_id, display_name="x", slug="x")
 
@@ -336,42 +283,6 @@ async def test_tenants_of_an_organization_are_paged_newest_first(
     assert [tenant_id for part in seen for tenant_id in part] == sorted(made, reverse=True)
 
 
-async def test_a_page_token_of_another_list_is_refused(cluster: Cluster, organization: pb.Organization) -> None:
-    for name in ("A", "B"):
-        await tenant_in(organization, cluster, display_name=name)
-    page = await cluster.operator.tenancy.ListTenants(
-        pb.ListTenantsRequest(page_size=1, organization_id=organization.organization_id)
-    )
-
-    for token in (page.next_page_token, "damaged"):
-        with refused(grpc.StatusCode.INVALID_ARGUMENT, "PAGE_TOKEN_INVALID"):
-            await cluster.operator.tenancy.ListTenants(pb.ListTenantsRequest(page_size=1, page_token=token))
-
-
-async def test_a_tenant_sees_itself_alone(tenant: Tenant, other_tenant: Tenant) -> None:
-    own = await tenant.tenancy.GetTenant(pb.GetTenantRequest())
-    named = await tenant.tenancy.GetTenant(pb.GetTenantRequest(tenant_id=str(tenant.tenant_id)))
-    listed = await tenant.tenancy.ListTenants(pb.ListTenantsRequest())
-
-    assert own.tenant.tenant_id == str(tenant.tenant_id)
-    assert named == own
-    assert [found.tenant_id for found in listed.tenants] == [str(tenant.tenant_id)]
-    with refused(grpc.StatusCode.NOT_FOUND, "TENANT_NOT_FOUND"):
-        await tenant.tenancy.GetTenant(pb.GetTenantRequest(tenant_id=str(other_tenant.tenant_id)))
-
-
-async def test_a_tenant_cannot_update_another(cluster: Cluster, tenant: Tenant, other_tenant: Tenant) -> None:
-    message = pb.Tenant(tenant_id=str(other_tenant.tenant_id), display_name="Mine now")
-    request = pb.UpdateTenantRequest(tenant=message, update_mask=FieldMask(paths=["display_name"]))
-    before = await other_tenant.tenancy.GetTenant(pb.GetTenantRequest())
-
-    with refused(grpc.StatusCode.NOT_FOUND, "TENANT_NOT_FOUND"):
-        await tenant.tenancy.UpdateTenant(request)
-
-    assert await other_tenant.tenancy.GetTenant(pb.GetTenantRequest()) == before
-    assert (await cluster.operator.tenancy.UpdateTenant(request)).tenant.display_name == "Mine now"
-
-
 async def test_a_tenant_renames_itself_once_for_each_request(tenant: Tenant) -> None:
     message = pb.Tenant(tenant_id=str(tenant.tenant_id), display_name="Renamed", metadata=facts(a=1), revision=1)
     request = pb.UpdateTenantRequest(
@@ -486,29 +397,3 @@ async def test_an_operator_in_no_tenant_has_none_of_its_own(cluster: Cluster) ->
         await cluster.operator.tenancy.GetTenant(pb.GetTenantRequest())
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "TENANT_MISSING"):
         await cluster.operator.tenancy.ListAgents(pb.ListAgentsRequest())
-
-
-OPERATOR_ONLY: dict[str, Callable[[Stubs], Awaitable[object]]] = {
-    "CreateOrganization": lambda stubs: stubs.tenancy.CreateOrganization(
-        pb.CreateOrganizationRequest(organization=pb.Organization(display_name="x"))
-    ),
-    "GetOrganization": lambda stubs: stubs.tenancy.GetOrganization(
-        pb.GetOrganizationRequest(organization_id=MISSING_ID)
-    ),
-    "ListOrganizations": lambda stubs: stubs.tenancy.ListOrganizations(pb.ListOrganizationsRequest()),
-    "UpdateOrganization": lambda stubs: stubs.tenancy.UpdateOrganization(
-        pb.UpdateOrganizationRequest(organization=pb.Organization(organization_id=MISSING_ID))
-    ),
-    "DeleteOrganization": lambda stubs: stubs.tenancy.DeleteOrganization(
-        pb.DeleteOrganizationRequest(organization_id=MISSING_ID)
-    ),
-    "CreateTenant": lambda stubs: stubs.tenancy.CreateTenant(
-        pb.CreateTenantRequest(tenant=pb.Tenant(display_name="x"))
-    ),
-}
-
-
-@pytest.mark.parametrize("method", OPERATOR_ONLY)
-async def test_a_tenants_key_is_no_operators(tenant: Tenant, method: str) -> None:
-    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
-        await OPERATOR_ONLY[method](tenant)

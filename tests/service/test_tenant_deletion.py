@@ -58,13 +58,6 @@ class StopAfterChecks(asyncio.Event):
         return self.looks < 0
 
 
-@pytest.fixture
-async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
-    """Look into the database as its superuser, who sees all tenants."""
-    async with cluster.superuser() as connection:
-        yield connection
-
-
 @asynccontextmanager
 async def hosted(cluster: Cluster) -> AsyncIterator[Host]:
     values = {**cluster.environment, "SKEIN_DATABASE_URL": cluster.postgres.url(user="postgres", database="skein")}

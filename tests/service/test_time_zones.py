@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 
 import grpc
 import pytest
+from fix_catalogue import over
 from fix_cluster import Tenant, refused
 from google.protobuf.field_mask_pb2 import FieldMask
 
@@ -158,7 +159,7 @@ async def test_a_zone_that_is_none_is_refused(tenant: Tenant, name: str) -> None
         await set_zone(tenant, name)
 
 
-@pytest.mark.parametrize(
+@over(
     ("zone", "day", "hours"),
     [
         ("UTC", date(2026, 3, 29), 24),
@@ -182,7 +183,7 @@ def test_a_day_is_as_long_as_its_zone_makes_it(zone: str, day: date, hours: int)
     assert round((last.value - first.value).total_seconds()) == hours * 3600
 
 
-@pytest.mark.parametrize(("zone", "day"), [("Asia/Tokyo", "0001-01-01"), ("America/New_York", "9999-12-31")])
+@over(("zone", "day"), [("Asia/Tokyo", "0001-01-01"), ("America/New_York", "9999-12-31")])
 def test_the_first_and_the_last_day_that_exist_are_days_in_every_zone(zone: str, day: str) -> None:
     expression = filters.parse(f"create_time = {day}", zone=ZoneInfo(zone))
 

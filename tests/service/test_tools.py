@@ -164,15 +164,6 @@ async def test_an_id_and_a_name_belong_to_one_tool_of_a_tenant(tenant: Tenant, o
     assert (await make(other_tenant, "a", name="one")).tool_id == "a"
 
 
-async def test_a_repeated_create_tool_makes_one(tenant: Tenant) -> None:
-    request = pb.CreateToolRequest(tool=pb.Tool(name="n"), request_id="r")
-
-    answers = await asyncio.gather(*(tenant.tenancy.CreateTool(request) for _ in range(4)))
-
-    assert all(answer == answers[0] for answer in answers)
-    assert await tools_of(tenant) == [answers[0].tool.tool_id]
-
-
 async def test_only_the_masked_fields_of_a_tool_change(tenant: Tenant) -> None:
     made = await make(tenant, "a", description="old", tags=["x"])
     change = pb.Tool(tool_id="a", description="new", name="ignored", revision=1)
@@ -192,23 +183,6 @@ async def test_only_the_masked_fields_of_a_tool_change(tenant: Tenant) -> None:
                 tool=pb.Tool(tool_id="a", json_schema=facts(type=3)), update_mask=FieldMask(paths=["json_schema"])
             )
         )
-
-
-async def test_tools_of_another_tenant_do_not_exist(tenant: Tenant, other_tenant: Tenant) -> None:
-    await make(other_tenant, "theirs")
-    await make_agent(tenant)
-    await make_agent(other_tenant, "their agent")
-
-    with refused(grpc.StatusCode.NOT_FOUND, "TOOL_NOT_FOUND"):
-        await tenant.tenancy.GetTool(pb.GetToolRequest(tool_id="theirs"))
-    with refused(grpc.StatusCode.NOT_FOUND, "TOOL_NOT_FOUND"):
-        await tenant.tenancy.UpdateTool(pb.UpdateToolRequest(tool=pb.Tool(tool_id="theirs", name="x")))
-    with refused(grpc.StatusCode.NOT_FOUND, "TOOL_NOT_FOUND"):
-        await tenant.tenancy.DeleteTool(pb.DeleteToolRequest(tool_id="theirs"))
-    with refused(grpc.StatusCode.NOT_FOUND, "TOOL_NOT_FOUND"):
-        await attach(tenant, "theirs")
-    with refused(grpc.StatusCode.NOT_FOUND, "AGENT_NOT_FOUND"):
-        await attach(tenant, "theirs", "their agent")
 
 
 async def test_attaching_and_detaching_again_changes_nothing(tenant: Tenant) -> None:

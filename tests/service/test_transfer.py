@@ -323,16 +323,6 @@ async def test_a_purged_memory_is_not_imported(tenant: Tenant) -> None:
     assert await listed(tenant) == []
 
 
-async def test_a_repeated_import_gets_the_first_answer(tenant: Tenant) -> None:
-    text = line("memory", content="x")
-
-    first = await imported(tenant, text, request_id="r")
-    again = await imported(tenant, text, request_id="r")
-
-    assert first == again
-    assert len(await listed(tenant)) == 1
-
-
 async def test_an_import_may_name_nothing_of_another_tenant(tenant: Tenant, other_tenant: Tenant) -> None:
     made = await other_tenant.memory.CreateMemory(
         memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="theirs"))

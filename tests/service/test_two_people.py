@@ -143,14 +143,6 @@ async def test_items_keep_a_subject_of_their_own(skein: Client) -> None:
     assert [message.subject_id for message in stored.messages] == ["ben"]
 
 
-async def test_a_repeated_remember_in_the_form_of_the_quickstart_stores_one_memory(skein: Client) -> None:
-    first = await skein.remember("Anna prefers tea", subject_id="anna", on_similar="return")
-    again = await skein.remember("Anna prefers tea", subject_id="anna", on_similar="return")
-
-    assert again.memories[0].memory_id == first.memories[0].memory_id
-    assert list(again.similar_indexes) == [0]
-
-
 @pytest.mark.parametrize(
     "fields",
     [

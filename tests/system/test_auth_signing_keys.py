@@ -7,10 +7,9 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import asyncpg
-import grpc
 import pytest
 from fix_auth import let_in_again
-from fix_cluster import SYSTEM_KEY, Cluster, Stubs, Tenant, refused
+from fix_cluster import SYSTEM_KEY, Cluster, Stubs, Tenant
 from fix_identities import identity_settings, service_channel
 from grpc import aio
 from joserfc import jws
@@ -115,11 +114,6 @@ async def test_concurrent_rotations_leave_one_key_that_signs(cluster: Cluster) -
     active = [key.key_id for key in keys if not key.HasField("expire_time")]
     assert len(active) == 1
     assert {answer.signing_key.key_id for answer in rotated} <= {key.key_id for key in keys}
-
-
-async def test_a_tenants_key_rotates_nothing(tenant: Tenant) -> None:
-    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
-        await tenant.auth.RotateSigningKey(pb.RotateSigningKeyRequest())
 
 
 async def test_keys_that_verify_nothing_any_more_are_hidden_and_deleted(cluster: Cluster, tenant: Tenant) -> None:

@@ -27,7 +27,8 @@ def test_it_succeeds_and_leaves_nothing_behind(demo: tuple[CommandResult, Path])
     ended, folder = demo
 
     assert (ended.code, ended.err) == (ExitCode.OK, "")
-    assert list(folder.iterdir()) == []
+    # The library that runs the model may leave a session file of its own, "….ses", which the demo does not make.
+    assert [path.name for path in folder.iterdir() if path.suffix != ".ses"] == []
 
 
 def test_it_asks_at_least_eight_questions_and_finds_most_of_the_evidence(demo: tuple[CommandResult, Path]) -> None:

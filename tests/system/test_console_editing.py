@@ -13,17 +13,7 @@ from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import members_pb2
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from fix_cluster import Cluster, Tenant
-
-
-@pytest.fixture
-async def web(cluster: Cluster, tenant: Tenant) -> AsyncIterator[BrowserSession]:
-    """A browser logged in with every permission of the tenant."""
-    async with BrowserSession.of(cluster.addresses["http"]) as browser:
-        await browser.show_key(tenant.api_key)
-        yield browser
 
 
 @pytest.fixture

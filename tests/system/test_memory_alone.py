@@ -309,16 +309,6 @@ async def test_fields_that_only_filters_use_change_without_losing_vectors(memory
     assert (anew["pending"], anew["revision"]) == (True, 3)
 
 
-async def test_the_internal_service_is_for_the_system_alone(memory_server: MemoryServer) -> None:
-    async with memory_server.serving(), memory_server.channel() as channel:
-        internal = rpc.MemoryInternalServiceStub(channel)
-
-        with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
-            await internal.EnsurePartitions(pb.EnsurePartitionsRequest())
-        with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
-            await internal.DeleteExpired(pb.DeleteExpiredRequest())
-
-
 async def test_a_memory_lies_in_the_partition_of_its_month(memory_server: MemoryServer) -> None:
     times = [datetime(1999, 12, 31, tzinfo=UTC), datetime(2016, 2, 29, 23, 59, tzinfo=UTC), now()]
     batch = pb.BatchCreateMemoriesRequest(memories=[pb.Memory(content=str(time)) for time in times])

@@ -73,18 +73,6 @@ async def test_a_summary_is_kept_only_if_it_is_asked_to_be(tenant: Tenant) -> No
     assert read.session.revision == loose.session.revision + 1
 
 
-async def test_a_repeated_request_gets_its_first_answer(tenant: Tenant) -> None:
-    await talk(tenant.sessions)
-
-    first = await summarize(tenant.sessions, store=True, request_id="r")
-    await talk(tenant.sessions)
-
-    assert await summarize(tenant.sessions, store=True, request_id="r") == first
-    assert (await tenant.sessions.GetSession(pb.GetSessionRequest(session_id="s"))).session.summary == first.summary
-    with refused(grpc.StatusCode.INVALID_ARGUMENT, "REQUEST_ID_REUSED"):
-        await summarize(tenant.sessions, store=False, request_id="r")
-
-
 async def test_a_session_in_which_nothing_was_said_keeps_its_summary(tenant: Tenant) -> None:
     session = pb.Session(session_id="s", summary="older")
     await tenant.sessions.CreateSession(pb.CreateSessionRequest(session=session))
@@ -106,13 +94,6 @@ async def test_a_long_session_is_summarized_from_its_end(tenant: Tenant) -> None
 
     assert made.truncated
     assert 0 < len(made.summary) <= 20_000
-
-
-async def test_another_tenant_s_session_has_no_summary_here(tenant: Tenant, other_tenant: Tenant) -> None:
-    await talk(other_tenant.sessions)
-
-    with refused(grpc.StatusCode.NOT_FOUND, "SESSION_NOT_FOUND"):
-        await summarize(tenant.sessions)
 
 
 async def test_a_model_that_is_not_there_is_named_when_it_is_asked_for(tenant: Tenant) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 import pytest
+from fix_catalogue import over
 from joserfc import jwt
 from joserfc.jwk import ECKey, RSAKey
 
@@ -140,9 +141,7 @@ async def test_no_algorithm_is_no_signature() -> None:
                     await TOKENS.verify(text, "", AT)
 
 
-@pytest.mark.parametrize(
-    "secret", [PUBLIC_PEM, PUBLIC_PEM.strip(), json.dumps(KEY.as_dict(private=False)).encode(), b""]
-)
+@over("secret", [PUBLIC_PEM, PUBLIC_PEM.strip(), json.dumps(KEY.as_dict(private=False)).encode(), b""])
 async def test_the_public_key_is_no_shared_secret(secret: bytes) -> None:
     body = f"{part({'alg': 'HS256', 'kid': KEY.kid, 'typ': 'at+jwt'})}.{part(await claims_of_a_good_one())}"
     mac = base64.urlsafe_b64encode(hmac.new(secret, body.encode(), hashlib.sha256).digest()).rstrip(b"=").decode()
@@ -178,7 +177,7 @@ async def test_another_key_signs_nothing() -> None:
             await TOKENS.verify(await forged(key=OTHER, kid=kid), "", AT)
 
 
-@pytest.mark.parametrize("algorithm", ["RS384", "RS512", "PS256"])
+@over("algorithm", ["RS384", "RS512", "PS256"])
 async def test_other_algorithms_of_the_right_key_are_refused(algorithm: str) -> None:
     with pytest.raises(CredentialInvalid):
         await TOKENS.verify(await forged(alg=algorithm), "", AT)
@@ -194,7 +193,7 @@ async def test_an_elliptic_key_under_our_name_is_refused() -> None:
         await TOKENS.verify(text, "", AT)
 
 
-@pytest.mark.parametrize("kind", ["JWT", None, "", "skein-identity+jwt", "at+jwt "])
+@over("kind", ["JWT", None, "", "skein-identity+jwt", "at+jwt "])
 async def test_a_token_of_another_kind_is_no_access_token(kind: str | None) -> None:
     with pytest.raises(CredentialInvalid):
         await TOKENS.verify(await forged(typ=kind), "", AT)
@@ -207,7 +206,7 @@ async def test_an_id_token_is_no_access_token() -> None:
         await TOKENS.verify(text, None, AT)
 
 
-@pytest.mark.parametrize(
+@over(
     "changes",
     [
         {"iss": "https://evil.example"},
@@ -243,7 +242,7 @@ async def test_claims_must_be_whole_and_ours(changes: dict[str, object]) -> None
         await TOKENS.verify(text, "", AT)
 
 
-@pytest.mark.parametrize(
+@over(
     "text",
     [
         "",

@@ -5,6 +5,7 @@ import uuid
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from fix_catalogue import over
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,7 +56,7 @@ def test_no_key_carries_more_than_its_creator_has(requested: set[str], allowed: 
             permissions.permissions_to_grant(sorted(requested), "", creator(*allowed))
 
 
-@pytest.mark.parametrize("permission", ["operator", "system", "memory.*", "Memory.read", ""])
+@over("permission", ["operator", "system", "memory.*", "Memory.read", ""])
 def test_a_permission_that_no_tenant_s_key_can_carry_is_refused_by_its_field(permission: str) -> None:
     with pytest.raises(FieldInvalid) as caught:
         permissions.permissions_to_grant(
@@ -63,14 +64,6 @@ def test_a_permission_that_no_tenant_s_key_can_carry_is_refused_by_its_field(per
         )
 
     assert [field for field, _ in caught.value.violations] == ["permissions[1]"]
-
-
-def test_a_caller_bound_to_an_agent_makes_keys_for_that_agent_alone() -> None:
-    assert permissions.agent_to_grant("voice", creator()) == "voice"
-    assert permissions.agent_to_grant("", creator(agent_id="voice")) == "voice"
-    assert permissions.agent_to_grant("voice", creator(agent_id="voice")) == "voice"
-    with pytest.raises(PermissionEscalation):
-        permissions.agent_to_grant("planner", creator(agent_id="voice"))
 
 
 # Judging a presented key
@@ -149,7 +142,7 @@ def test_the_system_key_before_still_opens_and_no_longer_seals() -> None:
 # Settings
 
 
-@pytest.mark.parametrize(
+@over(
     ("current", "previous", "variable"),
     [
         ("", "", "SKEIN_SYSTEM_KEY"),

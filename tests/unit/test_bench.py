@@ -10,6 +10,7 @@ from bench.plot import svg
 from bench.report import goal
 from bench.sentences import Sentences
 from bench.ways import GATEWAY, RECALL, SQL
+from fix_catalogue import over
 
 
 def figures(*milliseconds: float, cpu: float = 0.0) -> Figures:
@@ -22,7 +23,7 @@ def figures(*milliseconds: float, cpu: float = 0.0) -> Figures:
     )
 
 
-@pytest.mark.parametrize(
+@over(
     ("values", "share", "expected"),
     [([], 0.5, 0.0), ([3.0], 0.95, 3.0), ([4.0, 1.0, 3.0, 2.0], 0.5, 2.0), (list(range(100, 0, -1)), 0.95, 95)],
 )
@@ -54,7 +55,7 @@ def test_figures_of_no_calls_divide_by_nothing() -> None:
     assert ratio(1.0, 0.0) is None
 
 
-@pytest.mark.parametrize(
+@over(
     ("values", "expected"),
     [
         ([5.0] * 9, 0.0),

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import pytest
+from fix_catalogue import over
 
 from skein_cluster.bench.exactness import CUTS, Cut, CutMeasure, ExactAnswer, Exactness, ScoredHit
 
@@ -14,7 +14,7 @@ def answer(*names: str, evidence: str = "") -> ExactAnswer:
     return ExactAnswer(category="other", evidence=frozenset(evidence), hits=tuple(map(hit, names)))
 
 
-@pytest.mark.parametrize(
+@over(
     ("exact_answer", "expected"),
     [
         (answer("b", "a", evidence="ab"), (True, 1.0, 1.0)),
@@ -47,7 +47,7 @@ def test_abstention_counts_the_questions_without_evidence_that_get_no_hit() -> N
     assert Exactness.of([answer(evidence="a")]).abstention is None
 
 
-@pytest.mark.parametrize(
+@over(
     ("cut", "names"),
     [
         (Cut(CutMeasure.RELEVANCE, 0.2), "abd"),

@@ -3,6 +3,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from fix_catalogue import over
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,7 +36,7 @@ def test_appended_text_is_on_a_line_of_its_own() -> None:
     assert block_text.append("a", "b") == "a\nb"
 
 
-@pytest.mark.parametrize(("value", "old", "count"), [("", "a", 0), ("a a", "a", 2), ("aaa", "aa", 2), ("b", "a", 0)])
+@over(("value", "old", "count"), [("", "a", 0), ("a a", "a", 2), ("aaa", "aa", 2), ("b", "a", 0)])
 def test_text_that_does_not_occur_exactly_once_is_not_replaced(value: str, old: str, count: int) -> None:
     with pytest.raises(BlockTextNotUnique) as refusal:
         block_text.replace(value, old, "x")
@@ -47,7 +48,7 @@ def test_text_that_occurs_once_is_replaced() -> None:
     assert block_text.replace("likes (tea)", "(tea)", "\\1") == "likes \\1"
 
 
-@pytest.mark.parametrize(("line", "expected"), [(0, "x\na\nb"), (1, "a\nx\nb"), (2, "a\nb\nx"), (None, "a\nb\nx")])
+@over(("line", "expected"), [(0, "x\na\nb"), (1, "a\nx\nb"), (2, "a\nb\nx"), (None, "a\nb\nx")])
 def test_text_is_put_after_a_line(line: int | None, expected: str) -> None:
     assert block_text.insert("a\nb", "x", line) == expected
 

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from fix_catalogue import over
 from fix_language_model import BROKEN, CELLO, COMPLETION_TOKENS, PROMPT_TOKENS, Reply, facts, running_language_model
 
 from skein_kit.language_model.chat_client import BREAKER, ChatClient, ChatModelError, Endpoint
@@ -18,7 +19,7 @@ PROPOSALS = [Proposal(quote=CELLO, text="", type="fact")]
 TOKENS = PROMPT_TOKENS + COMPLETION_TOKENS
 
 
-@pytest.mark.parametrize(
+@over(
     ("ways", "expected"),
     [
         ({"response_format", "tools", "text"}, ["response_format"]),
@@ -69,7 +70,7 @@ async def test_the_request_has_the_instructions_the_types_and_the_message_alone(
     assert model.keys == ["Bearer sk-of-the-operator"]
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@over("name", BROKEN)
 async def test_a_broken_answer_is_an_error_with_its_reason(name: str) -> None:
     reply, reason = BROKEN[name]
     async with running_language_model() as model:
@@ -84,9 +85,7 @@ async def test_a_broken_answer_is_an_error_with_its_reason(name: str) -> None:
     assert caught.value.retry_after == (7.0 if reason == "status 429" else None)
 
 
-@pytest.mark.parametrize(
-    "usage", [None, {}, [], {"prompt_tokens": -5}, {"prompt_tokens": 10**20}, {"prompt_tokens": "1"}]
-)
+@over("usage", [None, {}, [], {"prompt_tokens": -5}, {"prompt_tokens": 10**20}, {"prompt_tokens": "1"}])
 async def test_tokens_are_estimated_where_the_answer_does_not_count_them(usage: Any) -> None:
     body = json.dumps({"choices": [{"message": {"content": ANSWER.text}}], "usage": usage}).encode()
     async with running_language_model() as model:
@@ -120,7 +119,7 @@ async def test_a_client_of_a_tenant_reaches_no_inner_address() -> None:
     assert model.requests == []
 
 
-@pytest.mark.parametrize("url", ["ftp://a", "nonsense", "http://", "https://user:pass@host/v1", "http://h/v1?key=1"])
+@over("url", ["ftp://a", "nonsense", "http://", "https://user:pass@host/v1", "http://h/v1?key=1"])
 def test_an_endpoint_needs_a_url_that_is_one(url: str) -> None:
     with pytest.raises(SettingInvalid, match="SKEIN_X"):
         Endpoint(url=url, model="m", key="", seconds=1).check("SKEIN_X")

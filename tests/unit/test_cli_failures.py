@@ -4,8 +4,8 @@ from pathlib import Path
 
 import asyncpg
 import grpc
-import pytest
 from click.testing import CliRunner
+from fix_catalogue import over
 
 from skein_client.connection import NotConfigured
 from skein_client.errors import Internal, InvalidArgument, SkeinError, Unavailable, Violation
@@ -18,7 +18,7 @@ from skein_kit.host.process import NotReady, PortTaken
 from skein_kit.settings import SettingInvalid
 
 
-@pytest.mark.parametrize(
+@over(
     ("error", "code"),
     [
         (CommandError("said", ExitCode.USAGE), ExitCode.USAGE),
@@ -74,7 +74,7 @@ def test_the_help_lists_every_exit_code() -> None:
     assert all(meaning in shown for meaning in EXIT_CODE_MEANINGS.values())
 
 
-@pytest.mark.parametrize(
+@over(
     "arguments",
     [["nonsense"], ["recall"], ["recall", "x", "--limit", "0"], ["import", "csv", "/"], ["import", "jsonl", "no"]],
 )

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fix_catalogue import over
 
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
@@ -57,7 +58,7 @@ def test_zero_is_a_value_and_not_an_absence() -> None:
     assert '"importance": 0.0' in line_of(record.kind, record.item)
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "reason"),
     [
         ("{", "is not JSON in UTF-8"),
@@ -136,7 +137,7 @@ def test_a_line_with_content_alone_is_a_memory_whose_id_is_that_of_the_line() ->
     assert first.name == again.name != other.name
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "needs"),
     [
         ("nonsense", "A line is a JSON object"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import grpc
 import grpc_testing
 import pytest
+from fix_catalogue import over
 from google.protobuf.any_pb2 import Any as PackedAny
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.duration_pb2 import Duration
@@ -162,7 +163,7 @@ def test_calls_that_share_an_id_in_the_logs_each_have_their_effect(other: Other)
     assert sent[0] != sent[1]
 
 
-@pytest.mark.parametrize("one", ["Anna prefers tea", pb.Memory(content="Anna prefers tea")])
+@over("one", ["Anna prefers tea", pb.Memory(content="Anna prefers tea")])
 def test_one_memory_alone_is_one_memory(one: pb.Memory | str) -> None:
     request = request_messages.remember_request(one, session_pb2.Message(content="hello"), session_id="s")
 
@@ -170,7 +171,7 @@ def test_one_memory_alone_is_one_memory(one: pb.Memory | str) -> None:
     assert [message.content for message in request.messages] == ["hello"]
 
 
-@pytest.mark.parametrize("role", ["User", "MESSAGE_ROLE_USER", "", "bot", None])
+@over("role", ["User", "MESSAGE_ROLE_USER", "", "bot", None])
 def test_an_unknown_role_is_refused_with_those_there_are(role: str | None) -> None:
     with pytest.raises(ValueError, match="user, assistant, system, tool"):
         request_messages.parse_message({"role": role, "content": "Hello"})

@@ -4,6 +4,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from fix_catalogue import over
 
 from skein_client import NotConfigured
 from skein_client.channels import channel_options
@@ -73,7 +74,7 @@ def test_damaged_credentials_are_named(tmp_path: Path) -> None:
         Connection.from_environment({"SKEIN_DATA_DIR": str(tmp_path)})
 
 
-@pytest.mark.parametrize(
+@over(
     ("endpoint", "target", "secure"),
     [
         ("there:50050", "there:50050", False),
@@ -91,7 +92,7 @@ def test_a_key_is_never_printed() -> None:
     assert "secret" not in repr(Connection(endpoint="there:1", api_key="secret"))
 
 
-@pytest.mark.parametrize(
+@over(
     ("endpoint", "is_local"),
     [
         ("127.0.0.1:1", True),
@@ -112,7 +113,7 @@ def test_the_line_break_at_the_end_of_a_key_is_left_out(saved: dict[str, str]) -
     assert Connection.from_environment({**saved, "SKEIN_API_KEY": "mine\n"}).api_key == "mine"
 
 
-@pytest.mark.parametrize("key", ["one\ntwo", "clé"])
+@over("key", ["one\ntwo", "clé"])
 def test_a_key_that_cannot_be_sent_is_refused_without_being_told(key: str) -> None:
     with pytest.raises(NotConfigured, match="no key has") as caught:
         Connection(endpoint="there:1", api_key=key)

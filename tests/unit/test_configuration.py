@@ -9,6 +9,7 @@ from pathlib import Path
 import fix_settings
 import pytest
 from click.testing import CliRunner, Result
+from fix_catalogue import over
 from fix_identities import identity_environment, without_certificates
 from fix_tls import made_in
 
@@ -52,7 +53,7 @@ def test_every_variable_without_a_dataclass_has_a_meaning() -> None:
         assert any(re.fullmatch(pattern, name.removesuffix(catalog.FILE)) for pattern in patterns), name
 
 
-@pytest.mark.parametrize(
+@over(
     ("name", "nearest"),
     [
         ("SKEIN_POOLSIZE", "SKEIN_POOL_SIZE"),
@@ -67,7 +68,7 @@ def test_a_misspelled_name_is_refused_with_the_nearest_one(name: str, nearest: s
         refuse_unknown_settings({name: "1"})
 
 
-@pytest.mark.parametrize(
+@over(
     "name",
     [
         *("SKEIN_SYSTEM_KEY_FILE", "SKEIN_PC2_API_KEY_5596_FILE", "SKEIN_EMBEDDINGS_API_KEY_TEXT_3_SMALL_FILE"),
@@ -114,7 +115,7 @@ def test_every_command_that_serves_refuses_a_name_that_is_no_setting(command: li
     assert str(ended.exception) == "SKEIN_LOGLEVEL is not a setting; did you mean SKEIN_LOG_LEVEL?"
 
 
-@pytest.mark.parametrize(
+@over(
     ("services", "settings", "message"),
     [
         ("memory", {"SKEIN_POOL_SIZE": "0"}, "SKEIN_POOL_SIZE should be at least 1."),
@@ -150,7 +151,7 @@ def test_a_wrong_setting_is_reported_in_one_sentence(services: str, settings: di
     assert message in problem
 
 
-@pytest.mark.parametrize("target", ["dns:///recall:50055", "ipv4:10.0.0.1:50055,10.0.0.2:50055", "ipv6:[::1]:50055"])
+@over("target", ["dns:///recall:50055", "ipv4:10.0.0.1:50055,10.0.0.2:50055", "ipv6:[::1]:50055"])
 def test_a_service_may_be_called_at_all_of_its_replicas(target: str) -> None:
     assert list(find_problems(["memory"], served(SKEIN_RECALL_ADDRESS=target))) == []
 
@@ -183,7 +184,7 @@ def test_check_says_everything_that_is_wrong_and_ends_with_3() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@over(
     ("services", "called"),
     [(["memory"], "auth, recall"), (["gateway"], "auth, tenancy, session, memory, recall"), (["pc2"], "")],
 )
@@ -255,7 +256,7 @@ def _folder(path: Path) -> Path:
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("services", [(), ("gateway",)])
+@over("services", [(), ("gateway",)])
 def test_a_gateway_for_other_machines_that_trusts_no_proxy_is_noted(services: tuple[str, ...]) -> None:
     known = identity_environment()
     ended = run("check", *services, "--json", SKEIN_HOST="192.0.2.1", **known)

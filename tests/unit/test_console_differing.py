@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-import pytest
+from fix_catalogue import over
 
 from skein_gateway.console.text_diff import mark_differences
 
@@ -16,8 +16,8 @@ def test_the_words_that_the_other_lacks_are_marked() -> None:
     assert [part for part, differs in b if differs] == ["inside", "fuse box"]
 
 
-@pytest.mark.parametrize("text", ["", " ", "one", " one\n\ntwo  three ", "\n", "a b a b", "x " * 700])
-@pytest.mark.parametrize("other", ["", "two", "  one two\tthree", "b a b a", "y " * 300])
+@over("text", ["", " ", "one", " one\n\ntwo  three ", "\n", "a b a b", "x " * 700])
+@over("other", ["", "two", "  one two\tthree", "b a b a", "y " * 300])
 def test_both_texts_are_shown_whole(text: str, other: str) -> None:
     a, b = mark_differences(text, other)
 
@@ -31,7 +31,7 @@ def test_spaces_alone_are_no_difference() -> None:
     assert not any(differs for _, differs in (*a, *b))
 
 
-@pytest.mark.parametrize(
+@over(
     ("one", "other"),
     [
         (" ".join(f"x{n}" for n in range(600)), " ".join(f"z{n}" for n in range(600))),

@@ -4,7 +4,7 @@ import itertools
 import math
 import random
 
-import pytest
+from fix_catalogue import over
 
 from skein.memory.v1 import memory_pb2
 from skein_gateway.console.browser_sessions import KEY_SESSION_SECONDS, KeySessions, safe_redirect_path
@@ -32,8 +32,8 @@ def walked(count: int, seed: int) -> memory_pb2.GetSubgraphResponse:
     return get_subgraph_response
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 8, 20, 80])
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@over("count", [1, 2, 3, 8, 20, 80])
+@over("seed", [1, 2, 3])
 def test_no_memory_stands_on_another_and_all_are_within_the_drawing(count: int, seed: int) -> None:
     drawing = layout_graph(walked(count, seed))
 
@@ -71,7 +71,7 @@ def test_a_graph_of_many_beginnings_is_drawn() -> None:
     assert (len(drawing.nodes), len(drawing.edges)) == (3, 1)
 
 
-@pytest.mark.parametrize(
+@over(
     "path",
     ["/console/x", "/console/x/memory?id=%2F%2Fa&page=b", "/console/a-b/search?q=a+b", "/console/a/search?q=hm..+so*"],
 )
@@ -79,7 +79,7 @@ def test_a_page_of_the_console_is_ours(path: str) -> None:
     assert safe_redirect_path(path) == path
 
 
-@pytest.mark.parametrize(
+@over(
     "path",
     [
         "",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncpg
 import pytest
+from fix_catalogue import over
 
 from skein_kit.database.transactions import translate_constraint_errors
 from skein_kit.errors import TenantNotFound
@@ -14,7 +15,7 @@ MESSAGES = [
 ]
 
 
-@pytest.mark.parametrize("message", MESSAGES)
+@over("message", MESSAGES)
 def test_the_name_in_a_message_is_found_without_the_number_of_the_shard(message: str) -> None:
     with pytest.raises(TenantNotFound), translate_constraint_errors({"blocks_tenant_fkey": TenantNotFound}):
         raise asyncpg.ForeignKeyViolationError(message)
@@ -28,7 +29,7 @@ def test_a_name_in_the_field_is_found() -> None:
         raise error
 
 
-@pytest.mark.parametrize("message", [MESSAGES[0], "a constraint without a name"])
+@over("message", [MESSAGES[0], "a constraint without a name"])
 def test_other_violations_pass_through(message: str) -> None:
     with (
         pytest.raises(asyncpg.ForeignKeyViolationError),

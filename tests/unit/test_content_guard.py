@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-import pytest
+from fix_catalogue import over
 from google.protobuf import json_format
 from google.protobuf.struct_pb2 import Struct
 
@@ -56,17 +56,17 @@ def kinds_of(text: str) -> list[tuple[str, str]]:
     return [(finding.kind, text[finding.start : finding.end]) for finding in detectors.find(text, ALL)]
 
 
-@pytest.mark.parametrize(("kind", "value"), FOUND)
+@over(("kind", "value"), FOUND)
 def test_a_value_is_found_whole_within_a_sentence(kind: str, value: str) -> None:
     assert kinds_of(f"Please note: {value}, thanks.") == [(kind, value)]
 
 
-@pytest.mark.parametrize("text", KEPT)
+@over("text", KEPT)
 def test_ordinary_text_has_no_findings(text: str) -> None:
     assert kinds_of(text) == []
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "value"),
     [
         ("password = hunter2secret!", "hunter2secret"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from fix_catalogue import over
 
 from skein_kit.database.connection_settings import service_url
 from skein_kit.database.database_roles import is_password_of
@@ -20,7 +21,7 @@ STORED = (
 )
 
 
-@pytest.mark.parametrize(
+@over(
     ("url", "expected"),
     [
         ("postgresql://admin:old@db:5432/skein", "postgresql://skein_memory:a%20%40%2F%3F@db:5432/skein"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import grpc
 import pytest
+from fix_catalogue import over
 from fix_cluster import test_environment
 from google.protobuf import descriptor_pb2, descriptor_pool
 
@@ -71,7 +72,7 @@ async def started(service: str, *, is_stream: bool = False) -> None:
         pass
 
 
-@pytest.mark.parametrize(
+@over(
     ("rule", "texts", "lack"),
     [
         (None, {}, "who may call it"),
@@ -107,7 +108,7 @@ async def test_a_service_with_a_method_that_declares_too_little_does_not_start(
         await started(planted(rule, texts))
 
 
-@pytest.mark.parametrize("is_stream", [False, True])
+@over("is_stream", [False, True])
 async def test_a_recorded_service_without_an_access_log_does_not_start(*, is_stream: bool) -> None:
     service = planted(pb.MethodRule(permission="memory.read"), {}, recorded=True, is_stream=is_stream)
 
@@ -122,7 +123,7 @@ async def test_a_stream_that_would_have_to_wait_for_approval_does_not_start() ->
         await started(service, is_stream=True)
 
 
-@pytest.mark.parametrize(
+@over(
     ("rule", "texts"),
     [
         (WRITE, {"plant_id": pb.TEXT_KIND_UNSPECIFIED, "name": pb.TEXT_KIND_NAME, "mode": pb.TEXT_KIND_SETTING}),

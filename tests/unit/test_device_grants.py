@@ -110,25 +110,6 @@ def test_asking_again_does_not_prolong_the_grace_of_a_device() -> None:
     assert late.error is GrantError.REUSED
 
 
-def test_a_device_learns_of_a_no_and_of_its_end() -> None:
-    denied, token = waiting(state=DeviceState.DENIED)
-    device, _ = waiting(state=DeviceState.APPROVED)
-
-    assert poll(denied, token, 1).error is GrantError.DENIED
-    assert poll(device, token, 600).error is GrantError.EXPIRED
-
-
-def test_another_client_and_a_guess_learn_nothing_of_a_device() -> None:
-    device, token = waiting(state=DeviceState.APPROVED)
-    guessed = BearerToken.generate(device_model.DEVICE_PREFIX, token.tenant_id, token.token_id, bytes(32))
-
-    assert device_model.poll(device, token, DeviceTokenRequest(client_id="radio"), after(1)) is GrantError.INVALID
-    assert device_model.poll(device, guessed, REQUEST, after(1)) is GrantError.INVALID
-    assert device_model.poll(None, token, REQUEST, after(1)) is GrantError.INVALID
-    elsewhere = DeviceTokenRequest(client_id="tv", resources=("https://else.example",))
-    assert device_model.poll(device, token, elsewhere, after(1)) is GrantError.TARGET
-
-
 def test_a_revoked_approval_lets_no_device_in() -> None:
     live, revoked = grant(), grant(revoke_time=START)
     _, token = waiting()

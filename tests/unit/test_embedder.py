@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnxruntime  # type: ignore[import-untyped] # ships neither annotations nor stubs
 import pytest
+from fix_catalogue import over
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -253,7 +254,7 @@ async def test_cancelling_one_caller_withdraws_its_texts_and_no_others() -> None
     batcher.close()
 
 
-@pytest.mark.parametrize("count", [1, SMALL_REQUEST_TEXTS])
+@over("count", [1, SMALL_REQUEST_TEXTS])
 async def test_a_small_request_passes_a_backlog(count: int) -> None:
     model = Gated()
     batcher = Batcher(model)
@@ -380,7 +381,7 @@ def until_closed(batcher: Batcher) -> None:
             return
 
 
-@pytest.mark.parametrize(("texts", "room"), [(1, SMALL_QUEUE_TEXTS), (64, BULK_QUEUE_TEXTS)])
+@over(("texts", "room"), [(1, SMALL_QUEUE_TEXTS), (64, BULK_QUEUE_TEXTS)])
 async def test_beyond_its_room_a_lane_takes_no_more_and_the_other_still_does(texts: int, room: int) -> None:
     model = Gated()
     batcher = Batcher(model)
@@ -513,7 +514,7 @@ WRITING = st.one_of(
         st.integers(min_value=1, max_value=60),
     ),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @example("ab" * 5000)
 @example("한" * 2000)
 @example("." * 2000)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 
-import pytest
+from fix_catalogue import over
 
 from skein_auth.erasure_certificates.digests import SortedDigests
 
 
-@pytest.mark.parametrize(("earlier", "page"), [(0, 0), (0, 5), (5, 0), (1, 1), (40, 3), (3, 40), (300, 300)])
+@over(("earlier", "page"), [(0, 0), (0, 5), (5, 0), (1, 1), (40, 3), (3, 40), (300, 300)])
 def test_merged_digests_are_those_of_both_once_and_in_order(earlier: int, page: int) -> None:
     source = random.Random(earlier * 1000 + page)
     for _ in range(20):

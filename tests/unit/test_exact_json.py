@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from fix_catalogue import over
 from google.protobuf.struct_pb2 import Struct
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -82,7 +83,7 @@ def test_spaces_do_not_count_towards_the_size_of_a_text() -> None:
         exact.parse(text.replace("x", "xx", 1))
 
 
-@pytest.mark.parametrize(
+@over(
     ("number", "spelled"),
     [
         ("1e300", "1E+300"),
@@ -123,10 +124,8 @@ def test_a_truth_value_beside_a_number_is_a_disagreement() -> None:
         fields.complete_json_fields(pb.Memory(data=struct, data_json='{"a":1}'))
 
 
-@pytest.mark.parametrize(
-    "number", ["1e-9999999999", "1e9999999999", "0e9999999999999999999999", "1e99999", "-1E-99999"]
-)
-@pytest.mark.parametrize("read", [exact.loads, exact.loads_mixed])
+@over("number", ["1e-9999999999", "1e9999999999", "0e9999999999999999999999", "1e99999", "-1E-99999"])
+@over("read", [exact.loads, exact.loads_mixed])
 def test_a_number_with_an_extreme_exponent_is_refused_before_it_is_written_out(read: Any, number: str) -> None:
     value = read(f'{{"n": {number}}}')
 
@@ -136,21 +135,21 @@ def test_a_number_with_an_extreme_exponent_is_refused_before_it_is_written_out(r
         assert len(exact.dumps(exact.to_decimals(value))) < 100
 
 
-@pytest.mark.parametrize("read", [exact.loads, exact.loads_mixed, exact.parse])
+@over("read", [exact.loads, exact.loads_mixed, exact.parse])
 def test_json_has_no_infinities_and_no_nan(read: Any) -> None:
     for constant in ("NaN", "Infinity", "-Infinity"):
         with pytest.raises(exact.InvalidJson):
             read(f'{{"n": {constant}}}')
 
 
-@pytest.mark.parametrize("number", ["1e-00000001", "1E+000000002", "1e0", "25e00"])
+@over("number", ["1e-00000001", "1E+000000002", "1e0", "25e00"])
 def test_leading_zeros_of_an_exponent_say_nothing(number: str) -> None:
     (value,) = exact.parse(f"[{number}]")
 
     assert value == Decimal(number)
 
 
-@pytest.mark.parametrize("empty", [None, ""])
+@over("empty", [None, ""])
 def test_a_text_that_is_null_or_empty_says_nothing(empty: str | None) -> None:
     values = {"content": "x", "dataJson": empty, "data": {"n": 9007199254740993}}
     message = pb.Memory()

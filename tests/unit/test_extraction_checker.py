@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from fix_catalogue import over
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -129,7 +130,7 @@ def test_a_statement_that_is_turned_into_something_else_is_refused(
     assert judged(f"{before}{text}", quote, **values) is reason
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "quote", "values", "reason"),
     [
         ("Do I live in Porto?", "I live in Porto", {"predicate": "lives_in", "value": "Porto"}, Reason.QUESTION),
@@ -148,7 +149,7 @@ def test_what_is_no_statement_of_its_speaker_is_refused(
     assert judged(text, quote, **values) == reason
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "quote", "values"),
     [
         ("I'm not allergic to nuts.", "allergic to nuts", {"predicate": "allergy", "value": "nuts"}),
@@ -165,7 +166,7 @@ def test_a_negation_that_is_lost_or_added_is_refused(text: str, quote: str, valu
     assert judged(text, quote, **values) is Reason.NEGATION_DIFFERS
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "content"),
     [("Ich wohne in Graz.", "I live in Graz"), ("I live in Graz.", "我住在Graz"), ("我住在杭州。", "I live in 杭州")],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
-import pytest
+from fix_catalogue import over
 from fix_language_model import CELLO, HOSTILE
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,14 +41,14 @@ def judged(text: str, quote: str, content: str = "", type_: str = "fact") -> Fac
     return extraction.facts[0] if extraction.facts else extraction.refusals[0].reason
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@over("name", HOSTILE)
 def test_a_hostile_proposal_is_refused_with_its_reason(name: str) -> None:
     text, proposal, reason = HOSTILE[name]
 
     assert judged(text, proposal["quote"], proposal.get("text", ""), proposal.get("type", "fact")) == reason
 
 
-@pytest.mark.parametrize("text", STATEMENTS)
+@over("text", STATEMENTS)
 def test_a_statement_is_a_fact_in_its_own_words_without_a_key(text: str) -> None:
     fact = judged(text, text)
 
@@ -56,7 +56,7 @@ def test_a_statement_is_a_fact_in_its_own_words_without_a_key(text: str) -> None
     assert (fact.content, fact.quote, fact.key) == (text[:-1], text[:-1], None)
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "content"),
     [
         (CELLO, "Mira plays the cello in a quartet"),

@@ -4,8 +4,8 @@ import csv
 from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
-import pytest
 from bench import facts
+from fix_catalogue import over
 
 from skein_worker.extraction.days_ahead import find_days, find_event_times
 from skein_worker.extraction.model import Message
@@ -22,7 +22,7 @@ def found(text: str) -> list[tuple[str, str, str]]:
     return [(fact.about, fact.predicate, fact.value) for fact in extract(message).facts]
 
 
-@pytest.mark.parametrize("name", facts.FILES)
+@over("name", facts.FILES)
 def test_precision_and_recall_are_at_least_95_percent_in_each_half(name: str) -> None:
     result = facts.score(name)
 
@@ -30,7 +30,7 @@ def test_precision_and_recall_are_at_least_95_percent_in_each_half(name: str) ->
     assert result.recall >= 0.95
 
 
-@pytest.mark.parametrize("name", ["month.fit", "month.kept"])
+@over("name", ["month.fit", "month.kept"])
 def test_a_month_leaves_at_most_one_percent_of_junk_and_of_duplicates(name: str) -> None:
     result = facts.score(name)
 
@@ -59,7 +59,7 @@ def test_a_relation_that_may_be_several_people_has_no_key() -> None:
     assert [fact.key for fact in extract(message).facts] == [None]
 
 
-@pytest.mark.parametrize(
+@over(
     "text",
     [
         "I've been living in Taipei since 2019.",
@@ -75,7 +75,7 @@ def test_a_fact_is_true_since_the_day_that_is_said(text: str) -> None:
     assert "2019" in fact.quote
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "days"),
     [
         ("on Friday", ["2026-03-13"]),
@@ -99,7 +99,7 @@ def test_a_day_ahead_has_one_reading_or_none(text: str, days: list[str]) -> None
     assert [str(mention.day) for mention in ahead] == days
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "event_time"),
     [
         ("tomorrow at 7:45", "2026-03-12T07:45"),
@@ -114,7 +114,7 @@ def test_hours_are_read_with_their_half_of_the_day(text: str, event_time: str) -
     assert event_time in find_event_times(text, NOW.date())
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "days"),
     [
         ("I have a dentist appointment on March 3, 2031.", ["2031-03-03"]),
@@ -141,7 +141,7 @@ def test_tomorrow_is_a_day_of_the_time_zone_of_the_speaker() -> None:
     assert fact.event_time == "2026-03-13T09:00"
 
 
-@pytest.mark.parametrize(
+@over(
     ("word", "number"),
     [("forty-one", 41), ("einundvierzig", 41), ("cuarenta y un", 41), ("四十一", 41), ("many", None)],
 )
@@ -149,7 +149,7 @@ def test_number_words_are_read(word: str, number: int | None) -> None:
     assert read_number(word) == number
 
 
-@pytest.mark.parametrize(
+@over(
     "text",
     [
         "x" * 1_000_000,
@@ -168,7 +168,7 @@ def test_a_list_that_goes_on_with_another_clause_gives_its_first_part() -> None:
     assert found("I like jazz and my brother hates it.") == [("self", "likes", "jazz")]
 
 
-@pytest.mark.parametrize(
+@over(
     "text",
     [
         "I love books that make me think.",
@@ -203,7 +203,7 @@ def test_what_is_cut_or_refers_to_another_word_is_no_fact(text: str) -> None:
     assert found(text) == []
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "values"),
     [
         ("I'm allergic to most nuts and fruits with stones.", ["most nuts", "fruits with stones"]),
@@ -267,7 +267,7 @@ def test_judged_extractions_are_right_in_19_of_20_cases() -> None:
     assert stored.count("right") / len(stored) >= 0.95
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "values"),
     [
         ("🎉 I live in Porto 🎉", ["Porto"]),

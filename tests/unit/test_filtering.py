@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from fix_catalogue import over
 from fix_filtering import EXPRESSIONS, ITEM_EXPRESSIONS, MEMORIES, MESSAGES
 from hypothesis import given
 from hypothesis import strategies as st
@@ -91,8 +92,8 @@ DAY = datetime(2026, 3, 5, tzinfo=UTC)
 AROUND = (DAY - timedelta.resolution, DAY, DAY + timedelta(days=1) - timedelta.resolution, DAY + timedelta(days=1))
 
 
-@pytest.mark.parametrize("field", [name for name, field in ITEM_FIELDS.items() if field.kind is Kind.TIME])
-@pytest.mark.parametrize(
+@over("field", [name for name, field in ITEM_FIELDS.items() if field.kind is Kind.TIME])
+@over(
     ("condition", "passing"),
     [
         ("= 2026-03-05", (False, True, True, False)),
@@ -122,8 +123,8 @@ def test_the_last_date_has_an_end() -> None:
     assert expression == Compare(("expire_time",), "<=", datetime.max.replace(tzinfo=UTC))
 
 
-@pytest.mark.parametrize("root", ["metadata", "data"])
-@pytest.mark.parametrize(
+@over("root", ["metadata", "data"])
+@over(
     ("condition", "passing"),
     [
         ('.x = ""', (True, True, True, False)),
@@ -141,7 +142,7 @@ def test_an_unset_property_equals_the_empty_text(root: str, condition: str, pass
     assert tuple(matches(expression, {root: value}) for value in objects) == passing
 
 
-@pytest.mark.parametrize(("text", "expression"), READ)
+@over(("text", "expression"), READ)
 def test_it_reads_what_is_meant(text: str, expression: Expression) -> None:
     assert parse(text) == expression
 
@@ -150,7 +151,7 @@ def test_no_text_is_no_condition() -> None:
     assert parse(" \n") is None
 
 
-@pytest.mark.parametrize(("text", "refusal", "what"), REFUSED)
+@over(("text", "refusal", "what"), REFUSED)
 def test_an_unreadable_filter_is_refused_by_its_position(text: str, refusal: type[Exception], what: str) -> None:
     with pytest.raises(refusal) as caught:
         parse(text, "filter.where")
@@ -171,13 +172,13 @@ def test_a_filter_on_both_kinds_reads_as_the_same(expression: Expression) -> Non
     assert parse(format_expression(expression), known_fields=ITEM_FIELDS) == expression
 
 
-@pytest.mark.parametrize("name", sorted(ITEM_FIELDS.keys() - FIELDS.keys()))
+@over("name", sorted(ITEM_FIELDS.keys() - FIELDS.keys()))
 def test_fields_of_messages_are_unknown_where_memories_alone_are_filtered(name: str) -> None:
     with pytest.raises(FilterFieldUnknown):
         parse(f"has({name})")
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "of_memories", "of_messages"),
     [
         ("kind = memory", True, False),
@@ -241,7 +242,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         return
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "passes"),
     [
         ('title = ""', True),
@@ -293,7 +294,7 @@ def test_a_long_value_is_known_by_its_digest_and_too_many_by_none() -> None:
     assert properties_of(f'{{"{"k" * 260}": 1}}', None) == [OVERFLOW]
 
 
-@pytest.mark.parametrize("priority", range(1, 11))
+@over("priority", range(1, 11))
 def test_every_priority_comes_back_from_the_importance_that_it_is(priority: int) -> None:
     assert priority_of(importance_of(priority)) == priority
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import pytest
+from fix_catalogue import over
 
 from skein_gateway.identity.challenges import error_headers
 from skein_gateway.oauth.request_handler import oauth_error
@@ -41,7 +41,7 @@ def test_a_server_that_does_not_know_its_issuer_says_less() -> None:
     assert error_headers(status, "/unknown", "", has_credential=False) == {"www-authenticate": "Bearer"}
 
 
-@pytest.mark.parametrize(("after", "seconds"), [(0.05, "1"), (3.0, "3"), (3.2, "4")])
+@over(("after", "seconds"), [(0.05, "1"), (3.0, "3"), (3.2, "4")])
 def test_a_rate_limited_caller_is_told_when_to_come_back(after: float, seconds: str) -> None:
     actual_error_headers = error_headers(
         errors.RateLimited(retry_after=after).status(), LIST, "https://a", has_credential=True

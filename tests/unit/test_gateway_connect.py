@@ -4,6 +4,7 @@ import json
 
 import grpc
 import pytest
+from fix_catalogue import over
 from google.protobuf.message import Message
 
 from skein.memory.v1 import blocks_pb2
@@ -50,7 +51,7 @@ def test_a_refusal_says_what_is_wrong_with_the_json() -> None:
     assert '"contnt"' in caught.value.violations[0][1]
 
 
-@pytest.mark.parametrize(
+@over(
     ("body", "field"),
     [
         ('{"memory": {"contnt": "tea"}}', "memory.contnt"),
@@ -72,7 +73,7 @@ def test_a_refusal_names_the_field_that_cannot_be_read(body: str, field: str) ->
     assert caught.value.violations[0][0] == field
 
 
-@pytest.mark.parametrize("value", ["[]", '""', "[1]", '["subjectId"]', "0", "false", '"tea"', "[{}]"])
+@over("value", ["[]", '""', "[1]", '["subjectId"]', "0", "false", '"tea"', "[{}]"])
 def test_json_that_is_no_object_is_no_message(value: str) -> None:
     with pytest.raises(errors.FieldInvalid) as caught:
         codec.read_json(f'{{"filter": {value}}}'.encode(), pb.ListMemoriesRequest)
@@ -80,7 +81,7 @@ def test_json_that_is_no_object_is_no_message(value: str) -> None:
     assert caught.value.violations == (("filter", "must be a JSON object"),)
 
 
-@pytest.mark.parametrize(
+@over(
     ("body", "kind", "field"),
     [
         ('{"pageSize": 1, "page_size": 2}', pb.ListMemoriesRequest, "page_size"),
@@ -146,7 +147,7 @@ def test_an_error_tells_its_code_sentence_and_details() -> None:
     assert "=" not in payload["details"][0]["value"]
 
 
-@pytest.mark.parametrize("code", [code for code in grpc.StatusCode if code is not grpc.StatusCode.OK])
+@over("code", [code for code in grpc.StatusCode if code is not grpc.StatusCode.OK])
 def test_every_code_has_an_http_status_and_a_name(code: grpc.StatusCode) -> None:
     refusal = type("Made", (errors.RpcError,), {"code": code, "reason": "MADE"})()
 
@@ -161,7 +162,7 @@ def test_a_time_limit_is_read_in_milliseconds() -> None:
     assert codec.timeout_seconds({}) is None
 
 
-@pytest.mark.parametrize("text", ["", "0", "-1", "1.5", "soon", "12345678901"])
+@over("text", ["", "0", "-1", "1.5", "soon", "12345678901"])
 def test_a_time_limit_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(errors.FieldInvalid):
         codec.timeout_seconds({"connect-timeout-ms": text})

@@ -7,8 +7,8 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
-from hypothesis import assume, given, settings
+from fix_catalogue import over
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from skein_gateway.context.model import ContextFormat, Item, ItemKind, PackedContext, PackOptions, pack
@@ -122,7 +122,7 @@ def test_the_matching_part_of_a_long_text_is_shown() -> None:
     assert "The red kettle broke on Monday." in context.text
 
 
-@pytest.mark.parametrize(
+@over(
     ("first", "second"),
     [
         ("Anna likes green tea.", "Anna  likes green tea"),
@@ -218,7 +218,6 @@ STYLES = st.builds(
 )
 
 
-@settings(max_examples=300)
 @given(ITEMS, st.integers(1, 300), st.sampled_from(["", "green tea", "kettle"]), STYLES)
 def test_a_context_keeps_its_promises(
     items: list[Item], budget: int, query: str, context_format: ContextFormat
@@ -242,7 +241,6 @@ def test_a_context_keeps_its_promises(
     )
 
 
-@settings(max_examples=200)
 @given(ITEMS, st.integers(1, 300), STYLES)
 def test_the_best_hit_is_in_if_it_fits(items: list[Item], budget: int, context_format: ContextFormat) -> None:
     items = [item for item in items if item.text.strip()]
@@ -270,7 +268,7 @@ def test_no_hit_that_is_shown_whole_says_what_another_one_says(
     assert len(set(whole)) == len(whole)
 
 
-@pytest.mark.parametrize(("characters", "is_beside"), [(1_000, False), (200_000, True)])
+@over(("characters", "is_beside"), [(1_000, False), (200_000, True)])
 async def test_other_calls_go_on_beside_long_texts_alone(characters: int, is_beside: bool) -> None:  # noqa: FBT001
     other = asyncio.create_task(asyncio.sleep(0))
 

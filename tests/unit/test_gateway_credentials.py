@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 import grpc
 import pytest
+from fix_catalogue import over
 from google.protobuf.timestamp_pb2 import Timestamp
 from grpc import aio
 from joserfc import jwt
@@ -363,7 +364,7 @@ async def test_a_genuine_access_token_is_recognised_and_one_with_another_signatu
     ]
 
 
-@pytest.mark.parametrize(
+@over(
     "more", [{"crit": 5}, {"crit": ["b64"], "b64": False}, {"b64": 1}, {"typ": 5}, {"alg": 5}, {"alg": []}, {"kid": []}]
 )
 def test_a_header_that_the_cluster_does_not_write_is_forged(more: dict[str, object]) -> None:

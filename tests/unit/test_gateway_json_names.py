@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from fix_catalogue import over
 from google.protobuf.json_format import MessageToDict
 
 from skein.memory.v1 import memory_pb2
@@ -43,7 +44,7 @@ def wrapped(way: tuple[FieldDescriptor, ...], value: str, *, by_json_name: bool)
     return dict(wrapped_value)
 
 
-@pytest.mark.parametrize("by_json_name", [True, False])
+@over("by_json_name", [True, False])
 def test_every_enum_of_every_public_request_takes_short_names(*, by_json_name: bool) -> None:
     seen = 0
     for path, method in PUBLIC_METHODS.items():
@@ -73,7 +74,7 @@ def test_a_name_that_no_value_has_is_answered_with_those_that_exist() -> None:
     assert text in refusal.value.message
 
 
-@pytest.mark.parametrize(
+@over(
     "mask",
     [
         "displayName,profile",
@@ -92,14 +93,14 @@ def test_a_mask_takes_both_spellings_of_fields_in_every_form(mask: Any) -> None:
     assert list(read.update_mask.paths) == ["display_name", "profile"]
 
 
-@pytest.mark.parametrize("mask", ["", [], None, {"paths": []}])
+@over("mask", ["", [], None, {"paths": []}])
 def test_an_empty_mask_stays_empty(mask: Any) -> None:
     read: Any = read_json(json.dumps({"updateMask": mask}).encode(), tenancy_pb2.UpdateAgentRequest)
 
     assert list(read.update_mask.paths) == []
 
 
-@pytest.mark.parametrize("mask", [7, [7], {"path": "a"}, "a,,b", "a-b", ["a,b"]])
+@over("mask", [7, [7], {"path": "a"}, "a,,b", "a-b", ["a,b"]])
 def test_a_mask_in_another_form_is_refused_with_its_name(mask: Any) -> None:
     with pytest.raises(UpdateMaskInvalid, match="update_mask"):
         read_json(json.dumps({"updateMask": mask}).encode(), tenancy_pb2.UpdateAgentRequest)

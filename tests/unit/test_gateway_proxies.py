@@ -5,6 +5,7 @@ import json
 from dataclasses import dataclass
 
 import pytest
+from fix_catalogue import over
 
 from skein_gateway.http_api.cors import origins_of
 from skein_gateway.identity.trusted_proxies import UNTRUSTED, WARNING_SECONDS, TrustedProxies, UntrustedForwardingAlert
@@ -13,7 +14,7 @@ from skein_kit.settings import SettingInvalid
 OURS = TrustedProxies.of("10.0.0.0/8, 2001:db8::/32,192.0.2.1")
 
 
-@pytest.mark.parametrize(
+@over(
     ("peer", "forwarded", "expected"),
     [
         ("203.0.113.7", [], "203.0.113.7"),
@@ -77,7 +78,7 @@ def test_a_trusted_proxy_and_a_caller_that_forwards_nothing_are_not_logged(log: 
     assert lines(log) == []
 
 
-@pytest.mark.parametrize("text", ["10.0.0.0/33", "proxy.example", "10.0.0.1/8"])
+@over("text", ["10.0.0.0/33", "proxy.example", "10.0.0.1/8"])
 def test_an_invalid_network_is_named_with_its_setting(text: str) -> None:
     with pytest.raises(SettingInvalid, match="SKEIN_TRUSTED_PROXIES"):
         TrustedProxies.of(text)
@@ -87,7 +88,7 @@ def test_origins_are_exact() -> None:
     assert origins_of(" https://a.example,http://localhost:3000/ ") == ("https://a.example", "http://localhost:3000")
 
 
-@pytest.mark.parametrize("text", ["*", "https://*.example", "a.example", "https://a.example/path", "null"])
+@over("text", ["*", "https://*.example", "a.example", "https://a.example/path", "null"])
 def test_an_invalid_origin_is_named_with_its_setting(text: str) -> None:
     with pytest.raises(SettingInvalid, match="SKEIN_CORS_ORIGINS"):
         origins_of(text)

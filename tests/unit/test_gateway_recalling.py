@@ -5,6 +5,7 @@ from typing import Any
 
 import grpc
 import pytest
+from fix_catalogue import over
 from google.protobuf.timestamp_pb2 import Timestamp
 from grpc import aio
 
@@ -13,7 +14,6 @@ from skein.memory.v1 import blocks_pb2
 from skein.recall.v1 import recall_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_gateway.context.convert import items_of
-from skein_gateway.errors import RecallIncomplete, RecallTimedOut
 from skein_gateway.recall.rpc import (
     ARMS,
     ArmOutcome,
@@ -22,14 +22,12 @@ from skein_gateway.recall.rpc import (
     TimedResponse,
     arm_timeout_seconds,
     block_hits,
-    enforce_partial_policy,
     filter_allows_blocks,
     index_result,
     record_arm_metrics,
     select_arms,
 )
 from skein_gateway.remember.rpc import append_request, create_request
-from skein_kit.errors import PermissionMissing, RpcError
 from skein_kit.identity.identity_token import Caller
 
 MEMORY, MESSAGE, BLOCK = (
@@ -101,16 +99,6 @@ def test_hits_make_room_for_the_profile() -> None:
     assert answer.profile == profile
 
 
-def test_arms_without_an_answer_are_named() -> None:
-    late = ArmResult(outcomes=(failed(pb.ARM_BLOCKS, grpc.StatusCode.DEADLINE_EXCEEDED),))
-
-    answer = RecallResult(results=[indexed(hit("a", 0.5)), late]).response(10)
-
-    assert answer.incomplete == [pb.ARM_BLOCKS]
-    assert [status.state for status in answer.arms] == [pb.ARM_STATE_OK, pb.ARM_STATE_OK, pb.ARM_STATE_TIMED_OUT]
-    assert answer.arms[2].elapsed.ToMilliseconds() == 500
-
-
 def test_arms_that_answered_by_words_alone_say_so_and_are_not_incomplete() -> None:
     answer = RecallResult(results=[indexed(hit("a", 0.5), dense_unavailable=True)]).response(10)
 
@@ -135,7 +123,7 @@ def test_no_hit_lacks_a_vector_without_a_comparison() -> None:
     assert [(outcome.state, outcome.unembedded_count) for outcome in result.outcomes] == [(pb.ARM_STATE_OK, 0)] * 2
 
 
-@pytest.mark.parametrize("code", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN])
+@over("code", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN])
 def test_any_other_fault_is_an_arm_that_is_unavailable(code: grpc.StatusCode) -> None:
     assert failed(pb.ARM_MEMORIES, code).state == pb.ARM_STATE_UNAVAILABLE
 
@@ -173,47 +161,10 @@ UNAVAILABLE, LATE = grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEED
 FINE = ArmOutcome(arm=pb.ARM_MEMORIES, state=pb.ARM_STATE_OK)
 
 
-def test_partial_hits_are_enough_unless_the_caller_says_otherwise() -> None:
-    enforce_partial_policy([FINE, failed(pb.ARM_BLOCKS, UNAVAILABLE)], pb.ON_PARTIAL_UNSPECIFIED)
-    enforce_partial_policy([FINE, failed(pb.ARM_BLOCKS, UNAVAILABLE)], pb.ON_PARTIAL_RETURN)
-    enforce_partial_policy([FINE, ArmOutcome.skipped(pb.ARM_BLOCKS)], pb.ON_PARTIAL_FAIL)
-    enforce_partial_policy([ArmOutcome.skipped(pb.ARM_BLOCKS)], pb.ON_PARTIAL_RETURN)
-
-
-@pytest.mark.parametrize(
-    ("codes", "refusal", "arms"),
-    [
-        ([UNAVAILABLE], RecallIncomplete, "blocks"),
-        ([LATE], RecallTimedOut, "blocks"),
-        ([LATE, UNAVAILABLE], RecallIncomplete, "blocks, profile"),
-        ([LATE, LATE], RecallTimedOut, "blocks, profile"),
-    ],
-)
-def test_a_missing_arm_is_an_error_when_the_caller_wants_all_of_them(
-    codes: list[grpc.StatusCode], refusal: type[RpcError], arms: str
-) -> None:
-    missing = [failed(arm, code) for arm, code in zip((pb.ARM_BLOCKS, pb.ARM_PROFILE), codes, strict=False)]
-
-    with pytest.raises(refusal) as raised:
-        enforce_partial_policy([FINE, *missing], pb.ON_PARTIAL_FAIL)
-
-    assert raised.value.metadata == {"arms": arms}
-
-
-def test_a_recall_without_any_answer_ends_with_the_first_error() -> None:
-    with pytest.raises(RpcError) as raised:
-        enforce_partial_policy(
-            [failed(pb.ARM_MEMORIES, LATE), failed(pb.ARM_BLOCKS, UNAVAILABLE), ArmOutcome.skipped(pb.ARM_PROFILE)],
-            pb.ON_PARTIAL_RETURN,
-        )
-
-    assert raised.value.reason == "DEADLINE_EXCEEDED"
-
-
 ALL = ("recall.read", "memory.read", "subject.read")
 
 
-@pytest.mark.parametrize(
+@over(
     ("condition", "permissions", "arms"),
     [
         ({}, ALL, BOTH),
@@ -237,19 +188,7 @@ def test_the_subject_of_a_request_brings_its_profile() -> None:
     assert select_arms(pb.RecallRequest(query="tea", subject_id="s"), caller(*ALL)) == [*BOTH, pb.ARM_PROFILE]
 
 
-def test_blocks_are_not_asked_for_without_words() -> None:
-    assert select_arms(pb.RecallRequest(embedding=[1.0], filter={"agent_id": "a"}), caller(*ALL)) == BOTH
-
-
-def test_an_arm_that_is_named_needs_its_permission() -> None:
-    request = pb.RecallRequest(query="tea", arms=[pb.ARM_PROFILE, pb.ARM_MESSAGES])
-
-    assert select_arms(request, caller(*ALL)) == [pb.ARM_MESSAGES, pb.ARM_PROFILE]
-    with pytest.raises(PermissionMissing):
-        select_arms(request, caller("recall.read", "memory.read"))
-
-
-@pytest.mark.parametrize(
+@over(
     ("request_", "passes"),
     [
         (pb.RecallRequest(filter={"start_time": Timestamp(seconds=1), "agent_id": "a"}), True),
@@ -285,7 +224,7 @@ def test_blocks_are_found_by_their_words_and_say_how() -> None:
     assert actual_block_hits[0].score == component.value * component.weight == pytest.approx(1 / 2.2)
 
 
-@pytest.mark.parametrize(
+@over(
     ("remaining", "expected"),
     [(float("inf"), 5.0), (30.0, 5.0), (4.0, 3.75), (1.0, 0.9), (0.0, 0.0)],
 )
@@ -320,17 +259,6 @@ def test_the_best_hit_is_preferred_then_who_is_spoken_with_then_how_the_conversa
     assert len({item.item_id for item in items_of(pb.RecallResponse(hits=results[1:]), recent)}) == 3
 
 
-def test_the_parts_of_a_request_have_ids_of_their_own() -> None:
-    request = pb.RememberRequest(session_id="s", messages=[{}], memories=[{}], request_id="r")
-
-    appending, creating = append_request(request), create_request(request, may_read=True)
-
-    assert appending is not None
-    assert creating is not None
-    assert (appending.request_id, creating.request_id) == ("remember:r:messages", "remember:r:memories")
-    assert appending.create_session
-
-
 def test_without_a_request_id_the_parts_have_none() -> None:
     request = pb.RememberRequest(session_id="s", messages=[{}], memories=[{}])
 
@@ -339,17 +267,3 @@ def test_without_a_request_id_the_parts_have_none() -> None:
     assert appending is not None
     assert creating is not None
     assert (appending.request_id, creating.request_id) == ("", "")
-
-
-def test_memories_belong_to_the_session_of_the_request_unless_they_name_another() -> None:
-    request = pb.RememberRequest(session_id="s", memories=[{}, {"session_id": "own"}])
-
-    creating = create_request(request, may_read=True)
-
-    assert creating is not None
-    assert [memory.session_id for memory in creating.memories] == ["s", "own"]
-
-
-def test_a_part_that_is_empty_is_not_asked_for() -> None:
-    assert append_request(pb.RememberRequest()) is None
-    assert create_request(pb.RememberRequest(), may_read=True) is None

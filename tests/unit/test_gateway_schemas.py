@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from fix_catalogue import over
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory, struct_pb2, timestamp_pb2
 from google.protobuf.descriptor import Descriptor
@@ -56,7 +55,7 @@ def _references(value: Any) -> list[str]:
     return own + [match for item in value.values() for match in _references(item)]
 
 
-@pytest.mark.parametrize(
+@over(
     ("kind", "value"),
     [
         # A field without which the message is refused, marked or not.
@@ -177,7 +176,7 @@ def test_comments_name_what_descriptors_name() -> None:
     assert named <= set(schemas.comments())
 
 
-@pytest.mark.parametrize(
+@over(
     ("message", "value"),
     [
         (timestamp_pb2.Timestamp(seconds=1, nanos=5), "1970-01-01T00:00:01.000000005Z"),

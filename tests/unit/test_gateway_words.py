@@ -6,6 +6,7 @@ import time
 from collections import Counter
 
 import pytest
+from fix_catalogue import over
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,7 +30,7 @@ SENTENCES = st.lists(
 ).map("".join)
 
 
-@pytest.mark.parametrize(
+@over(
     ("word", "stemmed"),
     [
         ("kettles", "kettle"),

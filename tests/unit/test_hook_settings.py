@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fix_catalogue import over
 
 from skein_cluster.hooks import settings_file
 from skein_cluster.hooks.agents import AGENTS, CodingAgent, HookEvent, Scope
@@ -68,7 +69,7 @@ def test_a_changed_command_takes_the_place_of_the_old_one(agent: CodingAgent) ->
         assert "later" in json.dumps(new["hooks"][native][-1])
 
 
-@pytest.mark.parametrize(
+@over(
     "command",
     [
         "skein hooks run other stop",

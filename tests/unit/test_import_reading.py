@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from fix_catalogue import over
 
 from skein_importers.errors import SourceInvalid
 from skein_importers.records import Record
@@ -32,7 +33,7 @@ def url_safe(value: bytes) -> str:
     return base64.urlsafe_b64encode(value).decode().rstrip("=")
 
 
-@pytest.mark.parametrize(
+@over(
     "stored",
     [
         WANTED,
@@ -47,7 +48,7 @@ def test_a_password_hash_is_read_in_each_of_its_forms(stored: str) -> None:
     assert password_hash_of(stored) == WANTED
 
 
-@pytest.mark.parametrize(
+@over(
     "stored",
     ["", "plain", "ab:cd", "$2b$12$abcdefghijklmnopqrstuv", "pbkdf2_sha256$x$AAAA$BBBB",
      f"pbkdf2_sha256$1$${url_safe(DIGEST)}",
@@ -65,7 +66,7 @@ def test_a_secret_s_digest_is_read_as_hexadecimal_and_as_base64() -> None:
     assert [sha256_of(form) for form in ("", "zz", DIGEST.hex()[2:])] == ["", "", ""]
 
 
-@pytest.mark.parametrize(
+@over(
     ("value", "how"),
     [
         (1_709_281_800, ""),
@@ -82,7 +83,7 @@ def test_a_time_is_read_whatever_its_form_and_its_unit(value: object, how: str) 
     assert parse_time(value) == (datetime(2024, 3, 1, 8, 30, tzinfo=UTC), how)
 
 
-@pytest.mark.parametrize(
+@over(
     "value",
     ["soon", True, float("nan"), float("inf"), -1, 10**18, 10**400, [], {"$date": "2024-03-01"}, "2024-13-01",
      "9999-12-31T23:59:59-05:00", datetime.max.replace(tzinfo=UTC)],
@@ -92,7 +93,7 @@ def test_an_invalid_time_is_none(value: object) -> None:
         parse_time(value)
 
 
-@pytest.mark.parametrize(
+@over(
     ("source_name", "name"),
     [
         ("reply_to", "reply_to"),
@@ -118,7 +119,7 @@ def test_slugs_tell_realms_of_one_name_apart_and_keep_those_that_they_have() -> 
     assert len(slug_of("x" * 200, "1")) <= 63
 
 
-@pytest.mark.parametrize(
+@over(
     ("url", "words"),
     [
         ("postgresql://somebody:hushhush@127.0.0.1:1/orchestrator", "No Postgres answers at 127.0.0.1:1/orchestrator"),
@@ -172,7 +173,7 @@ def test_a_number_beyond_all_bounds_makes_a_column_text() -> None:
     assert ("table", "small") in {(table, column) for table, column, _ in notes.conversions}
 
 
-@pytest.mark.parametrize("value", [[10**400], f"[{10**400}]", "[NaN]", [float("inf")], "[1e999]"])
+@over("value", [[10**400], f"[{10**400}]", "[NaN]", [float("inf")], "[1e999]"])
 def test_numbers_that_no_vector_holds_are_no_vector(value: object) -> None:
     assert vector_of(value) is None
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 import pytest
+from fix_catalogue import over
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein.recall.v1 import recall_pb2
@@ -37,7 +38,7 @@ def parameters_of(access: AccessEvent) -> dict[str, object]:
     return payload
 
 
-@pytest.mark.parametrize(
+@over(
     ("method", "operation"),
     [
         ("GetMemory", "read"), ("ListMemories", "read"), ("BatchGetMemories", "read"), ("ExplainScore", "read"),
@@ -117,7 +118,7 @@ def test_only_uuids_are_kept_of_ids_because_callers_choose_the_others(name: str,
     assert parameters_of(recorded(pb.GetMemoryRequest(memory_id=name)))["memory_id"] == kept
 
 
-@pytest.mark.parametrize("method", ["PurgeMemories", "DeleteMemories", "PurgeSubject", "PurgeSession"])
+@over("method", ["PurgeMemories", "DeleteMemories", "PurgeSubject", "PurgeSession"])
 def test_a_call_that_erases_does_not_name_whom(method: str) -> None:
     of_ann = pb.MemorySelection(filter=pb.MemoryFilter(subject_id="ann"))
     requests = {

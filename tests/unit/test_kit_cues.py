@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+from fix_catalogue import over
 
 from skein_kit.search_text import postings, time_words
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "expected"),
     [
         ("Where is the kettle?", True),
@@ -21,7 +21,7 @@ def test_a_text_asks_when_its_last_sentence_does(text: str, *, expected: bool) -
     assert postings.ends_with_question(text) is expected
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "expected"),
     [
         ("We moved last week.", True),

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
+from fix_catalogue import over
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -64,8 +65,6 @@ def test_a_time_before_1970_has_no_id() -> None:
         ids.new_id(datetime(1969, 12, 31, tzinfo=UTC))
 
 
-@pytest.mark.parametrize(
-    "text", ["", "mem-1", "{0192f3a4-0000-7000-8000-000000000000}", "0192f3a4000070008000000000000000"]
-)
+@over("text", ["", "mem-1", "{0192f3a4-0000-7000-8000-000000000000}", "0192f3a4000070008000000000000000"])
 def test_only_a_canonical_uuid_is_an_id(text: str) -> None:
     assert ids.parse_id(text) is None

@@ -9,6 +9,7 @@ from typing import Any
 
 import grpc
 import pytest
+from fix_catalogue import over
 from fix_metrics import sample
 from grpc import aio
 from opentelemetry.sdk.trace import ReadableSpan
@@ -38,7 +39,7 @@ def call(*, seconds: float | None = None, **metadata: str) -> Call:
     return Call(path=METHOD.path, metadata=metadata, deadline=deadline, peer="")
 
 
-@pytest.mark.parametrize(("requested", "expected"), [(None, 30.0), (10.0, 10.0), (300.0, 300.0), (1e9, 300.0)])
+@over(("requested", "expected"), [(None, 30.0), (10.0, 10.0), (300.0, 300.0), (1e9, 300.0)])
 async def test_a_call_gets_the_time_it_asks_for_up_to_a_limit(requested: float | None, expected: float) -> None:
     asking = call(seconds=requested)
 
@@ -47,7 +48,7 @@ async def test_a_call_gets_the_time_it_asks_for_up_to_a_limit(requested: float |
     assert asking.remaining_seconds() == pytest.approx(expected, abs=1.0)
 
 
-@pytest.mark.parametrize(
+@over(
     ("code", "details", "refusal"),
     [
         (
@@ -93,7 +94,7 @@ def test_a_method_without_a_call_has_no_samples() -> None:
     assert sample("skein_rpc_duration_seconds_count", service="skein.x.v1.X", method="Uncalled") is None
 
 
-@pytest.mark.parametrize(("remaining", "code"), [(0.1, "DEADLINE_EXCEEDED"), (300.0, "CANCELLED")])
+@over(("remaining", "code"), [(0.1, "DEADLINE_EXCEEDED"), (300.0, "CANCELLED")])
 async def test_a_call_cancelled_at_its_deadline_counts_as_late(remaining: float, code: str) -> None:
     async def hang(_request: object, _call: Call) -> None:
         await asyncio.Event().wait()

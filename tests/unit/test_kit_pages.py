@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
+from fix_catalogue import over
 from fix_pages import TENANT, call
 from google.protobuf.struct_pb2 import Value
 
@@ -34,7 +35,7 @@ def test_a_token_leads_back_to_its_place() -> None:
     assert read_token(token, TENANT, again) == ["a", "é"]
 
 
-@pytest.mark.parametrize(("row_count", "next_place"), [(2, None), (3, ["b"])])
+@over(("row_count", "next_place"), [(2, None), (3, ["b"])])
 def test_the_next_page_begins_after_the_last_row_of_this_one(row_count: int, next_place: list[str] | None) -> None:
     rows = ["a", "b", "c"][:row_count]
 
@@ -123,7 +124,7 @@ def test_without_the_cluster_s_key_no_token_is_made_or_read() -> None:
             read_token(token, TENANT, REQUEST)
 
 
-@pytest.mark.parametrize(
+@over(
     "token",
     [
         "x", "é", "AAAA", "A" * 4000,

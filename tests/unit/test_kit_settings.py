@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from fix_catalogue import over
 
 from skein_kit.settings import SettingInvalid, Settings
 
@@ -35,7 +36,7 @@ def test_each_type_is_read() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@over(
     ("name", "value", "expected"),
     [("SKEIN_POOL_SIZE", "ten", "a whole number"), ("SKEIN_VERBOSE", "maybe", "true or false")],
 )

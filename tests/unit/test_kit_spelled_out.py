@@ -3,6 +3,7 @@ from __future__ import annotations
 import uuid
 
 import pytest
+from fix_catalogue import over
 
 from skein_kit.database.named_queries import Query, inline_values, with_schema
 
@@ -18,7 +19,7 @@ def test_values_stand_where_their_names_did() -> None:
     assert "memory.usage" in text
 
 
-@pytest.mark.parametrize("value", ["back\\slash", b"bytes", None, 1.5])
+@over("value", ["back\\slash", b"bytes", None, 1.5])
 def test_a_value_without_a_plain_form_is_not_inlined(value: object) -> None:
     with pytest.raises(TypeError):
         inline_values(QUERY, {"tenant_id": uuid.UUID(int=7), "kind": value, "amount": 1})  # type: ignore[dict-item]  # On purpose.

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from fix_catalogue import over
 
 from skein_kit.database.named_queries import (
     Query,
@@ -36,7 +37,7 @@ def test_comments_become_the_promise() -> None:
     )
 
 
-@pytest.mark.parametrize("values", [{}, {"a": 1, "b": 2}, {"b": 1}])
+@over("values", [{}, {"a": 1, "b": 2}, {"b": 1}])
 def test_missing_and_unknown_parameters_are_refused(values: dict[str, object]) -> None:
     with pytest.raises(TypeError):
         Query.parse("q", "SELECT :a").bind(values)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from fix_catalogue import over
 from google.protobuf.struct_pb2 import ListValue, Struct, Value
 
 from skein.gateway.v1 import gateway_pb2
@@ -25,7 +26,7 @@ def memory_of(levels: int, *, of: str) -> memory_pb2.Memory:
     return memory_pb2.Memory(data=Struct(fields={"a": value}))
 
 
-@pytest.mark.parametrize("of", ["lists", "objects"])
+@over("of", ["lists", "objects"])
 def test_stored_values_can_be_answered_however_deep_they_are_nested(of: str) -> None:
     """Protobuf reads 100 levels of messages, and an answer wraps an item in more of them than the request did."""
     text = json_text(memory_of(DEEPEST, of=of), "data")
@@ -36,7 +37,7 @@ def test_stored_values_can_be_answered_however_deep_they_are_nested(of: str) -> 
     assert gateway_pb2.RecallResponse.FromString(answer.SerializeToString()) == answer
 
 
-@pytest.mark.parametrize("of", ["lists", "objects"])
+@over("of", ["lists", "objects"])
 def test_a_value_that_could_not_be_answered_is_refused(of: str) -> None:
     with pytest.raises(FieldInvalid) as caught:
         json_text(memory_of(DEEPEST + 1, of=of), "data")
@@ -44,7 +45,7 @@ def test_a_value_that_could_not_be_answered_is_refused(of: str) -> None:
     assert caught.value.violations == (("data", "is nested more than 30 levels deep"),)
 
 
-@pytest.mark.parametrize("letter", ["a", "ä", "家"])
+@over("letter", ["a", "ä", "家"])
 def test_a_field_holds_a_quarter_of_a_mebibyte_of_json_and_not_a_byte_more(letter: str) -> None:
     room, size = MAX_JSON_BYTES - len('{"a":""}'), len(letter.encode())
     fitting = letter * (room // size) + "b" * (room % size)

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from fix_catalogue import over
 from langgraph.store.base import SearchOp
 
 from skein.gateway.v1 import gateway_pb2
@@ -143,7 +144,7 @@ def test_others_who_always_come_first_end_in_their_refusal() -> None:
         go_on()
 
 
-@pytest.mark.parametrize("ttl", [0, -1, float("nan"), float("inf"), 1e9])
+@over("ttl", [0, -1, float("nan"), float("inf"), 1e9])
 def test_a_time_to_live_that_is_none_is_refused(ttl: float) -> None:
     with pytest.raises(ValueError, match="minutes"):
         draft("k", ttl=ttl)
@@ -198,7 +199,7 @@ def test_a_search_asks_for_no_more_than_it_needs() -> None:
     assert list(request.arms) == [gateway_pb2.ARM_MEMORIES]
 
 
-@pytest.mark.parametrize(
+@over(
     ("filter_", "condition"),
     [
         (None, ""),
@@ -247,7 +248,7 @@ def test_no_two_places_have_one_id_or_tag() -> None:
     assert all(len(text) <= 255 for text in (*ids, *tags))
 
 
-@pytest.mark.parametrize(
+@over(
     ("value", "index", "text"),
     [
         ({"likes": "tea", "cups": 3, "not": None}, ["$"], "likes: tea\ncups: 3"),

@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 import pytest
+from fix_catalogue import over
 from fix_metrics import sample
 from google.protobuf.duration_pb2 import Duration
 
@@ -84,9 +85,7 @@ async def test_a_busy_caller_costs_few_questions() -> None:
     assert set(tenancy.tokens) == {"signed"}
 
 
-@pytest.mark.parametrize(
-    ("rate", "requested"), [(500.0, 60), (100.0, 12), (60.0, 5), (40.0, 4), (1.0, 1), (math.inf, 60)]
-)
+@over(("rate", "requested"), [(500.0, 60), (100.0, 12), (60.0, 5), (40.0, 4), (1.0, 1), (math.inf, 60)])
 def test_a_slow_caller_fills_up_to_more_where_that_is_little_of_the_allowance(rate: float, requested: int) -> None:
     bucket = LeasedBucket()
     assert bucket.lease_size(0.0, 1) == 8
@@ -98,7 +97,7 @@ def test_a_slow_caller_fills_up_to_more_where_that_is_little_of_the_allowance(ra
     assert bucket.lease_size(1.0, 0) == requested
 
 
-@pytest.mark.parametrize(("spent", "now", "requested"), [(3, 1.0, 3), (0, 4.5, 1), (8, 5.0, 8), (3, 5.0, 8)])
+@over(("spent", "now", "requested"), [(3, 1.0, 3), (0, 4.5, 1), (8, 5.0, 8), (3, 5.0, 8)])
 def test_lapsed_or_unspent_tokens_do_not_enlarge_the_lease(spent: int, now: float, requested: int) -> None:
     bucket = LeasedBucket()
     bucket.add_lease(8, rate=500.0, expire_time=5.0, now=0.0)
@@ -109,7 +108,7 @@ def test_lapsed_or_unspent_tokens_do_not_enlarge_the_lease(spent: int, now: floa
     assert bucket.lease_size(now, 1) == requested
 
 
-@pytest.mark.parametrize(
+@over(
     ("spent", "now", "is_low"),
     [
         # 10 a second: 15 left last for more than a second, 5 for half of one, and 2 are too few at any pace.
@@ -195,7 +194,7 @@ async def test_a_crowd_of_calls_passes_up_to_the_caller_s_allowance() -> None:
         assert await admitted(limiter, 100) == 40
 
 
-@pytest.mark.parametrize("most", [1, 7, 1000])
+@over("most", [1, 7, 1000])
 async def test_two_gateways_share_the_tenants_allowance(most: int) -> None:
     tenancy = Tenancy(tenant=50, most=most)
 
@@ -267,7 +266,7 @@ def decisions() -> Counter[str]:
     return Counter({each: int(count or 0) for each, count in results.items()})
 
 
-@pytest.mark.parametrize("caller", [None, replace(CALLER, permissions=frozenset({OPERATOR}))])
+@over("caller", [None, replace(CALLER, permissions=frozenset({OPERATOR}))])
 async def test_operators_and_calls_without_identity_need_no_lease(caller: Caller | None) -> None:
     tenancy = Tenancy(caller=0)
 

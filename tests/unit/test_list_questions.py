@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+from fix_catalogue import over
 
 from skein_kit.search_text.list_questions import asks_for_all
 
@@ -54,12 +54,12 @@ ONE = [
 ]
 
 
-@pytest.mark.parametrize("text", ALL)
+@over("text", ALL)
 def test_a_question_for_all_of_something_is_told(text: str) -> None:
     assert asks_for_all(text)
 
 
-@pytest.mark.parametrize("text", ONE)
+@over("text", ONE)
 def test_a_question_for_one_thing_asks_for_no_list(text: str) -> None:
     assert not asks_for_all(text)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from fix_catalogue import over
 from google.protobuf import json_format
 
 from skein_gateway.mcp.toolsets import TOOLS
@@ -16,7 +17,7 @@ def request_of(tool: str, **arguments: Any) -> dict[str, Any]:
     return fields
 
 
-@pytest.mark.parametrize(
+@over(
     ("tool", "sent", "meant"),
     [
         ("remember", {"tags": '["tea", "a, b"]'}, {"tags": ["tea", "a, b"]}),
@@ -55,7 +56,7 @@ def test_arguments_as_text_mean_what_the_schema_has(tool: str, sent: dict[str, A
     assert request_of(tool, **required, **sent) == request_of(tool, **required, **meant)
 
 
-@pytest.mark.parametrize(
+@over(
     ("tool", "sent", "named"),
     [
         ("remember", {"tags": "tea, coffee"}, "tags"),

@@ -127,7 +127,7 @@ def test_a_client_that_names_nothing_remembers_recalls_and_builds_contexts() -> 
     assert parse_toolsets([]) == {CORE}
 
 
-@pytest.mark.parametrize("system", [DUYETBOT, MEMORYVAULT, AGENTMEM, LONGTERM, ORCHESTRATOR])
+@over("system", [DUYETBOT, MEMORYVAULT, AGENTMEM, LONGTERM, ORCHESTRATOR])
 def test_every_action_of_the_other_toolset_exists_here(system: dict[str, list[str]]) -> None:
     missing = {what: [name for name in names if name not in TOOLS] for what, names in system.items()}
 

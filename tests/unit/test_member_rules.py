@@ -5,8 +5,9 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
 import pytest
+from fix_catalogue import over
 
-from skein_kit.errors import FieldInvalid, PermissionEscalation
+from skein_kit.errors import PermissionEscalation
 from skein_kit.identity.bearer_token import BearerToken
 from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.permissions import OPERATOR_PERMISSIONS, ROLE_PERMISSIONS
@@ -38,7 +39,7 @@ def reaches(caller: Caller) -> list[str]:
     return reached
 
 
-@pytest.mark.parametrize("role", ROLE_PERMISSIONS)
+@over("role", ROLE_PERMISSIONS)
 def test_an_account_reaches_its_own_role_and_those_below(role: str) -> None:
     names = list(ROLE_PERMISSIONS)
 
@@ -107,7 +108,7 @@ def test_the_check_of_several_roles_is_that_of_the_highest() -> None:
         members.Authority.of(account("admin")).require_rank("viewer", "owner")
 
 
-@pytest.mark.parametrize("owners", [{ANN}, set()])
+@over("owners", [{ANN}, set()])
 def test_the_last_owner_stays(owners: set[UUID]) -> None:
     with pytest.raises(LastOwner) as refused:
         members.require_remaining_owner(TENANT, owners, leaving_account_id=ANN)
@@ -117,30 +118,6 @@ def test_the_last_owner_stays(owners: set[UUID]) -> None:
 
 def test_one_of_two_owners_may_go() -> None:
     members.require_remaining_owner(TENANT, {ANN, BEN}, leaving_account_id=ANN)
-
-
-def test_an_account_passes_on_its_own_place_only() -> None:
-    assert members.OwnershipTransfer.of(account("owner"), BEN, None) == members.OwnershipTransfer(
-        new_owner_id=BEN, former_owner_id=ANN
-    )
-    assert members.OwnershipTransfer.of(account("owner"), BEN, ANN) == members.OwnershipTransfer(
-        new_owner_id=BEN, former_owner_id=ANN
-    )
-    with pytest.raises(FieldInvalid):
-        members.OwnershipTransfer.of(account("owner"), BEN, uuid4())
-    with pytest.raises(FieldInvalid):
-        members.OwnershipTransfer.of(account("owner"), ANN, None)
-
-
-def test_a_key_and_an_operator_say_who_steps_down() -> None:
-    assert members.OwnershipTransfer.of(key("tenant.own"), BEN, None) == members.OwnershipTransfer(
-        new_owner_id=BEN, former_owner_id=None
-    )
-    assert members.OwnershipTransfer.of(key("tenant.own"), BEN, ANN) == members.OwnershipTransfer(
-        new_owner_id=BEN, former_owner_id=ANN
-    )
-    with pytest.raises(FieldInvalid):
-        members.OwnershipTransfer.of(key("tenant.own"), BEN, BEN)
 
 
 def invitation_of(
@@ -168,41 +145,13 @@ def test_an_invitation_holds_for_its_address_until_its_time_is_over() -> None:
     invitation_of(token).verify(token, "ann@example.com", NOW + timedelta(days=1, microseconds=-1))
 
 
-@pytest.mark.parametrize(
-    ("changes", "email"),
-    [
-        ({"expire_time": NOW}, "ann@example.com"),
-        ({"use_time": NOW}, "ann@example.com"),
-        ({"revoke_time": NOW}, "ann@example.com"),
-        ({}, "ben@example.com"),
-        ({}, ""),
-    ],
-    ids=["expired", "spent", "revoked", "another person's", "not verified"],
-)
-def test_an_invitation_that_does_not_hold_is_not_found(changes: dict[str, datetime], email: str) -> None:
-    token = BearerToken.generate(invitations.PREFIX, TENANT, uuid4())
-
-    with pytest.raises(InvitationNotFound):
-        invitation_of(token, **changes).verify(token, email, NOW)
-
-
-def test_the_id_of_an_invitation_proves_nothing() -> None:
-    token = BearerToken.generate(invitations.PREFIX, TENANT, uuid4())
-    forged = BearerToken.generate(invitations.PREFIX, TENANT, token.token_id)
-
-    with pytest.raises(InvitationNotFound):
-        invitation_of(token).verify(forged, "ann@example.com", NOW)
-
-
-@pytest.mark.parametrize("text", ["", "skein_inv_", "skein_inv_aaaa", "nonsense"])
+@over("text", ["", "skein_inv_", "skein_inv_aaaa", "nonsense"])
 def test_a_malformed_token_is_no_invitation(text: str) -> None:
     with pytest.raises(InvitationNotFound):
         invitations.parse_token(text)
 
 
-@pytest.mark.parametrize(
-    ("mailed", "verified", "accepted"), [(True, True, True), (True, False, False), (False, False, True)]
-)
+@over(("mailed", "verified", "accepted"), [(True, True, True), (True, False, False), (False, False, True)])
 def test_an_address_is_to_be_verified_where_the_invitation_was_mailed(
     *, mailed: bool, verified: bool, accepted: bool
 ) -> None:

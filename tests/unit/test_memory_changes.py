@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 import pytest
+from fix_catalogue import over
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,7 +50,7 @@ def test_the_place_before_a_horizon_is_after_all_that_came_before_it_and_nothing
     assert position >= START
 
 
-@pytest.mark.parametrize(
+@over(
     ("event_filter", "has"),
     [
         (EventFilter(), True),

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from fix_catalogue import over
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.errors import ContentTooLong
@@ -55,7 +56,7 @@ def test_memories_with_a_key_lie_apart_from_those_without() -> None:
     assert keyed < FIRST_WITHOUT_KEY <= other
 
 
-@pytest.mark.parametrize(
+@over(
     ("idle_days", "periods", "then"),
     [
         (29, 0, DecayState(since=AT, periods=0)),

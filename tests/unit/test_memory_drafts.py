@@ -6,21 +6,18 @@ from typing import Any
 
 import pytest
 from fix_calls import stamp, struct
+from fix_catalogue import over
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.errors import (
     ContentEmpty,
-    ContentTooLong,
-    DuplicateInBatch,
     FieldInvalid,
-    RevisionStale,
     RpcError,
     TextNotStorable,
 )
-from skein_memory.errors import LinkToItself, MemoryNotFound
-from skein_memory.links import convert as links_convert
+from skein_memory.errors import MemoryNotFound
 from skein_memory.memories import convert as memories_convert
 from skein_memory.memories.model import Draft, Memory, create_memories, documents_of
 from skein_memory.validation import MEMORIES
@@ -37,15 +34,6 @@ def memory_of(**fields: Any) -> Memory:
     return memory
 
 
-def test_a_draft_fills_in_what_is_not_said() -> None:
-    draft = draft_of()
-
-    assert (draft.type, draft.scope, draft.level) == ("note", "global", "operational")
-    assert (draft.confidence, draft.importance) == (0.7, 0.5)
-    assert draft.create_time == NOW
-    assert draft.title is draft.key is draft.external_id is draft.data is None
-
-
 def test_zero_is_a_confidence_and_an_importance() -> None:
     draft = draft_of(confidence=0.0, importance=0.0)
 
@@ -56,7 +44,7 @@ def test_spaces_around_content_are_removed_and_those_within_stay() -> None:
     assert draft_of(content=" \n  two  words\t\u2003").content == "two  words"
 
 
-@pytest.mark.parametrize("content", ["", "   ", "\n\t\u00a0\u2003"])
+@over("content", ["", "   ", "\n\t\u00a0\u2003"])
 def test_content_of_spaces_is_empty(content: str) -> None:
     with pytest.raises(ContentEmpty):
         draft_of(content=content)
@@ -71,15 +59,7 @@ def test_an_empty_object_does_not_stand_for_content() -> None:
         draft_of(content="", data=Struct())
 
 
-def test_content_may_be_as_long_as_the_plan_allows_and_no_longer() -> None:
-    assert draft_of(content=" " + "ü" * 100).content == "ü" * 100
-    with pytest.raises(ContentTooLong) as caught:
-        draft_of(content="ü" * 101)
-
-    assert caught.value.metadata == {"limit": "100", "length": "101"}
-
-
-@pytest.mark.parametrize(
+@over(
     "fields",
     [
         {"content": "a\0b"},
@@ -139,13 +119,6 @@ def test_a_memory_from_before_ids_began_is_refused() -> None:
         draft_of(create_time=Timestamp(seconds=-1))
 
 
-def test_only_facts_hold_their_key() -> None:
-    assert draft_of(type="fact", key="wifi").fact_key == ("", "wifi")
-    assert draft_of(type="fact", key="wifi", subject_id="ann").fact_key == ("ann", "wifi")
-    assert draft_of(type="note", key="wifi").fact_key is None
-    assert draft_of(type="fact").fact_key is None
-
-
 def test_the_text_is_title_key_and_content() -> None:
     assert draft_of(title="T", key="k", content="c").text == "T\nk\nc"
     assert draft_of(content="c").text == "c"
@@ -183,32 +156,10 @@ def test_a_batch_says_which_memory_is_at_fault() -> None:
     assert caught.value.violations[0][0] == "memories[1].valid_to_time"
 
 
-@pytest.mark.parametrize("fields", [{"external_id": "a"}, {"type": "fact", "key": "a"}])
-def test_a_batch_may_not_name_the_same_thing_twice(fields: dict[str, Any]) -> None:
-    messages = [pb.Memory(content="1", **fields), pb.Memory(content="2"), pb.Memory(content="3", **fields)]
-
-    with pytest.raises(DuplicateInBatch) as caught:
-        memories_convert.drafts(messages, MEMORIES, at=NOW, max_content=100, agent_id="")
-
-    assert caught.value.metadata["index"] == "2"
-
-
 def test_a_key_of_notes_may_come_twice_in_a_batch() -> None:
     messages = [pb.Memory(content="1", key="a"), pb.Memory(content="2", key="a")]
 
     assert len(memories_convert.drafts(messages, MEMORIES, at=NOW, max_content=100, agent_id="")) == 2
-
-
-def test_the_callers_agent_stands_in_for_one_that_is_not_named() -> None:
-    named, unnamed = memories_convert.drafts(
-        [pb.Memory(content="1", agent_id="own"), pb.Memory(content="2")],
-        MEMORIES,
-        at=NOW,
-        max_content=100,
-        agent_id="caller",
-    )
-
-    assert (named.agent_id, unnamed.agent_id) == ("own", "caller")
 
 
 def test_the_index_knows_only_what_may_be_recalled() -> None:
@@ -238,7 +189,7 @@ def test_a_document_carries_the_text_and_every_filter() -> None:
     assert (document.session_id, document.expire_time) == ("c", NOW + timedelta(days=1))
 
 
-@pytest.mark.parametrize(
+@over(
     ("subject_id", "content", "embedded_text"),
     [
         ("Marta", "Keeps bees.", "Marta: Keeps bees."),
@@ -258,14 +209,6 @@ def test_a_subject_that_is_a_name_precedes_a_text_that_lacks_it(
     assert document.embedded_text == embedded_text
 
 
-def test_a_deleted_fact_holds_no_key_until_it_is_restored() -> None:
-    fact = memory_of(type="fact", key="wifi")
-    deleted = fact.delete(at=NOW, by="x")
-
-    assert (fact.fact_key, deleted.fact_key) == (("", "wifi"), None)
-    assert deleted.undelete(at=NOW, by="x").fact_key == ("", "wifi")
-
-
 def test_every_change_is_a_revision_with_its_author() -> None:
     memory = memory_of()
 
@@ -273,17 +216,6 @@ def test_every_change_is_a_revision_with_its_author() -> None:
 
     assert (deleted.revision, deleted.created_by, deleted.updated_by) == (2, "api_key:1", "api_key:2")
     assert deleted.update_time == deleted.delete_time == NOW + timedelta(seconds=1)
-
-
-def test_a_stale_revision_is_refused_with_both_numbers() -> None:
-    memory = memory_of()
-    memory.check_revision(0)
-    memory.check_revision(1)
-
-    with pytest.raises(RevisionStale) as caught:
-        memory.check_revision(7)
-
-    assert caught.value.metadata == {"requested": "7", "current": "1"}
 
 
 def test_a_deleted_memory_is_as_if_it_were_not_there() -> None:
@@ -301,24 +233,3 @@ def test_a_memory_on_the_wire_reads_back_as_it_was() -> None:
     )  # fmt: skip
 
     assert memories_convert.draft(memories_convert.memory(memory), at=NOW, max_content=100) == memory.draft
-
-
-def test_a_link_is_related_and_strong_unless_said_otherwise() -> None:
-    draft = links_convert.draft(pb.Link(from_memory_id="a", to_memory_id="b"))
-
-    assert (draft.relation, draft.weight, draft.label) == ("related", 1.0, None)
-    assert links_convert.draft(pb.Link(from_memory_id="a", to_memory_id="b", weight=0.0)).weight == 0.0
-
-
-@pytest.mark.parametrize("fields", [{"from_memory_id": "a"}, {"to_memory_id": "a"}])
-def test_a_link_needs_both_ends(fields: dict[str, Any]) -> None:
-    with pytest.raises(FieldInvalid):
-        links_convert.draft(pb.Link(**fields))
-
-
-def test_a_memory_cannot_be_linked_to_itself() -> None:
-    memory = memory_of()
-    draft = links_convert.draft(pb.Link(from_memory_id="by id", to_memory_id="by external id"))
-
-    with pytest.raises(LinkToItself):
-        draft.create_link(memory.memory_id, memory.memory_id, at=NOW, by="x")

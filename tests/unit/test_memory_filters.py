@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 from fix_calls import stamp
+from fix_catalogue import over
 from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
@@ -123,7 +124,7 @@ LEADS: list[tuple[dict[str, Any], AccessPath]] = [
 ]
 
 
-@pytest.mark.parametrize(("conditions", "lead"), LEADS)
+@over(("conditions", "lead"), LEADS)
 def test_a_list_is_read_from_the_index_that_leads_to_the_fewest(conditions: dict[str, Any], lead: AccessPath) -> None:
     expected = list_filter(pb.ListMemoriesRequest(filter=pb.MemoryFilter(**conditions)), UTC, at=NOW)
 

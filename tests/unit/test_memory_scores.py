@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from fix_catalogue import over
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -206,7 +207,7 @@ def test_a_plain_fact_scores_as_the_formula_says() -> None:
     assert (result.scores.formula, result.scores.version) == (DYNAMIC, 2)
 
 
-@pytest.mark.parametrize(
+@over(
     ("content", "depth"),
     [
         ("x" * 80, 0.0),
@@ -260,7 +261,7 @@ def test_the_terms_of_words_links_and_age_end_where_the_formula_ends_them() -> N
     assert (result.scores.confidence, result.scores.importance) == (0.273, 0.77)
 
 
-@pytest.mark.parametrize(("days", "recency"), [(0, 0.12), (3, 0.07), (14, 0.03), (60, 0), (425, -0.18), (4000, -0.18)])
+@over(("days", "recency"), [(0, 0.12), (3, 0.07), (14, 0.03), (60, 0), (425, -0.18), (4000, -0.18)])
 def test_importance_fades_by_steps_and_then_slowly(days: int, recency: float) -> None:
     terms = {term.name: term.value for term in explain(memory(days=days), ScoreInputs(), formula="", at=AT).importance}
 
@@ -287,7 +288,7 @@ def test_the_weighted_formula_reads_metadata_and_is_neutral_without() -> None:
     assert scores_of(one, ScoreInputs(), formula="weighted", at=AT).formula == WEIGHTED
 
 
-@pytest.mark.parametrize(("importance", "rate"), [(1.0, 0.01), (0.7, 0.02), (0.4, 0.05), (0.1, 0.1)])
+@over(("importance", "rate"), [(1.0, 0.01), (0.7, 0.02), (0.4, 0.05), (0.1, 0.1)])
 def test_important_memories_decay_more_slowly(importance: float, rate: float) -> None:
     one = memory(importance=importance, days=1)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
 import pytest
+from fix_catalogue import over
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -149,7 +150,7 @@ def test_the_capacities_are_those_of_the_policy() -> None:
     assert [levels.capacity(Policy(), level) for level in levels.LEVELS] == [100, 500, 2000, 5000]
 
 
-@pytest.mark.parametrize(
+@over(
     "text", [OLD, OLD.upper(), f" {OLD}\n", base64.b64encode(bytes.fromhex(OLD)).decode(),
              base64.urlsafe_b64encode(bytes.fromhex(OLD)).decode().rstrip("=")],
 )  # fmt: skip

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
 import pytest
+from fix_catalogue import over
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -210,7 +211,7 @@ def test_a_change_that_another_process_may_not_know_is_not_taken_for_known() -> 
         RecallSettings.read({"SKEIN_RECALL_SETTLE_SECONDS": "1", "SKEIN_RECALL_MODELS_SECONDS": "2"})
 
 
-@pytest.mark.parametrize("nice", ["-1", "20"])
+@over("nice", ["-1", "20"])
 def test_bulk_threads_come_before_no_call(nice: str) -> None:
     with pytest.raises(SettingInvalid, match="SKEIN_RECALL_EMBEDDER_BULK_NICE to a number from 0 to 19"):
         RecallSettings.read({"SKEIN_RECALL_EMBEDDER_BULK_NICE": nice})

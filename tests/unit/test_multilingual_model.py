@@ -6,6 +6,7 @@ from functools import cache
 from itertools import pairwise
 
 import pytest
+from fix_catalogue import over
 
 from skein_recall.embedded_model import packed_model
 from skein_recall.embedded_model.descriptions import MULTILINGUAL
@@ -45,7 +46,7 @@ def test_questions_in_six_languages_are_nearest_to_the_english_fact_that_answers
 
 
 @pytest.mark.system
-@pytest.mark.parametrize(
+@over(
     ("text", "plain"),
     [("\uff21\uff22\uff23 \ufb01", "ABC fi"), ("two\n lines", "two lines"), ("a\x07b", "ab"), ("  a", " a")],
 )
@@ -73,7 +74,7 @@ def test_weights_of_another_version_are_refused(monkeypatch: pytest.MonkeyPatch)
         Encoder.load(MULTILINGUAL, threads=1)
 
 
-@pytest.mark.parametrize(("text", "share"), [*((text, 1.0) for text in QUESTIONS.values()), ("ᏣᎳᎩ", 0.0)])
+@over(("text", "share"), [*((text, 1.0) for text in QUESTIONS.values()), ("ᏣᎳᎩ", 0.0)])
 def test_it_reads_the_scripts_of_its_languages(text: str, share: float) -> None:
     assert readable_share(text, OF_HUNDRED_LANGUAGES) == share
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
 from fix_catalogue import over
 
 from skein.memory.v1 import memory_pb2 as pb
@@ -120,7 +119,7 @@ def test_a_memory_that_brings_anything_new_is_none_of_these(change: dict[str, An
     assert not says_all(draft(**TEA), draft(**TEA | change))
 
 
-@pytest.mark.parametrize("name", ["expire_time", "valid_from_time", "valid_to_time", "archive_time"])
+@over("name", ["expire_time", "valid_from_time", "valid_to_time", "archive_time"])
 def test_another_time_says_something_else(name: str) -> None:
     first = draft(**TEA)
 

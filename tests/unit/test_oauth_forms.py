@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 
 import pytest
+from fix_catalogue import over
 
 from skein_gateway.oauth.forms import ClientInvalid, FormInvalid, Parameters, client_of, is_form
 from skein_gateway.oauth.pages import page_policy, with_parameters
@@ -26,7 +27,7 @@ def test_a_parameter_without_a_value_is_not_there() -> None:
     assert "state" in form
 
 
-@pytest.mark.parametrize("text", ["a=1&a=2", "a=1&a=", "a=&a=", "client_id=x&%63lient_id=y"])
+@over("text", ["a=1&a=2", "a=1&a=", "a=&a=", "client_id=x&%63lient_id=y"])
 def test_a_repeated_parameter_is_refused(text: str) -> None:
     with pytest.raises(FormInvalid, match="repeated"):
         Parameters.of(text)
@@ -36,9 +37,7 @@ def test_resources_may_be_several() -> None:
     assert Parameters.of("resource=https://a&resource=https://b").resources == ["https://a", "https://b"]
 
 
-@pytest.mark.parametrize(
-    "text", ["a=%zz", "a=%", "a=%C3", "a=%00", "a=" + "x" * 40_000, "&".join(f"p{n}=" for n in range(90))]
-)
+@over("text", ["a=%zz", "a=%", "a=%C3", "a=%00", "a=" + "x" * 40_000, "&".join(f"p{n}=" for n in range(90))])
 def test_an_invalid_form_is_refused(text: str) -> None:
     with pytest.raises(FormInvalid):
         Parameters.of(text)
@@ -56,7 +55,7 @@ def test_a_message_about_a_parameter_holds_nothing_that_breaks_a_line() -> None:
     assert str(caught.value) == "The parameter ?' is repeated."
 
 
-@pytest.mark.parametrize(
+@over(
     ("content_type", "expected"),
     [
         ("application/x-www-form-urlencoded", True),
@@ -96,7 +95,7 @@ def test_a_request_without_credentials_names_no_client() -> None:
     assert client_of({}, Parameters.of("")) is None
 
 
-@pytest.mark.parametrize("body", ["client_secret=s", "client_id=a&client_secret=s", "client_id=b"])
+@over("body", ["client_secret=s", "client_id=a&client_secret=s", "client_id=b"])
 def test_a_client_that_says_two_things_is_refused(body: str) -> None:
     with pytest.raises(FormInvalid):
         client_of(basic("a:s"), Parameters.of(body))
@@ -109,19 +108,19 @@ def test_a_client_may_repeat_its_id() -> None:
     assert result.client_id == "a"
 
 
-@pytest.mark.parametrize("text", ["no colon", ":secret", "a:%zz", "a:%FF"])
+@over("text", ["no colon", ":secret", "a:%zz", "a:%FF"])
 def test_a_header_that_cannot_be_read_is_refused(text: str) -> None:
     with pytest.raises(ClientInvalid):
         client_of(basic(text), Parameters.of(""))
 
 
-@pytest.mark.parametrize("header", ["Basic", "Basic !!!", "Basic w7w", "Basic //8="])
+@over("header", ["Basic", "Basic !!!", "Basic w7w", "Basic //8="])
 def test_a_header_that_is_not_base64_is_refused(header: str) -> None:
     with pytest.raises(ClientInvalid):
         client_of({"authorization": header}, Parameters.of(""))
 
 
-@pytest.mark.parametrize("document", [{"client_name": 1}, {"redirect_uris": "https://a"}, {"contacts": ["a", 1]}])
+@over("document", [{"client_name": 1}, {"redirect_uris": "https://a"}, {"contacts": ["a", 1]}])
 def test_a_registration_of_wrong_types_is_refused(document: dict[str, object]) -> None:
     with pytest.raises(FormInvalid):
         registered(document)
@@ -133,7 +132,7 @@ def test_a_registration_may_say_more_than_is_known_here() -> None:
     assert (client.client_name, list(client.redirect_uris)) == ("App", ["https://a/cb"])
 
 
-@pytest.mark.parametrize(
+@over(
     ("origin", "allowed"),
     [
         ("https://app.example:8443", "'self' https://app.example:8443"),

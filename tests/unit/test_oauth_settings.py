@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import pytest
+from fix_catalogue import over
 
 from skein_auth.settings import AuthSettings, check_settings
 from skein_kit.settings import SettingInvalid
 
 
-@pytest.mark.parametrize(
+@over(
     "environment",
     [
         {},
@@ -23,7 +24,7 @@ def test_oauth_works_with_these_settings(environment: dict[str, str]) -> None:
     check_settings(AuthSettings.read(environment))
 
 
-@pytest.mark.parametrize(
+@over(
     ("name", "value"),
     [
         ("SKEIN_ISSUER", "skein.example"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
+from fix_catalogue import over
 from fix_order import SLOW, ordered
 
 ROOT = Path(__file__).parents[2]
@@ -12,7 +12,7 @@ COUNTS = {"a": 3, "b": 1, "c": 2, "d": 4, "e": 1, "f": 5}
 MODULES = {name: [f"{name}{number}" for number in range(count)] for name, count in COUNTS.items()}
 
 
-@pytest.mark.parametrize(
+@over(
     ("parts", "expected"),
     [
         (1, ["f0 f1 f2 f3 f4 b0 e0 a0 a1 a2 c0 c1 d0 d1 d2 d3"]),

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+from fix_catalogue import over
 from fix_certificates import certified
 
 from skein_kit.outbound.fetch import OutboundError, OutboundSettings, SafeHttpClient, is_public
@@ -90,7 +91,7 @@ class ScriptedResolver:
         return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
 
 
-@pytest.mark.parametrize(
+@over(
     "address",
     [
         "0.0.0.0",  # noqa: S104 - nothing is bound.
@@ -133,14 +134,12 @@ def test_an_address_outside_the_open_internet_is_not_public(address: str) -> Non
     assert not is_public(ipaddress.ip_address(address))
 
 
-@pytest.mark.parametrize(
-    "address", ["8.8.8.8", "93.184.216.34", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808"]
-)
+@over("address", ["8.8.8.8", "93.184.216.34", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808"])
 def test_an_address_in_the_open_internet_is_public(address: str) -> None:
     assert is_public(ipaddress.ip_address(address))
 
 
-@pytest.mark.parametrize(
+@over(
     "url",
     [
         "",
@@ -171,7 +170,7 @@ async def test_only_https_addresses_without_userinfo_or_fragment_are_fetched(url
     assert names.lookups == []
 
 
-@pytest.mark.parametrize(
+@over(
     "url",
     ["https://127.1:9/", "https://2130706433:9/", "https://0x7f000001:9/", "https://[::1]:9/", "https://[FD00::A]:9/"],
 )

@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-import pytest
+from fix_catalogue import over
 
 from skein_memory.facts.model import MessageState
 
@@ -13,7 +13,7 @@ CORRECTED = MessageState(message_id=UUID(int=1), change_time=CHANGE, revision=2)
 DELETED = MessageState(message_id=UUID(int=1), change_time=CHANGE, revision=0)
 
 
-@pytest.mark.parametrize(
+@over(
     ("create_time", "metadata", "is_outdated"),
     [
         (BEFORE, '{"message_revision": 1}', True),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from fix_catalogue import over
 from fix_pages import call
 
 from skein.auth.v1 import auth_pb2 as pb
@@ -29,7 +30,7 @@ def paged(signing_keys: list[pb.SigningKey], *, size: int, token: str = "") -> t
     return [key.key_id for key in page], following
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 100])
+@over("size", [1, 2, 3, 4, 5, 100])
 def test_pages_hold_everything_once_in_order(size: int) -> None:
     found, token = paged(keys(*"abcde"), size=size)
     while token:
@@ -49,7 +50,7 @@ def test_a_list_goes_on_where_its_last_item_is_gone() -> None:
     assert paged([], size=2, token=token) == ([], "")
 
 
-@pytest.mark.parametrize("place", [["a"], ["a", "-1"], ["a", "x"], ["a", "9" * 50], []])
+@over("place", [["a"], ["a", "-1"], ["a", "x"], ["a", "9" * 50], []])
 def test_a_token_of_another_form_is_refused(place: list[str]) -> None:
     token = write_token(place, None, pb.ListSigningKeysRequest())
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
+from fix_catalogue import over
 
 from skein_auth.accounts.passwords import (
     PASSWORD_OPERATIONS,
@@ -160,7 +161,7 @@ async def test_a_caller_that_goes_away_keeps_its_turn_until_the_work_is_done() -
         assert await gone[1]
 
 
-@pytest.mark.parametrize("text", ["", "nine char", "e\u0301" * 9])
+@over("text", ["", "nine char", "e\u0301" * 9])
 def test_a_password_needs_ten_characters(text: str) -> None:
     with pytest.raises(PasswordTooShort) as caught:
         normalize_new_password(text)
@@ -174,7 +175,7 @@ def test_a_password_has_an_end() -> None:
         normalize_new_password("x" * 1025)
 
 
-@pytest.mark.parametrize(
+@over(
     "stored",
     [
         of_memory_vault("a password"),
@@ -185,7 +186,7 @@ def test_hashes_of_other_systems_are_known(stored: str) -> None:
     assert is_supported_hash(stored)
 
 
-@pytest.mark.parametrize(
+@over(
     "stored",
     [
         "a password",
@@ -205,7 +206,7 @@ def test_a_hash_that_is_unknown_or_too_expensive_is_not_taken(stored: str) -> No
     assert not is_supported_hash(stored)
 
 
-@pytest.mark.parametrize("wrong", [{"memory": 4}, {"iterations": 0}, {"threads": 0}])
+@over("wrong", [{"memory": 4}, {"iterations": 0}, {"threads": 0}])
 async def test_parameters_that_make_no_sense_are_noticed_at_the_start(wrong: dict[str, int]) -> None:
     with pytest.raises(SettingInvalid):
         async with passwords(**wrong):

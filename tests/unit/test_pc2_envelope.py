@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
+from fix_catalogue import over
 from grpc import aio
 
 from skein.memory.v1 import memory_pb2
@@ -29,7 +30,7 @@ def memory(**payload: Any) -> memory_pb2.Memory:
     return wire.parse_create({"memory_type": "context", "content": {"text": "a"}, **payload}, session_id="", at=AT)
 
 
-@pytest.mark.parametrize("priority", range(1, 11))
+@over("priority", range(1, 11))
 def test_a_priority_comes_back_as_it_was(priority: int) -> None:
     assert wire.memory_data(memory(priority=priority))["priority"] == priority
 
@@ -65,7 +66,7 @@ def test_spaces_around_a_text_are_returned() -> None:
     assert wire.memory_data(stored)["content"]["text"] == " a "
 
 
-@pytest.mark.parametrize(
+@over(
     "content",
     [
         {"text": "a", "role": "user", "timestamp": "2026-01-02T03:04:05"},
@@ -86,7 +87,7 @@ def test_content_without_a_text_needs_data() -> None:
         memory(content={"source_agent": "x", "metadata": {"a": 1}})
 
 
-@pytest.mark.parametrize(
+@over(
     ("given", "type_"), [("user_preference", "user_preference"), ("User-Preference", "user_preference"), ("a b", "a_b")]
 )
 def test_a_type_is_written_as_skein_writes_types(given: str, type_: str) -> None:
@@ -109,7 +110,7 @@ def test_repeat_keys_are_equal_for_repeats_alone() -> None:
     assert repeat_key({**request, "request_id": ""}) == ""
 
 
-@pytest.mark.parametrize("request_id", ["", "r"])
+@over("request_id", ["", "r"])
 def test_ids_have_the_protocols_form(request_id: str) -> None:
     message = {"action": "create", "request_id": request_id}
     request = Request.of(message, request_id="r", deadline=0)
@@ -159,7 +160,7 @@ def test_keyword_hits_pass_the_threshold_of_a_hybrid_search() -> None:
     assert search_ids() == ["alike", "neither", "literal"]
 
 
-@pytest.mark.parametrize(
+@over(
     "payload",
     [
         {"memory_type": None},
@@ -187,7 +188,7 @@ def test_an_invalid_payload_is_a_validation_error(payload: dict[str, Any]) -> No
     assert error_info.value.code == "validation_error"
 
 
-@pytest.mark.parametrize(
+@over(
     "filters",
     [
         {"limit": "5"},
@@ -207,7 +208,7 @@ def test_an_invalid_filter_is_a_validation_error(filters: dict[str, Any]) -> Non
     assert error_info.value.code == "validation_error"
 
 
-@pytest.mark.parametrize(
+@over(
     ("service_error", "code"),
     [
         (service_errors.FieldInvalid(violations=[("memory.tags", "too many")]), "validation_error"),
@@ -242,7 +243,7 @@ def test_texts_of_the_transport_are_not_in_replies() -> None:
     assert "10.1.2.3" not in request_error.message
 
 
-@pytest.mark.parametrize(
+@over(
     "read",
     [
         lambda half: wire.parse_memory_id({"memory_id": half}),

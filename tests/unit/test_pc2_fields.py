@@ -6,6 +6,7 @@ import json
 import math
 
 import pytest
+from fix_catalogue import over
 from google.protobuf.struct_pb2 import Struct
 
 from skein_kit.json_values.exact import InvalidJson
@@ -18,7 +19,7 @@ def write_number(number: float) -> str:
     return json.dumps(fields.to_json(values)["number"])
 
 
-@pytest.mark.parametrize(
+@over(
     ("number", "text"),
     [
         (3.0, "3"),
@@ -33,7 +34,7 @@ def test_a_whole_number_is_written_with_the_digits_of_its_double(number: float, 
     assert write_number(number) == text
 
 
-@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+@over("number", [math.nan, math.inf, -math.inf])
 def test_a_number_that_is_not_finite_is_rejected(number: float) -> None:
     with pytest.raises(InvalidJson):
         write_number(number)

@@ -6,13 +6,14 @@ import json
 from contextlib import suppress
 
 import pytest
+from fix_catalogue import over
 from hypothesis import given
 from hypothesis import strategies as st
 
 from skein_pc2.protocol.frames import MAX_MESSAGE_BYTES, MAX_VALUES, Frames, MalformedMessage, parse_json, timestamp
 
 
-@pytest.mark.parametrize(
+@over(
     ("frames", "route", "body"),
     [
         ([b"id", b"", b"{}"], (b"id", b""), (b"{}",)),
@@ -46,7 +47,7 @@ def test_any_bytes_are_an_object_or_malformed(body: bytes) -> None:
         assert isinstance(parse_json(body), dict)
 
 
-@pytest.mark.parametrize("text", ['{"a": NaN}', '{"a": -Infinity}', '{"a": 1e999}', '{"a": ' + "9" * 5000 + "}"])
+@over("text", ['{"a": NaN}', '{"a": -Infinity}', '{"a": 1e999}', '{"a": ' + "9" * 5000 + "}"])
 def test_numbers_that_json_cannot_represent_are_malformed(text: str) -> None:
     with pytest.raises(MalformedMessage):
         parse_json(text.encode())
@@ -60,7 +61,7 @@ def test_a_message_may_have_the_maximum_size_and_no_byte_more() -> None:
         parse_json(body + b" ")
 
 
-@pytest.mark.parametrize(("levels", "is_accepted"), [(399, True), (400, False)])
+@over(("levels", "is_accepted"), [(399, True), (400, False)])
 def test_a_message_that_is_nested_too_deeply_is_malformed(levels: int, *, is_accepted: bool) -> None:
     body = b'{"a":' + b"[" * levels + b"]" * levels + b"}"
     if is_accepted:
@@ -70,7 +71,7 @@ def test_a_message_that_is_nested_too_deeply_is_malformed(levels: int, *, is_acc
             parse_json(body)
 
 
-@pytest.mark.parametrize("more", [0, 1])
+@over("more", [0, 1])
 def test_a_message_of_too_many_values_is_malformed(more: int) -> None:
     # The list itself is a value as well.
     body = json.dumps({"a": [0] * (MAX_VALUES - 1 + more)}).encode()

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import pytest
+from fix_catalogue import over
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,7 +48,7 @@ def nested(count: int) -> Any:
     return value
 
 
-@pytest.mark.parametrize(("value", "levels"), [(0, 0), ([], 1), ({"a": 1}, 1), ([1, [2, [3]]], 3), (nested(50), 11)])
+@over(("value", "levels"), [(0, 0), ([], 1), ({"a": 1}, 1), ([1, [2, [3]]], 3), (nested(50), 11)])
 def test_json_depth_is_counted_up_to_a_maximum(value: Any, levels: int) -> None:
     assert record_values.json_depth(value, max_depth=10) == levels
 
@@ -58,7 +59,7 @@ def test_an_object_of_maximum_depth_can_be_stored() -> None:
         record_values.struct({"a": nested(12)}, "metadata")
 
 
-@pytest.mark.parametrize(
+@over(
     ("value", "name"),
     [
         ("fact", "fact"),
@@ -72,13 +73,13 @@ def test_a_type_is_a_name(value: object, name: str) -> None:
     assert record_values.type_name(value) == name
 
 
-@pytest.mark.parametrize("value", ["!", "1st", "x" * 65, 5, [], "お茶"])
+@over("value", ["!", "1st", "x" * 65, 5, [], "お茶"])
 def test_an_invalid_name_is_no_type(value: object) -> None:
     with pytest.raises(RequestError):
         record_values.type_name(value)
 
 
-@pytest.mark.parametrize("value", ["HIGH", "MEDIUM", "LOW"])
+@over("value", ["HIGH", "MEDIUM", "LOW"])
 def test_a_priority_comes_back_as_it_was(value: str) -> None:
     assert (
         record_values.to_priority(record_values.parse_importance(value))
@@ -121,7 +122,7 @@ def test_an_accepted_pattern_is_stored_unchanged(pattern: str) -> None:
     assert error_patterns.pattern_of(memory, "other") is None
 
 
-@pytest.mark.parametrize("pattern", [r"(a+)+$", r"(a|a)*b", r"(.*)*x", r"(\w+\s?)*$", r"^(([a-z])+.)+[A-Z]([a-z])+$"])
+@over("pattern", [r"(a+)+$", r"(a|a)*b", r"(.*)*x", r"(\w+\s?)*$", r"^(([a-z])+.)+[A-Z]([a-z])+$"])
 def test_catastrophic_patterns_are_matched_in_linear_time(pattern: str) -> None:
     started = time.monotonic()
     error_patterns.first_match(

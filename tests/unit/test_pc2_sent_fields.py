@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from fix_catalogue import over
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -91,7 +92,7 @@ def test_a_changed_content_changes_the_memory() -> None:
     assert {"content", "type"} <= set(paths)
 
 
-@pytest.mark.parametrize("timestamp", ["yesterday", "", None, 5, "1900-01-01T00:00:00", "0001-01-01T00:00:00"])
+@over("timestamp", ["yesterday", "", None, 5, "1900-01-01T00:00:00", "0001-01-01T00:00:00"])
 def test_a_new_memory_may_have_any_time(timestamp: Any) -> None:
     item = {"content": "c", "type": "medium_term", "timestamp": timestamp}
 

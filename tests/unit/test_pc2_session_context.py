@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
+from fix_catalogue import over
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -92,7 +93,7 @@ def test_a_message_without_content_is_not_in_the_context() -> None:
     assert context_of([pb.Message(role=pb.MESSAGE_ROLE_TOOL)], max_tokens=10).summary == ""
 
 
-@pytest.mark.parametrize(
+@over(
     ("message_fields", "session_id"),
     [
         ({"session_id": "s"}, "s"),
@@ -116,9 +117,7 @@ def test_the_day_of_a_session_id_is_in_utc() -> None:
     assert session_of({"user_id": "ana"}, there) == "ana_2026-01-02"
 
 
-@pytest.mark.parametrize(
-    "message_fields", [{}, {"project": "boat"}, {"user_id": " "}, {"user_id": 5}, {"session_id": ["s"]}]
-)
+@over("message_fields", [{}, {"project": "boat"}, {"user_id": " "}, {"user_id": 5}, {"session_id": ["s"]}])
 def test_a_message_without_a_session_or_user_is_rejected(message_fields: dict[str, object]) -> None:
     with pytest.raises(RequestError):
         session_of(message_fields, AT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from fix_catalogue import over
 
 from skein_kit.settings import SettingInvalid
 from skein_pc2.settings import Pc2Settings, has_own_identity, identity_of, port_of
@@ -20,13 +21,13 @@ def test_a_base_port_moves_all_ports() -> None:
     assert port_of({}, 5570, position=3, base_port=6000) == 6003
 
 
-@pytest.mark.parametrize("text", ["", "-1", "65536", "many", "\uff15"])
+@over("text", ["", "-1", "65536", "many", "\uff15"])
 def test_an_invalid_port_is_rejected_with_the_name_of_its_setting(text: str) -> None:
     with pytest.raises(SettingInvalid, match="SKEIN_PC2_PORT_5570"):
         port_of({"SKEIN_PC2_PORT_5570": text}, 5570, position=0, base_port=None)
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.2", "::", "example.org"])  # noqa: S104 - what must be refused.
+@over("host", ["0.0.0.0", "192.168.1.2", "::", "example.org"])  # noqa: S104 - what must be refused.
 def test_a_host_beyond_loopback_needs_an_allow_list_or_curve(host: str) -> None:
     with pytest.raises(SettingInvalid, match="SKEIN_PC2_ALLOW"):
         Pc2Settings.read({"SKEIN_PC2_HOST": host})
@@ -43,7 +44,7 @@ def test_a_wide_network_needs_allow_wide_or_curve() -> None:
     Pc2Settings.read({**wide, "SECURE_ZMQ": "1"})
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
+@over("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
 def test_a_loopback_host_needs_no_allow_list(host: str) -> None:
     assert Pc2Settings.read({"SKEIN_PC2_HOST": host}).networks() == ()
 
@@ -53,7 +54,7 @@ def test_an_invalid_network_is_rejected() -> None:
         Pc2Settings.read({"SKEIN_PC2_ALLOW": "10.0.0.0/24, everybody"})
 
 
-@pytest.mark.parametrize(
+@over(
     ("address", "is_allowed"),
     [
         ("127.0.0.1", True),

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from fix_catalogue import over
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -102,7 +103,7 @@ def test_a_strength_is_read_from_metadata_as_it_was_written(strength: Strength) 
     assert memory.metadata["room"] == "kitchen"
 
 
-@pytest.mark.parametrize(
+@over(
     "own",
     [
         {"strength": "much", "last_accessed": "never", "reinforcements": None},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from fix_catalogue import over
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,7 +26,7 @@ def ready(*properties: tuple[bytes, bytes]) -> bytes:
     return b"\x05READY" + b"".join(properties_bytes)
 
 
-@pytest.mark.parametrize("kind", ["REQ", "DEALER", "SUB", "XSUB", "PUSH"])
+@over("kind", ["REQ", "DEALER", "SUB", "XSUB", "PUSH"])
 async def test_a_ready_names_the_type_of_its_socket(kind: str) -> None:
     body = ready((b"Identity", b"kitchen"), (b"Socket-Type", kind.encode()))
     frame = bytes([0x04, len(body)]) + body
@@ -40,7 +41,7 @@ async def test_a_long_ready_is_read_whole() -> None:
     assert await zmtp.read_ready(reader(frame)) == (frame, "REQ")
 
 
-@pytest.mark.parametrize(
+@over(
     "body",
     [
         b"",
@@ -70,7 +71,7 @@ async def test_a_greeting_of_version_three_without_security_is_accepted() -> Non
     assert len(zmtp.GREETING) == zmtp.GREETING_BYTES
 
 
-@pytest.mark.parametrize(
+@over(
     "greeting",
     [
         b"GET / HTTP/1.1\r\nHost: kitchen\r\n\r\n".ljust(64),
@@ -85,7 +86,7 @@ async def test_any_other_greeting_is_rejected(greeting: bytes) -> None:
         await zmtp.read_greeting(reader(greeting))
 
 
-@pytest.mark.parametrize("head", [b"\x00\x05READY", b"\x04\xff", b"\x06" + (1 << 40).to_bytes(8, "big")])
+@over("head", [b"\x00\x05READY", b"\x04\xff", b"\x06" + (1 << 40).to_bytes(8, "big")])
 async def test_any_other_command_is_rejected_or_incomplete(head: bytes) -> None:
     with pytest.raises((zmtp.InvalidHandshake, asyncio.IncompleteReadError)):
         await zmtp.read_ready(reader(head))

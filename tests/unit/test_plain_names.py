@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from typing import TYPE_CHECKING, Any
 
-import pytest
+from fix_catalogue import over
 from google.protobuf import descriptor_pool, message_factory
 from google.protobuf.descriptor import FieldDescriptor
 from hypothesis import given
@@ -29,7 +29,7 @@ ODD, PLAIN = "\uff21nne\u0301 \u00ado\ufb01", "Anné ofi"
 DEPTH = 4
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "plain"),
     [
         ("plain", "plain"),
@@ -59,7 +59,7 @@ def test_a_form_stays_as_it_is(text: str) -> None:
         assert form(form(text)) == form(text)
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "literal", "is_contained"),
     [
         ("Bäckerei", unicodedata.normalize("NFD", "bäck"), True),
@@ -75,7 +75,7 @@ def test_a_literal_is_found_in_every_form(text: str, literal: str, *, is_contain
     assert contains(text, literal) is is_contained
 
 
-@pytest.mark.parametrize("mark", ["\u0300", "\u0f73", "\uff9e", "\u302a"])
+@over("mark", ["\u0300", "\u0f73", "\uff9e", "\u302a"])
 def test_a_letter_with_64_marks_has_one_form_and_one_with_more_stays(mark: str) -> None:
     assert plain_form(f"\uff45{mark * 64}").startswith(unicodedata.normalize("NFKC", f"e{mark}")[0])
     assert plain_form(f"\uff45{mark * 65}") == f"\uff45{mark * 65}"
@@ -95,7 +95,7 @@ def test_names_are_made_plain_and_content_stays() -> None:
     assert memory == memory_pb2.Memory(content=ODD, title=ODD, key=PLAIN, subject_id=PLAIN, tags=[PLAIN, "x"])
 
 
-@pytest.mark.parametrize("unseen", ["\u200b", "\u00ad\u2060", "\u00a0\u200b"])
+@over("unseen", ["\u200b", "\u00ad\u2060", "\u00a0\u200b"])
 def test_a_name_that_nobody_sees_is_not_made_empty(unseen: str) -> None:
     """An empty subject_id selects the items of all subjects."""
     filter_ = memory_pb2.MemoryFilter(subject_id=unseen)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from fix_catalogue import over
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -72,7 +73,7 @@ def test_an_id_that_is_not_kept_is_the_external_id() -> None:
     assert memory(memory_id="mine", external_id="other").draft.external_id == "other"
 
 
-@pytest.mark.parametrize(
+@over(
     ("mode", "is_later", "content", "tags"),
     [
         (ImportMode.SKIP, True, "old", ("a",)),
@@ -108,7 +109,7 @@ def test_json_that_is_written_otherwise_is_no_change() -> None:
     assert merge_imported(spaced, old, ImportMode.OVERWRITE, None, at=AT, by="x") is spaced
 
 
-@pytest.mark.parametrize(
+@over(
     "text",
     [
         "",

@@ -6,6 +6,7 @@ import socket
 
 import pytest
 import zmq
+from fix_catalogue import over
 from grpc import aio
 
 from skein_cluster.processes.ports import PORTS, free_ports, reserved_ports
@@ -81,8 +82,8 @@ def test_a_port_in_use_is_named_with_its_setting() -> None:
             pass
 
 
-@pytest.mark.parametrize("host", ["192.0.2.1", "*"])
-@pytest.mark.parametrize("port", [0, 20_000])
+@over("host", ["192.0.2.1", "*"])
+@over("port", [0, 20_000])
 def test_a_port_of_another_host_is_not_checked(host: str, port: int) -> None:
     with reserved_ports({"SKEIN_HTTP_PORT": (host, port)}) as ports:
         assert int(ports["SKEIN_HTTP_PORT"]) in ({port} if port else PORTS)
@@ -96,7 +97,7 @@ def test_two_settings_with_one_port_are_refused() -> None:
         pass
 
 
-@pytest.mark.parametrize("port", [65_536, -1])
+@over("port", [65_536, -1])
 def test_an_invalid_port_is_refused(port: int) -> None:
     with (
         pytest.raises(SettingInvalid, match=rf"^SKEIN_ADMIN_PORT should be a port from 0 to 65535, not {port}\.$"),

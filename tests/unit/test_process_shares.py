@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from fix_catalogue import over
 
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.processes.shares import check_connections, divided_settings
 
 
-@pytest.mark.parametrize(("processes", "pool_size"), [(1, 10), (2, 10), (3, 10), (4, 7), (8, 3)])
+@over(("processes", "pool_size"), [(1, 10), (2, 10), (3, 10), (4, 7), (8, 3)])
 def test_pools_that_fit_are_accepted(processes: int, pool_size: int) -> None:
     check_connections(processes, pool_size)
 

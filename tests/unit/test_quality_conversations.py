@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from fix_catalogue import over
 
 from skein_cluster.bench.conversations import evidence_of, read_conversations
 from skein_importers.records import RecordInvalid
@@ -74,7 +75,7 @@ def test_questions_keep_their_words_and_get_their_category_in_words(tmp_path: Pa
     ]
 
 
-@pytest.mark.parametrize(
+@over(
     ("names", "expected"),
     [
         (["D8:6; D9:17"], {"D8:6", "D9:17"}),

@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from fix_catalogue import over
 
 from skein_cluster.bench.measures import (
     MEASURES,
@@ -30,7 +31,7 @@ def scored_question(
     return ScoredQuestion(category=category, evidence=evidence, hit_ids=hit_ids)
 
 
-@pytest.mark.parametrize(("depth", "expected"), [(1, 0.0), (5, 0.25), (10, 0.5), (25, 0.75)])
+@over(("depth", "expected"), [(1, 0.0), (5, 0.25), (10, 0.5), (25, 0.75)])
 def test_recall_is_the_share_of_the_evidence_among_the_first_hits(depth: int, expected: float) -> None:
     assert recall_at(depth, EVIDENCE, FOUND) == expected
 

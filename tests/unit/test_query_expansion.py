@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from random import Random
 
-import pytest
+from fix_catalogue import over
 
 from skein_kit.ids import new_id, now
 from skein_recall.search.expansion import (
@@ -53,7 +53,7 @@ def written_names(text: str, visible: list[EntityName], hidden: Sequence[EntityN
     return [text[mention.start : mention.end] for mention in mentions]
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "written"),
     [
         ("how slow is gha?", ["gha"]),
@@ -116,7 +116,7 @@ def test_a_mention_is_read_as_the_other_names_of_its_entity() -> None:
     assert alias_expansions(text, read)[0] == QueryExpansion("GHA", "GitHub Actions", Reason.ALIAS)
 
 
-@pytest.mark.parametrize("hidden", ["GitHub Actions", "GHA"])
+@over("hidden", ["GitHub Actions", "GHA"])
 def test_a_name_counts_only_if_its_own_and_the_canonical_memory_are_visible(hidden: str) -> None:
     text = "How slow is GHA?"
     visible = [(one, ["stem"]) for one in NAMES if one.text != hidden]
@@ -131,7 +131,7 @@ def test_names_of_stop_words_are_none() -> None:
     assert read_mentions("is it late", NameTable(names).candidates("is it late"), zip(names, stems, strict=True)) == ()
 
 
-@pytest.mark.parametrize(
+@over(
     ("one", "other", "expected"),
     [
         ("typsecript", "typescript", 1),
@@ -164,7 +164,7 @@ def table_distance(one: str, other: str) -> int:
     return table[len(one), len(other)]
 
 
-@pytest.mark.parametrize("limit", [1, 2])
+@over("limit", [1, 2])
 def test_a_distance_is_that_of_the_table_up_to_the_limit(limit: int) -> None:
     random = Random(7)
     terms = ["".join(random.choices("abc", k=random.randrange(8))) for _ in range(4000)]
@@ -173,7 +173,7 @@ def test_a_distance_is_that_of_the_table_up_to_the_limit(limit: int) -> None:
         assert distance(one, other, limit) == min(table_distance(one, other), limit + 1), (one, other)
 
 
-@pytest.mark.parametrize(
+@over(
     ("term", "expected"),
     [
         ("cat", 0),
@@ -201,7 +201,7 @@ def test_the_nearest_terms_begin_with_the_same_letter_and_a_known_term_has_none(
     assert near_terms("docker", []) == (0, [])
 
 
-@pytest.mark.parametrize(
+@over(
     "typo",
     ["tpescript", "tpyescript", "tzpescript", "txypescript", "tyescript", "tyepscript", "tyzescript", "tyxpescript"],
 )

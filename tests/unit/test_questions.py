@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
-import pytest
+from fix_catalogue import over
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,7 +20,7 @@ def days(text: str, now: datetime = NOW) -> list[tuple[str, str]]:
     return [(str(span.first), str(span.last)) for span in QueryCues.of(text, now).dates]
 
 
-@pytest.mark.parametrize(
+@over(
     "text",
     [
         "When did Ann move?",
@@ -44,7 +44,7 @@ def test_a_question_for_a_time_is_known(text: str) -> None:
     assert QueryCues.of(text, NOW).asks_for_time
 
 
-@pytest.mark.parametrize(
+@over(
     "text",
     ["What did Ann do when she moved?", "Where is the kettle?", "How many cats are there?", "Whenever", ""],
 )
@@ -52,7 +52,7 @@ def test_other_questions_want_no_time(text: str) -> None:
     assert not QueryCues.of(text, NOW).asks_for_time
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "first", "last"),
     [
         ("on 7 May 2023", "2023-05-07", "2023-05-07"),
@@ -89,7 +89,7 @@ def test_a_date_is_read(text: str, first: str, last: str) -> None:
     assert not QueryCues.of(text, NOW).dates[0].is_yearly
 
 
-@pytest.mark.parametrize("text", ["on 7 May", "on May 7", "in May", "by the 7th of May"])
+@over("text", ["on 7 May", "on May 7", "in May", "by the 7th of May"])
 def test_a_date_without_its_year_is_of_every_year(text: str) -> None:
     (span,) = QueryCues.of(f"What happened {text}?", NOW).dates
 
@@ -109,7 +109,7 @@ def test_only_some_of_very_many_dates_are_read() -> None:
     assert len(QueryCues.of("in 2023, " * 5000, NOW).dates) == 8
 
 
-@pytest.mark.parametrize(
+@over(
     "text",
     [
         "What may Ann do?",
@@ -130,7 +130,7 @@ def test_an_invalid_date_is_none(text: str) -> None:
     assert QueryCues.of(text, now).dates == ()
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "first", "last"),
     [
         ("Was geschah vor drei Wochen?", "2024-04-21", "2024-04-27"),
@@ -159,7 +159,7 @@ def test_a_date_is_read_in_other_languages(text: str, first: str, last: str) -> 
     assert days(text) == [(first, last)]
 
 
-@pytest.mark.parametrize(
+@over(
     ("zone", "dates"),
     [
         ("America/Chicago", ["2023-08-11"]),
@@ -233,9 +233,7 @@ def test_any_words_of_time_can_be_read_at_any_time(text: str, now: datetime) -> 
     assert all(span.first <= span.last for span in QueryCues.of(text, now).dates)
 
 
-@pytest.mark.parametrize(
-    "text", ["in Augu\u017ft", "5 apr\u0131l 2023", "f\u0131ve days ago", "3 day\u017f ago", "on \u017funday"]
-)
+@over("text", ["in Augu\u017ft", "5 apr\u0131l 2023", "f\u0131ve days ago", "3 day\u017f ago", "on \u017funday"])
 def test_letters_that_only_look_like_a_name_s_break_nothing(text: str) -> None:
     assert not QueryCues.of(text, NOW).asks_for_time
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pytest
+from fix_catalogue import over
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -272,7 +273,7 @@ def test_all_signals_count_the_same_when_every_one_is_switched_off() -> None:
     assert [part.weight for part in best.components] == [0.5, 0.5]
 
 
-@pytest.mark.parametrize("weight", [-0.1, float("inf"), float("nan")])
+@over("weight", [-0.1, float("inf"), float("nan")])
 def test_a_weight_is_a_number_that_is_not_negative(weight: float) -> None:
     with pytest.raises(ValueError, match="weight"):
         Weights(reply=weight)

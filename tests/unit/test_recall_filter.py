@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-import pytest
+from fix_catalogue import over
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.memory.v1 import memory_pb2 as pb
@@ -15,7 +15,7 @@ THEN = Timestamp(seconds=int(datetime(2020, 6, 1, tzinfo=UTC).timestamp()))
 BOTH = ("memory", "message")
 
 
-@pytest.mark.parametrize(
+@over(
     ("condition", "tests"),
     [
         (pb.MemoryFilter(), {}),
@@ -36,7 +36,7 @@ def test_both_kinds_can_pass(condition: pb.MemoryFilter, tests: dict[str, str | 
     } == tests
 
 
-@pytest.mark.parametrize(
+@over(
     ("condition", "kinds", "is_tested"),
     [
         (pb.MemoryFilter(where="kind = memory"), ("memory",), False),

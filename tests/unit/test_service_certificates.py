@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-import pytest
 from click.testing import CliRunner
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
+from fix_catalogue import over
 
 from skein_cluster import registry
 from skein_cluster.main import skein
@@ -99,7 +99,7 @@ def test_the_command_makes_files_that_each_service_can_use(tmp_path: Path) -> No
         assert MutualTlsFiles.from_settings(ProcessSettings.read(authority.settings(folder, name))) is not None
 
 
-@pytest.mark.parametrize(
+@over(
     ("names", "services"),
     [
         ([], set()),

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import pytest
+from fix_catalogue import over
 from google.protobuf import json_format
 from google.protobuf.struct_pb2 import ListValue
 from hypothesis import given
@@ -40,7 +41,7 @@ def message(content: str, **columns: object) -> dict[str, object]:
     return {**empty, "content": content, **columns}
 
 
-@pytest.mark.parametrize("state", [*OPEN, "ended"])
+@over("state", [*OPEN, "ended"])
 def test_a_hidden_session_gets_its_state_back(state: str) -> None:
     hidden = SessionState(state).hide()
 
@@ -50,14 +51,14 @@ def test_a_hidden_session_gets_its_state_back(state: str) -> None:
     assert SessionState(state).unhide() == SessionState(state)
 
 
-@pytest.mark.parametrize("state", OPEN)
+@over("state", OPEN)
 def test_an_open_session_takes_messages_and_an_end(state: str) -> None:
     SessionState(state).require_open()
 
     assert SessionState(state).end() == SessionState("ended")
 
 
-@pytest.mark.parametrize(
+@over(
     ("closed", "refusal"),
     [(SessionState("ended"), SessionEnded), (SessionState("hidden", "active"), SessionHidden)],
 )
@@ -161,7 +162,7 @@ def test_a_repeated_turn_is_summarized_once() -> None:
     assert summary == "user: The kettle is red."
 
 
-@pytest.mark.parametrize(
+@over(
     "turns", [[], [SpeakerTurn("user", "")], [SpeakerTurn("user", "ok. the. and of")], [SpeakerTurn("user", "🙂 !?")]]
 )
 def test_a_conversation_that_says_nothing_has_no_summary(turns: list[SpeakerTurn]) -> None:
@@ -186,7 +187,7 @@ def test_more_room_never_makes_a_summary_of_nothing(turns: list[SpeakerTurn]) ->
     assert bool(lengths[0]) <= bool(lengths[1])
 
 
-@pytest.mark.parametrize(
+@over(
     ("literal", "words"),
     [
         ("kettle", ""),
@@ -231,7 +232,7 @@ def test_metadata_holds_so_many_values_and_no_more() -> None:
     assert caught.value.violations[0][0] == "session.metadata"
 
 
-@pytest.mark.parametrize("url", ["ftp://a", "nonsense", "http://", "https://user:pass@host/v1", "http://h/v1?key=1"])
+@over("url", ["ftp://a", "nonsense", "http://", "https://user:pass@host/v1", "http://h/v1?key=1"])
 def test_a_model_needs_a_url_that_is_one(url: str) -> None:
     with pytest.raises(SettingInvalid):
         ChatModel(url=url, model="m", key="", seconds=1)

@@ -4,17 +4,13 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
+from fix_catalogue import over
 
 from skein.session.v1 import session_pb2 as pb
 from skein_kit import message_rows
 from skein_kit.errors import (
-    ContentEmpty,
-    ContentTooLong,
-    DuplicateInBatch,
     FieldInvalid,
     PageTokenInvalid,
-    RpcError,
-    UpdateMaskInvalid,
 )
 from skein_kit.ids import id_time, parse_id
 from skein_session.messages import convert as messages_convert
@@ -104,39 +100,8 @@ def test_numbers_end_with_the_sessions_last() -> None:
     assert [row["sequence"] for row in batch.rows] == [8, 9, 10]
 
 
-@pytest.mark.parametrize(
-    ("wrong", "refusal"),
-    [
-        (user(" \n"), ContentEmpty),
-        (user("x" * (LIMIT + 1)), ContentTooLong),
-        (pb.Message(content="x"), FieldInvalid),
-        (at(NOW + timedelta(minutes=6)), FieldInvalid),
-        (at(datetime(1969, 7, 20, tzinfo=UTC)), FieldInvalid),
-        (user("again", external_id="e1"), DuplicateInBatch),
-    ],
-)
-def test_a_refusal_names_the_place_of_the_message(wrong: pb.Message, refusal: type[RpcError]) -> None:
-    with pytest.raises(refusal) as caught:
-        batch_of(user("fine", external_id="e1"), wrong)
-
-    assert caught.value.metadata["index"] == "1"
-    assert all(field.startswith("messages[1].") for field, _ in caught.value.violations)
-
-
-def test_content_as_long_as_the_limit_is_taken() -> None:
-    (row,) = batch_of(user("é" * LIMIT)).rows
-
-    assert len(row["content"]) == LIMIT
-
-
 def test_a_clock_that_is_a_little_ahead_is_taken() -> None:
     assert batch_of(at(NOW + timedelta(minutes=5))).rows
-
-
-def test_the_title_is_how_the_user_began() -> None:
-    began = batch_of(pb.Message(role=pb.MESSAGE_ROLE_SYSTEM, content="You are kind."), user("Remind me"), user("later"))
-
-    assert began.title == "Remind me"
 
 
 def test_a_title_has_a_hundred_characters_at_most() -> None:
@@ -157,14 +122,6 @@ def test_a_session_has_defaults() -> None:
     assert parse_id(draft.session_id) is not None
 
 
-@pytest.mark.parametrize("state", [pb.SESSION_STATE_ENDED, pb.SESSION_STATE_HIDDEN])
-def test_states_that_have_a_verb_cannot_be_chosen(state: pb.SessionState) -> None:
-    with pytest.raises(FieldInvalid):
-        convert.draft(pb.Session(state=state), at=NOW)
-    with pytest.raises(FieldInvalid):
-        convert.change(pb.UpdateSessionRequest(session=pb.Session(session_id="s", state=state)))
-
-
 def test_a_session_from_the_future_is_refused() -> None:
     session = pb.Session()
     session.create_time.FromDatetime(NOW + timedelta(hours=1))
@@ -173,25 +130,11 @@ def test_a_session_from_the_future_is_refused() -> None:
         convert.draft(session, at=NOW)
 
 
-def test_an_update_without_a_mask_changes_everything_but_a_state_not_given() -> None:
-    change = convert.change(pb.UpdateSessionRequest(session=pb.Session(session_id="s", title="t")))
-
-    assert change.fields == {"title", "session_type", "subject_id", "agent_id", "metadata", "summary"}
-
-
 def test_a_state_in_the_mask_must_be_given() -> None:
     request = pb.UpdateSessionRequest(session=pb.Session(session_id="s"))
     request.update_mask.paths.append("state")
 
     with pytest.raises(FieldInvalid):
-        convert.change(request)
-
-
-def test_a_field_of_the_services_own_cannot_be_updated() -> None:
-    request = pb.UpdateSessionRequest(session=pb.Session(session_id="s"))
-    request.update_mask.paths.append("message_count")
-
-    with pytest.raises(UpdateMaskInvalid):
         convert.change(request)
 
 
@@ -207,7 +150,7 @@ def test_a_walk_survives_its_token() -> None:
     assert (second.after_id, second.after_space_id) == ("s2", SPACE)
 
 
-@pytest.mark.parametrize(
+@over(
     "place",
     [
         [],
@@ -224,7 +167,7 @@ def test_a_token_of_another_form_is_no_walk(place: list[str]) -> None:
         ListCursor.of(place)
 
 
-@pytest.mark.parametrize("place", [[], ["1", "2"], ["one"], ["-1"], [str(2**63)]])
+@over("place", [[], ["1", "2"], ["one"], ["-1"], [str(2**63)]])
 def test_a_token_of_another_form_is_no_sequence(place: list[str]) -> None:
     with pytest.raises(PageTokenInvalid):
         sequence_from_page_token(place)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from fix_catalogue import over
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.struct_pb2 import Struct
 from hypothesis import given
@@ -47,7 +48,7 @@ def without_nulls(value: object) -> object:
 
 
 # The examples of RFC 7396, appendix A, whose documents are objects.
-@pytest.mark.parametrize(
+@over(
     ("document", "patch", "result"),
     [
         ({"a": "b"}, {"a": "c"}, {"a": "c"}),

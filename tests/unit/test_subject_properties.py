@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from fix_catalogue import over
 from google.protobuf import json_format
 from google.protobuf.struct_pb2 import Struct, Value
 from hypothesis import given
@@ -42,7 +43,7 @@ def test_each_scalar_has_its_path() -> None:
     }
 
 
-@pytest.mark.parametrize(("one", "another"), [("1", "1.0"), ("100", "1e2"), ("0", "-0.0"), ("1e22", "1" + "0" * 22)])
+@over(("one", "another"), [("1", "1.0"), ("100", "1e2"), ("0", "-0.0"), ("1e22", "1" + "0" * 22)])
 def test_equal_numbers_have_one_text(one: str, another: str) -> None:
     assert properties_of({"profile": f'{{"a":{one}}}'}) == properties_of({"profile": f'{{"a":{another}}}'})
 

@@ -4,6 +4,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 import pytest
+from fix_catalogue import over
 
 from skein_cluster.cli import command_lines
 
@@ -41,7 +42,7 @@ def test_a_program_on_the_path_is_named_alone_and_another_as_it_was_called(
     assert named == ["skein", shlex.quote(str(other)), "skein"]
 
 
-@pytest.mark.parametrize(
+@over(
     "argument",
     ["plain", "two words", "what's that?", 'say "tea"', "costs $5", "a `b`", "so!", "two\nlines", "-", "a\\b"],
 )

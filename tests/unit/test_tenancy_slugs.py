@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import re
 
-import pytest
+from fix_catalogue import over
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,7 +27,7 @@ def test_every_candidate_is_a_slug_that_the_contract_allows(name: str) -> None:
         assert len(slug) <= MAX_SLUG_CHARACTERS
 
 
-@pytest.mark.parametrize(
+@over(
     ("name", "slug"),
     [("The Home", "the-home"), ("  Café №7 ", "cafe-no7"), ("家", "tenant"), ("--", "tenant"), ("a" * 70, "a" * 63)],
 )

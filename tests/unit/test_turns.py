@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 import pytest
+from fix_catalogue import over
 
 from skein_kit.admission.adaptive_limit import AdaptiveLimit
 from skein_kit.admission.fair_queue import BURST, CallState, FairQueue, QueuedCall
@@ -124,7 +125,7 @@ def test_at_capacity_it_is_stable() -> None:
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("times", [1.5, 2, 3, 10])
+@over("times", [1.5, 2, 3, 10])
 def test_beyond_capacity_as_much_is_done_as_can_be_and_who_waits_waits_shortly(times: float) -> None:
     server = Server({"one": times * CAPACITY})
     server.run(2)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
+from fix_catalogue import over
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -100,7 +101,7 @@ def test_a_webhook_waits_for_the_types_that_it_names_or_for_all() -> None:
     assert not draft(event_types=["memory_created"]).matches_type("memory_deleted")
 
 
-@pytest.mark.parametrize("values", [{"display_name": ""}, {"event_types": []}, {"webhook_url": ""}])
+@over("values", [{"display_name": ""}, {"event_types": []}, {"webhook_url": ""}])
 def test_a_webhook_without_a_name_a_type_or_a_place_is_refused(values: dict[str, object]) -> None:
     with pytest.raises(FieldInvalid):
         draft(**values)
@@ -123,8 +124,6 @@ def test_a_webhook_with_a_condition_that_cannot_be_read_is_refused() -> None:
         draft(where="type = ")
 
 
-@pytest.mark.parametrize(
-    ("status", "expected"), [(200, True), (404, True), (429, False), (500, False), (503, False), (None, False)]
-)
+@over(("status", "expected"), [(200, True), (404, True), (429, False), (500, False), (503, False), (None, False)])
 def test_a_destination_that_fails_or_limits_the_rate_gets_a_pause(status: int | None, *, expected: bool) -> None:
     assert is_healthy(status) == expected
