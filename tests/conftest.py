@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Generator
 from pathlib import Path
 
 import fix_folders
@@ -69,6 +70,16 @@ def pytest_configure(config: pytest.Config) -> None:
         *files[:start],
         *(argument for argument in config.args if not Path(argument).is_dir()),
     ]
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage meanwhile: nearly all that is collected stays."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)
