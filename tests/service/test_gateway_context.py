@@ -87,7 +87,7 @@ async def test_a_context_holds_blocks_profile_memories_and_conversations_with_th
     assert response.citations[2].create_time == memory.create_time
     assert 0 < response.citations[2].score <= 1
     assert (response.token_count, response.omitted_count) == (estimate_tokens(response.text), 0)
-    assert [arm.arm for arm in response.arms] == [1, 2, 3, 4, 5]
+    assert [arm.arm for arm in response.arms] == [1, 2, 3, 4, 5, 6]
     assert not response.incomplete
     assert (again.text, again.citations) == (response.text, response.citations)
 
@@ -296,38 +296,67 @@ async def test_cancelling_the_call_cancels_everything(cluster: Cluster, tenant: 
             await task
 
 
-async def test_the_facts_of_the_profile_page_fill_what_the_hits_leave(tenant: Tenant) -> None:
-    fields = {"type": "fact", "subject_id": "anna"}
-    tea, city, _ = await remembered(tenant, "Anna drinks green tea.", "Lives in Graz", "Plays the harp", **fields)
-    await remembered(tenant, "Of Berta", type="fact", subject_id="berta")
-    recall = pb.RecallRequest(query="What does Anna drink?", subject_id="anna", limit=1)
-
-    without = await tenant.gateway.BuildContext(pb.BuildContextRequest(recall=recall))
-    response = await tenant.gateway.BuildContext(pb.BuildContextRequest(recall=recall, profile_page=True))
-    narrow = pb.BuildContextRequest(recall=recall, token_budget=60)
-    narrow_hits = await tenant.gateway.BuildContext(narrow)
-    narrow.profile_page = True
-    narrow_page = await tenant.gateway.BuildContext(narrow)
-
-    assert [citation.item_id for citation in without.citations] == [tea.memory_id]
-    assert {tea.memory_id, city.memory_id} < {citation.item_id for citation in response.citations}
-    assert len(response.citations) == 3
-    assert "Plays the harp" in response.text
-    assert "Berta" not in response.text
-    assert response.arms[-1].arm == pb.ARM_PAGE
-    # No hit makes room for the page.
-    assert [citation.item_id for citation in narrow_hits.citations] == [tea.memory_id]
-    assert tea.memory_id in {citation.item_id for citation in narrow_page.citations}
+async def know_anna(tenant: Tenant) -> list[memory_pb2.Memory]:
+    """Store what is stable about Anna: a home, an allergy, a name and a preference, in this order."""
+    of_anna = {"type": "fact", "subject_id": "anna"}
+    known = [
+        (await remembered(tenant, content, key=key, **of_anna))[0]
+        for content, key in (("Lives in Graz", "city"), ("Allergic\nto nuts", "allergy:nuts"), ("Anna Berg", "name"))
+    ]
+    await remembered(tenant, "Fixed the kettle", **of_anna)
+    await remembered(tenant, "Lives in Rome", type="fact", key="city", subject_id="berta")
+    return [*known, *await remembered(tenant, "Short answers", type="preference", subject_id="anna")]
 
 
-async def test_the_profile_page_of_a_context_is_current_and_as_of_its_time(tenant: Tenant) -> None:
+async def test_a_text_about_a_person_begins_with_the_same_stable_facts_whatever_is_asked(tenant: Tenant) -> None:
+    city, allergy, name, answers = await know_anna(tenant)
+    questions = ("Where does Anna live?", "Who fixed the kettle?")
+
+    live, kettle = [
+        await tenant.gateway.BuildContext(pb.BuildContextRequest(recall={"query": query, "subject_id": "anna"}))
+        for query in questions
+    ]
+
+    assert [one.item_id for one in live.citations[:4]] == [each.memory_id for each in (name, allergy, city, answers)]
+    day = city.create_time.ToDatetime().date()
+    beginning = (
+        f"## Profile facts\n\n- [1] {day}: name: Anna Berg\n- [2] {day}: allergy:nuts: Allergic to nuts\n"
+        f"- [3] {day}: city: Lives in Graz\n- [4] {day}: Short answers\n\n"
+    )
+    assert kettle.text.startswith(beginning)
+    assert f"{live.text}\n\n".startswith(beginning)
+    assert "Fixed the kettle" in kettle.text.removeprefix(beginning)
+    # The search found it too, and says how well; no line repeats it.
+    assert live.text.count("Lives in Graz") == 1
+    assert live.citations[2].score > 0
+    assert live.arms[-1].arm == pb.ARM_PAGE
+    assert "Rome" not in live.text
+
+
+async def test_profile_facts_take_a_tenth_of_the_budget_at_most_and_whole_facts_alone(tenant: Tenant) -> None:
+    await know_anna(tenant)
+    await remembered(tenant, f"Likes {'very ' * 300}long walks", type="preference", subject_id="anna")
+    sizes = {}
+    for budget in (10, 100, 200, 300, 2000):
+        request = pb.BuildContextRequest(recall={"query": "What about the kettle?", "subject_id": "anna"})
+        request.token_budget = budget
+        with_facts = await tenant.gateway.BuildContext(request)
+        page = with_facts.text.partition("## Memories")[0] if "## Profile facts" in with_facts.text else ""
+        sizes[budget] = estimate_tokens(page)
+        request.omit_profile_facts = True
+        assert "## Profile facts" not in (await tenant.gateway.BuildContext(request)).text
+
+    assert all(size <= budget / 10 for budget, size in sizes.items())
+    assert sizes[10] == sizes[100] == 0 < sizes[300] < sizes[2000]
+
+
+async def test_the_profile_facts_of_a_context_are_current_and_as_of_its_time(tenant: Tenant) -> None:
     (older,) = await remembered(tenant, "Lives in Graz", type="fact", key="city", subject_id="anna")
     newer = memory_pb2.Memory(type="fact", key="city", subject_id="anna", content="Lives in Oslo")
     await tenant.memory.CreateMemory(
         memory_pb2.CreateMemoryRequest(memory=newer, on_conflict=memory_pb2.ON_CONFLICT_SUPERSEDE)
     )
-    recall = pb.RecallRequest(query="kettle", subject_id="anna", min_relevance=0.99)
-    request = pb.BuildContextRequest(recall=recall, profile_page=True)
+    request = pb.BuildContextRequest(recall={"query": "kettle", "subject_id": "anna", "min_relevance": 0.99})
 
     response = await tenant.gateway.BuildContext(request)
     request.recall.as_of_time.CopyFrom(older.record_time)
@@ -338,48 +367,69 @@ async def test_the_profile_page_of_a_context_is_current_and_as_of_its_time(tenan
 
 
 @pytest.mark.parametrize(
-    "fields", [{}, {"subject_id": "anna", "filter": {"types": ["note"]}}, {"subject_id": "anna", "min_trust": 0.8}]
+    "fields",
+    [
+        {},
+        {"subject_id": "anna", "filter": {"types": ["note"]}},
+        {"subject_id": "anna", "filter": {"agent_id": "butler"}},
+        {"subject_id": "anna", "min_trust": 0.8},
+        {"subject_id": "anna", "arms": ["ARM_MESSAGES"]},
+    ],
 )
-async def test_the_profile_page_is_skipped_where_other_memories_are_asked_for(
+async def test_there_are_no_profile_facts_where_other_memories_are_asked_for(
     tenant: Tenant, fields: dict[str, Any]
 ) -> None:
-    await remembered(tenant, "Lives in Graz", type="fact", subject_id="anna")
+    await remembered(tenant, "Lives in Graz", type="fact", key="city", subject_id="anna")
     recall = pb.RecallRequest(query="kettle", min_relevance=0.99, **fields)
 
-    response = await tenant.gateway.BuildContext(pb.BuildContextRequest(recall=recall, profile_page=True))
+    response = await tenant.gateway.BuildContext(pb.BuildContextRequest(recall=recall))
 
     assert response.text == ""
-    assert response.arms[-1] == pb.ArmStatus(arm=pb.ARM_PAGE, state=pb.ARM_STATE_SKIPPED, elapsed={})
+    assert pb.ARM_PAGE not in [arm.arm for arm in response.arms]
 
 
-async def test_a_context_with_a_profile_page_is_made_again_from_its_receipt(tenant: Tenant) -> None:
+async def test_a_context_with_profile_facts_is_made_again_from_its_receipt(tenant: Tenant) -> None:
     await tenant.set_policy(recall_receipts="all", audit_query_text=True)
-    (tea, city) = await remembered(tenant, "Anna drinks green tea.", "Lives in Graz", type="fact", subject_id="anna")
-    recall = pb.RecallRequest(query="What does Anna drink?", subject_id="anna", limit=1)
+    known = await know_anna(tenant)
+    recall = pb.RecallRequest(query="What does Anna drink?", subject_id="anna", min_relevance=0.99)
     async with asyncio.timeout(60):
-        response = await build_with_receipt(tenant, pb.BuildContextRequest(recall=recall, profile_page=True))
-    await remembered(tenant, "Plays the harp", type="fact", subject_id="anna")
-    await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=city.memory_id))
-
+        response = await build_with_receipt(tenant, pb.BuildContextRequest(recall=recall))
+    await remembered(tenant, "Plays the harp", type="fact", key="hobby", subject_id="anna")
+    await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=known[0].memory_id))
     replayed = await replay_context(tenant, response.receipt_id)
+    await tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection={"memory_ids": [known[0].memory_id]}))
+    without = await replay_context(tenant, response.receipt_id)
 
-    assert {citation.item_id for citation in response.citations} == {tea.memory_id, city.memory_id}
+    assert {citation.item_id for citation in response.citations} == {memory.memory_id for memory in known}
     assert is_same(response, replayed)
+    assert "Graz" not in without.text
+    assert [(gap.reason, gap.item_ids) for gap in without.gaps if gap.item_ids] == [
+        (recall_pb2.REPLAY_GAP_REASON_ITEMS_PURGED, [known[0].memory_id])
+    ]
 
 
-async def test_a_ledger_withdraws_a_fact_of_the_profile_page_that_is_superseded(tenant: Tenant) -> None:
-    await remembered(tenant, "Lives in Graz", type="fact", key="city", subject_id="anna")
+async def test_a_ledger_sends_profile_facts_once_withdraws_what_is_superseded_and_repeats_a_lost_text(
+    tenant: Tenant,
+) -> None:
+    await know_anna(tenant)
     recall = pb.RecallRequest(query="kettle", subject_id="anna", min_relevance=0.99)
-    request = pb.BuildContextRequest(recall=recall, profile_page=True, ledger_id="talk")
+    request = pb.BuildContextRequest(recall=recall, ledger_id="talk", request_id="first")
     first = await tenant.gateway.BuildContext(request)
+    repeated = await tenant.gateway.BuildContext(request)
+    request.ledger_revision, request.request_id = first.ledger_revision, ""
+    second = await tenant.gateway.BuildContext(request)
     newer = memory_pb2.Memory(type="fact", key="city", subject_id="anna", content="Lives in Oslo")
     await tenant.memory.CreateMemory(
         memory_pb2.CreateMemoryRequest(memory=newer, on_conflict=memory_pb2.ON_CONFLICT_SUPERSEDE)
     )
+    request.ledger_revision, request.request_id = second.ledger_revision, "third"
+    third = await tenant.gateway.BuildContext(request)
+    third_again = await tenant.gateway.BuildContext(request)
 
-    request.ledger_revision = first.ledger_revision
-    second = await tenant.gateway.BuildContext(request)
-
-    assert "Graz" in first.text
-    assert "Lives in Oslo" in second.text
-    assert [one.number for one in second.withdrawals] == [first.citations[0].number]
+    assert (repeated.text, repeated.rebase) == (first.text, first.rebase)
+    assert first.text.count("\n- [") == 4
+    assert second.text == ""
+    (number,) = [one.number for one in third.withdrawals]
+    assert "Graz" in next(line for line in first.text.splitlines() if f"[{number}]" in line)
+    assert "Lives in Oslo" in third.text
+    assert third_again.text == third.text

@@ -15,7 +15,7 @@ from fix_command import skein
 from google.protobuf.struct_pb2 import Value
 
 from skein.gateway.v1 import gateway_pb2
-from skein.memory.v1 import blocks_pb2, curation_pb2, memory_pb2
+from skein.memory.v1 import blocks_pb2, curation_pb2, memory_pb2, pages_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
@@ -73,6 +73,15 @@ async def fill(tenant: Tenant) -> None:
         a_memory_id="m0", b_memory_id="m2", status=curation_pb2.CONFLICT_STATUS_DISMISSED, note="no conflict"
     )
     await tenant.curation.ResolveConflict(settled)
+    question = pages_pb2.Page(
+        title="Tea",
+        entity_memory_id="m0",
+        filter={"types": ["note"]},
+        sections=[{"title": "All", "types": ["note"]}],
+        pinned=True,
+    )
+    for page in (question, pages_pb2.Page(subject_id="ann")):
+        await tenant.curation.CreatePage(pages_pb2.CreatePageRequest(page=page))
     policy = subjects_pb2.UpdatePolicyRequest(policy=subjects_pb2.Policy(decay_days=3))
     policy.update_mask.paths.append("decay_days")
     await tenant.tenancy.UpdatePolicy(policy)
@@ -99,6 +108,8 @@ def normal_lines(records: Iterable[dict[str, Any]]) -> list[str]:
         # Shown by the ids of here.
         if record["record"] == Kind.CONFLICT:
             record["item"]["pair"] = sorted([record["item"].pop("a_memory_id"), record["item"].pop("b_memory_id")])
+        if record["record"] == Kind.PAGE:
+            del record["item"]["page_id"]
         if record["record"] == Kind.MESSAGE:
             del record["external_id"]
         lines.append(json.dumps(record, sort_keys=True))

@@ -23,11 +23,11 @@ def found(text: str) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize("name", facts.FILES)
-def test_precision_is_at_least_95_percent_in_each_half(name: str) -> None:
+def test_precision_and_recall_are_at_least_95_percent_in_each_half(name: str) -> None:
     result = facts.score(name)
 
     assert result.precision >= 0.95
-    assert result.recall >= 0.6
+    assert result.recall >= 0.95
 
 
 @pytest.mark.parametrize("name", ["month.fit", "month.kept"])
@@ -182,6 +182,21 @@ def test_a_list_that_goes_on_with_another_clause_gives_its_first_part() -> None:
         "I bought a lot of apples.",
         "My boss, Ola and I are flying to Rome.",
         "我最喜欢那张你画的猫。",
+        "I like a bunch others too.",
+        "I like mine too!",
+        "I love stories like that.",
+        "I love taking naps between 5 and 7 pm",
+        "I don't like too hot.",
+        "I like to travel too!",
+        "I'm FREEZING.",
+        "My husband LOVES it.",
+        "so I'm Filipino",
+        "My favorite this semester is Greek Art.",
+        "So I decided to log in and see how things were going.",
+        "It was the time when we decided to do a prank.",
+        "I'm studying right now.",
+        "I don't like Utah for its winter.",
+        "Me encantan todos estos lugares.",
     ],
 )
 def test_what_is_cut_or_refers_to_another_word_is_no_fact(text: str) -> None:
@@ -203,6 +218,19 @@ def test_what_is_cut_or_refers_to_another_word_is_no_fact(text: str) -> None:
         ("We got another cat last week.", ["cat"]),
         ("I have a red kite, it's huge.", ["red kite"]),
         ("Goulash is one of my favorites.", ["Goulash"]),
+        ("I enjoy studying and stuff.", ["studying"]),
+        ("I like superhero movies a ton.", ["superhero movies"]),
+        ("I hate chess honestly.", ["chess"]),
+        ("I am not into games anymore.", ["games"]),
+        ("My favorite smell is by far fresh bread.", ["smell: fresh bread"]),
+        ("I work at the YMCA as a lifeguard.", ["YMCA"]),
+        ("I love cookies and cream.", ["cookies and cream"]),
+        ("I love a challenge and programming is hard.", ["challenge"]),
+        ("No, I decided to try self study.", ["try self study"]),
+        # Words that are joined.
+        ("Ich habe eine Pollenallergie.", ["Pollen"]),
+        ("Meine Lieblingsfarbe ist Dunkelgrün.", ["farbe: Dunkelgrün"]),
+        ("我的邮箱是mira@halloran.example", ["mira@halloran.example"]),
         ("我最喜欢图书馆了。", ["图书馆"]),
         ("我喜欢游泳还有在河边钓鱼。", ["游泳", "在河边钓鱼"]),
         ("我有一个蓝色风筝。", ["蓝色风筝"]),

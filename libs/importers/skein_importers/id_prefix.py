@@ -27,6 +27,7 @@ _FIELDS: Mapping[Kind, tuple[str, ...]] = {
     Kind.LINK: ("from_memory_id", "to_memory_id"),
     Kind.ALIAS: ("alias_memory_id", "canonical_memory_id"),
     Kind.CONFLICT: ("a_memory_id", "b_memory_id", "canonical_memory_id"),
+    Kind.PAGE: ("entity_memory_id",),
 }
 
 

@@ -16,7 +16,7 @@ from google.protobuf import json_format
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from skein.memory.v1 import blocks_pb2, curation_pb2, memory_pb2
+from skein.memory.v1 import blocks_pb2, curation_pb2, memory_pb2, pages_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
@@ -53,6 +53,7 @@ class Kind(StrEnum):
     TRUST = "trust"  # SetSourceTrustRequest
     ALIAS = "alias"  # ResolveEntityRequest
     CONFLICT = "conflict"  # ResolveConflictRequest
+    PAGE = "page"  # Page
     POLICY = "policy"  # UpdatePolicyRequest
     WEBHOOK = "webhook"  # Webhook
 
@@ -118,6 +119,7 @@ _NAMES: Mapping[Kind, tuple[str, ...]] = {
     Kind.TRUST: ("source",),
     Kind.ALIAS: ("alias_memory_id",),
     Kind.CONFLICT: ("a_memory_id", "b_memory_id"),
+    Kind.PAGE: ("page_id",),
     Kind.WEBHOOK: ("display_name",),
 }
 
@@ -310,6 +312,7 @@ ITEMS: Mapping[Kind, type[Message]] = {
     Kind.TRUST: curation_pb2.SetSourceTrustRequest,
     Kind.ALIAS: curation_pb2.ResolveEntityRequest,
     Kind.CONFLICT: curation_pb2.ResolveConflictRequest,
+    Kind.PAGE: pages_pb2.Page,
     Kind.POLICY: subjects_pb2.UpdatePolicyRequest,
 }
 # Fields that may replace the text.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein.memory.v1 import blocks_pb2, curation_pb2
+from skein.memory.v1 import blocks_pb2, curation_pb2, pages_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import states_pb2
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
@@ -104,7 +104,7 @@ async def export_vectors(api: Client, names: Mapping[str, str], put: Callable[[K
 
 
 async def export_curation(api: Client, names: Mapping[str, str], put: Callable[[Kind, Message], None]) -> None:
-    """Export conflicts, aliases, source trust, and the tenant's policies and webhooks."""
+    """Export conflicts, aliases, source trust, the questions of pages, and the tenant's policies and webhooks."""
     trust = curation_pb2.ListSourceTrustRequest(page_size=_PAGE)
     async for source in iterate_pages(api.curation.ListSourceTrust, trust, "source_trust"):
         trust_request = curation_pb2.SetSourceTrustRequest(
@@ -141,6 +141,19 @@ async def export_curation(api: Client, names: Mapping[str, str], put: Callable[[
                 update_time=resolution.update_time,
             )
             put(Kind.CONFLICT, conflict_request)
+    async for page in iterate_pages(api.curation.ListPages, pages_pb2.ListPagesRequest(page_size=_PAGE), "pages"):
+        # The profile of a subject has no question of its own, and an entity that is not exported has no page.
+        if page.revision and (not page.entity_memory_id or page.entity_memory_id in names):
+            question = pages_pb2.Page(
+                page_id=page.page_id,
+                title=page.title,
+                subject_id=page.subject_id,
+                entity_memory_id=names.get(page.entity_memory_id, ""),
+                filter=page.filter if page.HasField("filter") else None,
+                sections=page.sections,
+                pinned=page.pinned,
+            )
+            put(Kind.PAGE, question)
     policy = (await api.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())).policy
     if policy.revision > _FIRST_REVISION:
         rules = subjects_pb2.UpdatePolicyRequest(policy=policy)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein_importers.writers.agents import Agents, BlockAttachments, Blocks, ToolAttachments, Tools
-from skein_importers.writers.curation import Aliases, Conflicts, Policies, Trust, Webhooks
+from skein_importers.writers.curation import Aliases, Conflicts, Pages, Policies, Trust, Webhooks
 from skein_importers.writers.memories import Embeddings, Links, Memories
 from skein_importers.writers.sessions import AgentStates, Items, Messages, Sessions, Subjects
 
@@ -32,6 +32,7 @@ _ALL: tuple[type[Writer], ...] = (
     Trust,
     Aliases,
     Conflicts,
+    Pages,
     Policies,
     Webhooks,
 )

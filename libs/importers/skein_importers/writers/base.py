@@ -7,6 +7,7 @@ from collections import deque
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from skein.memory.v1 import memory_pb2
 from skein_client.errors import NotFound, PermissionDenied
 
 if TYPE_CHECKING:
@@ -143,6 +144,18 @@ class Writer:
 
     async def finish(self) -> None:
         """Finish after all records are written."""
+
+    async def _memory_ids(self, names: Iterable[str]) -> dict[str, str]:
+        """Return this cluster's ids of memories, by their external ids and their ids."""
+        remaining, ids = sorted(names), dict[str, str]()
+        while remaining:
+            response = await self._api.memories.BatchGetMemories(
+                memory_pb2.BatchGetMemoriesRequest(memory_ids=remaining)
+            )
+            for memory in response.memories:
+                ids[memory.external_id] = ids[memory.memory_id] = memory.memory_id
+            remaining = list(response.unread_ids)
+        return ids
 
     async def _write_with_times(
         self, call: Callable[[Any], Awaitable[Any]], request: Any, records: Sequence[Record]

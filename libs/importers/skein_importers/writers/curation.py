@@ -1,4 +1,4 @@
-"""Writers of source trust, aliases, conflict resolutions, policies and webhooks.
+"""Writers of source trust, aliases, conflict resolutions, pages, policies and webhooks.
 
 They return stored records in the form of the request, so that comparisons see the same fields.
 """
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from skein.memory.v1 import curation_pb2, memory_pb2, webhooks_pb2
+from skein.memory.v1 import curation_pb2, pages_pb2, webhooks_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_client.errors import NotFound, SkeinError
 from skein_client.pagination import iterate_pages
@@ -104,14 +104,7 @@ class Conflicts(Writer):
         if not self._resolutions:
             return {}
         names = {name for record in records for name in (record.item.a_memory_id, record.item.b_memory_id)}
-        ids: dict[str, str] = {}
-        while names:
-            response = await self._api.memories.BatchGetMemories(
-                memory_pb2.BatchGetMemoriesRequest(memory_ids=sorted(names))
-            )
-            for memory in response.memories:
-                ids[memory.external_id] = ids[memory.memory_id] = memory.memory_id
-            names = set(response.unread_ids)
+        ids = await self._memory_ids(names)
         result: dict[str, Message] = {}
         for record in records:
             pair = sorted(ids.get(name, "") for name in (record.item.a_memory_id, record.item.b_memory_id))
@@ -130,6 +123,42 @@ class Conflicts(Writer):
         request = curation_pb2.ResolveConflictRequest()
         request.CopyFrom(records[0].item)
         await self._write_with_times(self._api.curation.ResolveConflict, request, records)
+
+
+class Pages(Writer):
+    """The questions of pages, each once. All of the tenant's are read once."""
+
+    kind = Kind.PAGE
+    checks_first = True
+    # The cluster makes the id, and returns its own id of the entity.
+    not_compared: ClassVar = frozenset({"page_id", "entity_memory_id", "pinned"})
+
+    def __init__(self, context: WriterContext) -> None:
+        """Nothing is read yet."""
+        super().__init__(context)
+        self._pages: dict[bytes, pages_pb2.Page] | None = None
+
+    async def find(self, records: Sequence[Record]) -> Mapping[str, Message]:
+        """Return the tenant's pages that have the same questions."""
+        if self._pages is None:
+            pages = iterate_pages(self._api.curation.ListPages, pages_pb2.ListPagesRequest(page_size=_PAGE), "pages")
+            self._pages = {_question(page, page.entity_memory_id): page async for page in pages if page.revision}
+        if not self._pages:
+            return {}
+        ids = await self._memory_ids({record.item.entity_memory_id for record in records} - {""})
+        questions = {
+            record.name: _question(record.item, ids.get(record.item.entity_memory_id, "")) for record in records
+        }
+        return {
+            name: _as_exported(self._pages[question]) for name, question in questions.items() if question in self._pages
+        }
+
+    async def write(self, records: Sequence[Record]) -> None:
+        """Create one page."""
+        page = pages_pb2.Page()
+        page.CopyFrom(records[0].item)
+        page.page_id = ""
+        await self._api.curation.CreatePage(pages_pb2.CreatePageRequest(page=page))
 
 
 class Policies(Writer):
@@ -194,6 +223,24 @@ class Webhooks(Writer):
             await self._api.history.UpdateWebhook(
                 webhooks_pb2.UpdateWebhookRequest(webhook=off, update_mask=FieldMask(paths=["active"]))
             )
+
+
+def _as_exported(page: pages_pb2.Page) -> pages_pb2.Page:
+    """Return a page without what the service makes."""
+    return pages_pb2.Page(
+        title=page.title,
+        subject_id=page.subject_id,
+        entity_memory_id=page.entity_memory_id,
+        filter=page.filter if page.HasField("filter") else None,
+        sections=page.sections,
+    )
+
+
+def _question(page: pages_pb2.Page, entity_memory_id: str) -> bytes:
+    """Return what a page asks, with this cluster's id of its entity."""
+    question = _as_exported(page)
+    question.entity_memory_id = entity_memory_id
+    return question.SerializeToString(deterministic=True)
 
 
 def _masked_policy(item: subjects_pb2.UpdatePolicyRequest, policy: subjects_pb2.Policy) -> Message:

@@ -11,7 +11,7 @@ from skein.gateway.v1 import gateway_pb2 as pb
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein_gateway.context.lineage import Origins
-from skein_gateway.context.model import ContextFormat, Item, ItemKind, PackOptions
+from skein_gateway.context.model import ContextFormat, Item, ItemKind, PackOptions, page_that_fits
 from skein_gateway.recall.rpc import subject_of
 from skein_gateway.recall.text_match import terms_of
 from skein_kit.json_values import fields
@@ -146,44 +146,55 @@ def citations(cited: Sequence[Citation], origins: Mapping[str, Origins]) -> list
 def items_of(
     response: pb.RecallResponse,
     recent: Sequence[session_pb2.Message],
-    page: Sequence[pages_pb2.PageSentence] = (),
+    page: Sequence[Item] = (),
 ) -> Iterator[Item]:
     """Return the items in order of preference.
 
-    The best hit, the profile, the recent window from its last message backwards, the other hits, the facts of the
-    profile page; a distrusted profile comes last. A message in both the window and the hits is one item with the score
-    of the hit.
+    The profile facts, the best hit, the profile, the recent window from its last message backwards, the other hits; a
+    distrusted profile comes last. A message in both the window and the hits is one item with the score of the hit, and
+    so is a memory in both the page and the hits.
     """
+    memories = {hit.item_id: hit for hit in response.hits if hit.kind == recall_pb2.ITEM_KIND_MEMORY}
+    yield from (_scored(item, memories.get(item.item_id)) for item in page)
+    page_ids = {item.item_id for item in page}
     found = {hit.item_id: hit for hit in response.hits if hit.kind == recall_pb2.ITEM_KIND_MESSAGE}
     latest = [_of_message(message, found.get(message.message_id), is_part=True) for message in reversed(recent)]
     latest_ids = {item.item_id for item in latest}
-    hits = [hit_item(hit) for hit in response.hits]
+    hits = [hit_item(hit) for hit in response.hits if hit.item_id not in page_ids]
     profile = profile_item(response.profile) if response.HasField("profile") else None
     yield from hits[:1]
     if profile is not None and not profile.is_distrusted:
         yield profile
     yield from (item for item in latest if not hits or item.item_id != hits[0].item_id)
     yield from (item for item in hits[1:] if item.item_id not in latest_ids)
-    hit_ids = {hit.item_id for hit in response.hits}
-    yield from (_of_sentence(sentence) for sentence in page if sentence.memory_id not in hit_ids)
     if profile is not None and profile.is_distrusted:
         yield profile
 
 
-def page_sentences(page: pages_pb2.GetPageResponse) -> list[pages_pb2.PageSentence]:
-    """Return the facts of a page, in its order."""
-    return [sentence for section in page.sections for sentence in section.sentences]
+def page_items(page: pages_pb2.GetPageResponse, options: PackOptions) -> list[Item]:
+    """Return the facts of a profile page that a text has, in order."""
+    sentences = (sentence for section in page.sections for sentence in section.sentences)
+    return page_that_fits([_of_sentence(one, place) for place, one in enumerate(sentences, start=1)], options)
 
 
-def _of_sentence(sentence: pages_pb2.PageSentence) -> Item:
+def _of_sentence(sentence: pages_pb2.PageSentence, place: int) -> Item:
     return Item(
         kind=ItemKind.MEMORY,
         item_id=sentence.memory_id,
         text=sentence.text,
         type=sentence.type,
         at=_moment(sentence.create_time),
+        is_part=True,
         revision=sentence.revision,
+        page_place=place,
     )
+
+
+def _scored(item: Item, hit: recall_pb2.Hit | None) -> Item:
+    """Return a profile fact with what the search says of it."""
+    if hit is None:
+        return item
+    return replace(item, score=hit.score, relevance=_relevance_of(hit), trust=_trust_of(hit))
 
 
 def hit_item(hit: recall_pb2.Hit) -> Item:

@@ -22,6 +22,7 @@ from skein_gateway.context.model import (
     render,
     source_of,
 )
+from skein_kit.text.quoted_text import one_line
 from skein_kit.text.token_estimate import UNITS_PER_TOKEN, estimate_tokens
 
 if TYPE_CHECKING:
@@ -79,6 +80,8 @@ class Entry:
     max_characters: int = 0
     # The revision of the turn that wrote the entry.
     turn: int = 0
+    # As of the item.
+    page_place: int = 0
     # That turn said "now:", "superseded" or "expired" of a number that was known.
     is_change: bool = False
 
@@ -111,8 +114,8 @@ class Ledger:
         return [entry for entry in self.entries if entry.state is EntryState.SENT]
 
     def digest(self, item: Item) -> bytes:
-        """Return the keyed digest of what a text has of an item."""
-        text = f"{source_of(item)}\0{item.text}"
+        """Return the keyed digest of what a text has of an item, whose lines a page joins."""
+        text = f"{source_of(item)}\0{one_line(item.text)}"
         return hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES, key=self.salt).digest()
 
 
@@ -252,7 +255,11 @@ def repeat(items: Mapping[ItemKey, Item], options: PackOptions, ledger: Ledger, 
             contained.setdefault(entry.number, []).append(entry.item_id)
     packed = render(
         [
-            (_with_source(item), entry.max_characters, tuple(contained.get(entry.number, ())))
+            (
+                _as_sent(_with_source(item), entry),
+                entry.max_characters,
+                tuple(contained.get(entry.number, ())),
+            )
             for entry in shown
             if not entry.is_change and (item := items.get(entry.key)) is not None
         ],
@@ -430,10 +437,16 @@ def _entries_of(packed: PackedContext, items: Sequence[Item], ledger: Ledger) ->
                 digest=ledger.digest(item),
                 max_characters=citation.max_characters,
                 turn=ledger.revision,
+                page_place=item.page_place,
             )
         )
         entries += [_contained((kinds[id_], id_), citation.number, ledger) for id_ in citation.duplicate_ids]
     return entries
+
+
+def _as_sent(item: Item, entry: Entry) -> Item:
+    """Return an item that was read again as the page had it, if it was a profile fact."""
+    return replace(item, text=one_line(item.text), page_place=entry.page_place) if entry.page_place else item
 
 
 def _next_number(entries: Sequence[Entry], ledger: Ledger) -> int:

@@ -44,6 +44,7 @@ def ledger(message: ledgers_pb2.ContextLedger) -> Ledger:
                 max_characters=entry.max_characters,
                 turn=entry.turn,
                 is_change=entry.change,
+                page_place=entry.page_place,
             )
             for entry in message.entries
         ),
@@ -72,6 +73,7 @@ def ledger_message(request: pb.BuildContextRequest, turn: Turn, space_ids: Itera
                 max_characters=entry.max_characters,
                 turn=entry.turn,
                 change=entry.is_change,
+                page_place=entry.page_place,
             )
             for entry in after.entries
         ],

@@ -22,10 +22,16 @@ if TYPE_CHECKING:
 
 # What makes a text from its inputs: this module, skein_gateway.recall.text_match and items_of of convert.py. Raise the
 # number with every change of a text, so that receipts of earlier texts name the version that made them.
-VERSION = "context-4"
+VERSION = "context-5"
+# Share of the budget that profile facts take at most. docs/decisions/pages.md has figures.
+PAGE_SHARE = 0.1
 # Shorter runs of words occur in another text by chance.
 _MIN_WORDS = 4
 _CITATION = re.compile(r"\[(\d+)\]")
+# The number of a citation as long as most are, where none is known yet.
+_LONG_NUMBER = "99"
+# Profile facts come first: the beginning of a text stays the same from question to question.
+_PAGE_GROUP = (-1, "")
 _INDENT = "  "
 
 
@@ -62,11 +68,14 @@ class Item:
     score: float = 0.0
     # Of a hit that has one.
     relevance: float | None = None
-    # Part of a profile or of the conversation's end: shown even if another item contains the same words.
+    # Part of a profile or of the conversation's end, or a profile fact: shown even if another item contains the same
+    # words.
     is_part: bool = False
     # Trust of a memory along the chain of its sources, or of another item by its authors; None: neutral.
     trust: float | None = None
     revision: int = 0
+    # Place of a profile fact in the page, from 1; 0 for another item.
+    page_place: int = 0
 
     @property
     def key(self) -> ItemKey:
@@ -236,6 +245,19 @@ def pack(items: Sequence[Item], options: PackOptions) -> PackedContext:
     return replace(_render(packer.packed, options), omitted_count=packer.omitted_count)
 
 
+def page_that_fits(items: Sequence[Item], options: PackOptions) -> list[Item]:
+    """Return the profile facts that fit whole into their share of the budget, in order; no question changes them."""
+    page: list[Item] = []
+    remaining = int(options.token_budget * PAGE_SHARE) * UNITS_PER_TOKEN
+    for item in items:
+        line = _line(item, _LONG_NUMBER, body_of(item.text), options.context_format)
+        cost = token_units(line + "\n") + (0 if page else _heading_cost(item, options.context_format))
+        if cost <= remaining:
+            page.append(item)
+            remaining -= cost
+    return page
+
+
 def render(items: Sequence[tuple[Item, int, tuple[str, ...]]], options: PackOptions) -> PackedContext:
     """Render items as they were packed before: each with the longest excerpt of it, 0 for none, and its duplicates."""
     packed = []
@@ -290,14 +312,18 @@ def _contains_words(words: str, others: str) -> bool:
     return words == others or (others.count(" ") >= _MIN_WORDS - 1 and f" {others} " in f" {words} ")
 
 
-def _group(item: Item) -> tuple[ItemKind, str]:
+def _group(item: Item) -> tuple[int, str]:
     """Return the group of an item."""
+    if item.page_place:
+        return _PAGE_GROUP
     if item.kind is ItemKind.MEMORY:
         return item.kind, item.type
     return item.kind, item.session_id if item.kind is ItemKind.MESSAGE else ""
 
 
 def _title(item: Item) -> str:
+    if item.page_place:
+        return "Profile facts"
     titles = {
         ItemKind.BLOCK: "Core memory",
         ItemKind.PROFILE: "Profile",
@@ -350,15 +376,16 @@ def _cost(packed: Iterable[_PackedItem], context_format: ContextFormat) -> int:
 
 def _render(packed: Sequence[_PackedItem], options: PackOptions) -> PackedContext:
     context_format = options.context_format
-    groups: dict[tuple[ItemKind, str], list[_PackedItem]] = {}
+    groups: dict[tuple[int, str], list[_PackedItem]] = {}
     for entry in packed:
         groups.setdefault(_group(entry.item), []).append(entry)
     sections, citations, next_number = list[str](), list[Citation](), options.first_number
-    ends: dict[ItemKind, int] = {}
+    ends: dict[int, int] = {}
     length = 0
     for name in _sorted_groups(groups, context_format):
         lines = []
-        for entry in sorted(groups[name], key=lambda entry: _moment(entry.item), reverse=context_format.newest_first):
+        is_reversed = context_format.newest_first and name != _PAGE_GROUP
+        for entry in sorted(groups[name], key=lambda entry: _moment(entry.item), reverse=is_reversed):
             number = options.numbers.get(entry.item.key, 0)
             if not number:
                 number, next_number = next_number, next_number + 1
@@ -386,9 +413,9 @@ def _render(packed: Sequence[_PackedItem], options: PackOptions) -> PackedContex
 
 
 def _sorted_groups(
-    groups: dict[tuple[ItemKind, str], list[_PackedItem]], context_format: ContextFormat
-) -> list[tuple[ItemKind, str]]:
-    """Return the groups in order: by kind, memories by type, conversations by their first message."""
+    groups: dict[tuple[int, str], list[_PackedItem]], context_format: ContextFormat
+) -> list[tuple[int, str]]:
+    """Return the groups in order: profile facts, then by kind; memories by type, conversations by first message."""
     messages = sorted(
         (name for name in groups if name[0] is ItemKind.MESSAGE),
         key=lambda name: (
@@ -402,4 +429,6 @@ def _sorted_groups(
 
 
 def _moment(item: Item) -> tuple[float, int, str]:
+    if item.page_place:
+        return 0.0, item.page_place, item.item_id
     return (item.at.timestamp() if item.at is not None else 0.0, item.sequence, item.item_id)

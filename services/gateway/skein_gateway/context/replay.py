@@ -11,7 +11,7 @@ import grpc
 from grpc import aio
 
 from skein.gateway.v1 import gateway_pb2 as pb
-from skein.memory.v1 import blocks_pb2
+from skein.memory.v1 import blocks_pb2, pages_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2
@@ -27,7 +27,7 @@ from skein_kit.rpc.interceptors import translate_upstream
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from skein.memory.v1 import blocks_pb2_grpc, curation_pb2_grpc, pages_pb2
+    from skein.memory.v1 import blocks_pb2_grpc, curation_pb2_grpc
     from skein.recall.v1 import recall_pb2_grpc
     from skein.session.v1 import session_pb2_grpc
     from skein.tenancy.v1 import tenancy_pb2_grpc
@@ -119,10 +119,13 @@ class ContextReplayHandler:
             [inputs.profile] if inputs.HasField("profile") else [], self._read_profile, service="tenancy"
         )
         messages = await _read(convert.message_pins(inputs), self._read_message, service="session")
-        page = await self._read_page(inputs.page) if inputs.HasField("page") else []
+        options = convert.recorded_pack_options(inputs, query)
+        page = await self._read_page(inputs.page) if inputs.HasField("page") else pages_pb2.GetPageResponse()
+        page_ids = {sentence.memory_id for section in page.sections for sentence in section.sentences}
+        purged_facts = [id_ for id_ in inputs.page.memory_ids if id_ not in page_ids]
         for ids, reason in (
             (
-                [*blocks.purged_ids, *profiles.purged_ids, *messages.purged_ids],
+                [*blocks.purged_ids, *profiles.purged_ids, *messages.purged_ids, *purged_facts],
                 recall_pb2.REPLAY_GAP_REASON_ITEMS_PURGED,
             ),
             (messages.archived_ids, recall_pb2.REPLAY_GAP_REASON_ITEMS_ARCHIVED),
@@ -133,8 +136,8 @@ class ContextReplayHandler:
             : inputs.hit_count
         ]
         recalled = pb.RecallResponse(hits=hits, profile=profiles.present[0] if profiles.present else None)
-        items = list(convert.items_of(recalled, messages.present, page))
-        packed = await pack_items(items, convert.recorded_pack_options(inputs, query))
+        items = list(convert.items_of(recalled, messages.present, convert.page_items(page, options)))
+        packed = await pack_items(items, options)
         response.text = packed.text
         response.citations.extend(convert.citations(packed.citations, {}))
         response.token_count, response.omitted_count = packed.token_count, packed.omitted_count
@@ -149,14 +152,14 @@ class ContextReplayHandler:
         subject = (await self._tenancy.GetSubject(request)).subject
         return _with_trust(subject, pin) if subject.create_time == pin.create_time else None
 
-    async def _read_page(self, request: pages_pb2.GetPageRequest) -> list[pages_pb2.PageSentence]:
-        """Read the facts that a profile page had; none when they are purged."""
+    async def _read_page(self, request: pages_pb2.GetPageRequest) -> pages_pb2.GetPageResponse:
+        """Read the profile facts of a text; an empty page when they are purged, or their history has ended."""
         try:
-            return convert.page_sentences(await self._curation.GetPage(request))
+            return await self._curation.GetPage(request)
         except aio.AioRpcError as error:
-            if error.code() is not grpc.StatusCode.NOT_FOUND:
+            if error.code() not in {grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PRECONDITION}:
                 raise translate_upstream(error, service="memory") from None
-            return []
+            return pages_pb2.GetPageResponse()
 
     async def _read_message(self, pin: recall_pb2.ItemPin) -> session_pb2.Message | None:
         request = session_pb2.GetMessageRequest(message_id=pin.item_id, revision=pin.revision)

@@ -13,7 +13,7 @@ from skein.memory.v1 import curation_pb2, pages_pb2
 from skein.session.v1 import session_pb2
 from skein_gateway.context import convert, ledger_messages
 from skein_gateway.context.lineage import MAX_LINEAGES, Origins, origins_of
-from skein_gateway.context.model import ItemKind
+from skein_gateway.context.model import Item, ItemKind, PackOptions
 from skein_gateway.context.packer import pack_items
 from skein_gateway.recall.rpc import (
     ArmOutcome,
@@ -23,8 +23,8 @@ from skein_gateway.recall.rpc import (
     both,
     call_arm,
     enforce_partial_policy,
-    filter_allows_blocks,
     item_filter,
+    may_call,
     subject_of,
 )
 from skein_kit.calls.call import caller as caller_of
@@ -53,7 +53,6 @@ DEFAULT_LIMIT, LIST_LIMIT = 30, 60
 # Most messages of the recent window.
 MAX_RECENT = 200
 _WINDOW = ACCESS_RULES["/skein.session.v1.SessionService/GetRecentWindow"]
-_PAGE = ACCESS_RULES["/skein.memory.v1.CurationService/GetPage"]
 
 
 class ContextHandler:
@@ -93,9 +92,8 @@ class ContextHandler:
         if request.session_id:
             _WINDOW.check_reach(caller_of(context), named_space())
             extra_arms.append(partial(self._window, request))
-        if request.profile_page:
-            _PAGE.check_reach(caller_of(context), named_space())
-            extra_arms.append(partial(self._page, request))
+        if _has_page(request) and may_call(caller_of(context), pb.ARM_PAGE):
+            extra_arms.append(partial(self._page, recall_request))
         search = self._recall.call_arms(recall_request, context, *extra_arms)
         if request.ledger_id:
             return await self._turn(request, recall_request, search, context)
@@ -104,9 +102,10 @@ class ContextHandler:
         response = result.response(recall_request.limit)
         recent = result.recent
         options = convert.pack_options(request)
-        packed = await pack_items(list(convert.items_of(response, recent, result.page)), options)
+        page = _page_items(result, options)
+        packed = await pack_items(list(convert.items_of(response, recent, page)), options)
         if response.receipt_id:
-            inputs = convert.context_inputs(request, options, response, recent, result.page_request)
+            inputs = convert.context_inputs(request, options, response, recent, _page_request(result, page))
             self._recorder.record(
                 response.receipt_id, packed, inputs, subject_ids=convert.subjects_of(inputs, response, recent)
             )
@@ -133,7 +132,8 @@ class ContextHandler:
         response = result.response(recall_request.limit)
         # The prompt has no message that waits for approval: it may be refused.
         recent = [message for message in result.recent if not message.pending_approval]
-        candidates = list(convert.items_of(response, recent, result.page))
+        page = _page_items(result, convert.pack_options(request))
+        candidates = list(convert.items_of(response, recent, page))
         turn = await self._turns.make(request, known, result, candidates, context, seconds=seconds)
         origins = await self._origins(request, turn.citations, context) if request.cite_origins else {}
         answer = _answer(response)
@@ -186,16 +186,14 @@ class ContextHandler:
         outcome = ArmOutcome(arm=pb.ARM_WINDOW, state=pb.ARM_STATE_OK, seconds=timed.seconds, hit_count=len(recent))
         return ArmResult(outcomes=(outcome,), recent=recent)
 
-    async def _page(self, request: pb.BuildContextRequest, arm_seconds: float) -> ArmResult:
-        """Read the facts of the subject's profile page, of whom none need be known."""
-        recall = request.recall
-        subject_id, reader = subject_of(recall), item_filter(recall)
-        if not (subject_id and filter_allows_blocks(recall) and recall.min_trust <= NEUTRAL_TRUST):
-            return ArmResult(outcomes=(ArmOutcome.skipped(pb.ARM_PAGE),))
+    async def _page(self, recall: pb.RecallRequest, arm_seconds: float) -> ArmResult:
+        """Read the stable facts of the subject's profile page, of which there need be none."""
+        reader = item_filter(recall)
         page_request = pages_pb2.GetPageRequest(
-            page_id=f"subject:{subject_id}",
+            page_id=f"subject:{subject_of(recall)}",
             visible_to=None if reader is None else reader.visible_to,
             as_of_time=as_of_time(recall),
+            brief=True,
         )
         try:
             timed = await call_arm(self._curation.GetPage(page_request, timeout=arm_seconds))
@@ -207,9 +205,35 @@ class ContextHandler:
             return ArmResult(outcomes=(ArmOutcome.failed(pb.ARM_PAGE, timed),))
         if not page_request.HasField("as_of_time"):
             page_request.as_of_time.FromDatetime(now())
-        sentences = convert.page_sentences(timed.response)
-        outcome = ArmOutcome(arm=pb.ARM_PAGE, state=pb.ARM_STATE_OK, seconds=timed.seconds, hit_count=len(sentences))
-        return ArmResult(outcomes=(outcome,), page=sentences, page_request=page_request)
+        count = sum(len(section.sentences) for section in timed.response.sections)
+        outcome = ArmOutcome(arm=pb.ARM_PAGE, state=pb.ARM_STATE_OK, seconds=timed.seconds, hit_count=count)
+        return ArmResult(outcomes=(outcome,), page=timed.response, page_request=page_request)
+
+
+def _has_page(request: pb.BuildContextRequest) -> bool:
+    """Tell whether profile facts belong into a text: the request is about a person, and wants no other memories."""
+    recall = request.recall
+    return (
+        bool(subject_of(recall))
+        and not request.omit_profile_facts
+        and (not recall.arms or pb.ARM_MEMORIES in recall.arms)
+        and recall.min_trust <= NEUTRAL_TRUST
+        and all(field.name == "visible_to" for field, _ in recall.filter.ListFields())
+    )
+
+
+def _page_items(result: RecallResult, options: PackOptions) -> list[Item]:
+    found = result.page_result
+    return [] if found is None or found.page is None else convert.page_items(found.page, options)
+
+
+def _page_request(result: RecallResult, page: Sequence[Item]) -> pages_pb2.GetPageRequest | None:
+    """Return the request that reads the facts of a text again; None without any."""
+    found = result.page_result
+    if not page or found is None or found.page_request is None:
+        return None
+    found.page_request.memory_ids.extend(item.item_id for item in page)
+    return found.page_request
 
 
 def _answer(response: pb.RecallResponse) -> pb.BuildContextResponse:

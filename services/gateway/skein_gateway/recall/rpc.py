@@ -69,6 +69,7 @@ _FAULTS = frozenset(
 _RULES = {
     pb.ARM_BLOCKS: ACCESS_RULES["/skein.memory.v1.BlockService/ListAgentBlocks"],
     pb.ARM_PROFILE: ACCESS_RULES["/skein.tenancy.v1.TenancyService/GetSubject"],
+    pb.ARM_PAGE: ACCESS_RULES["/skein.memory.v1.CurationService/GetPage"],
 }
 _SERVICES = {pb.ARM_BLOCKS: "memory", pb.ARM_PROFILE: "tenancy", pb.ARM_WINDOW: "session", pb.ARM_PAGE: "memory"}
 # Hits without a limit, and where the query asks for all of something.
@@ -146,8 +147,8 @@ class ArmResult:
     profile: subjects_pb2.Subject | None = None
     # The recent window of a session, oldest first.
     recent: Sequence[session_pb2.Message] = ()
-    # The facts of the profile page, and the request that reads them again.
-    page: Sequence[pages_pb2.PageSentence] = ()
+    # The page with the profile facts, and the request that read it.
+    page: pages_pb2.GetPageResponse | None = None
     page_request: pages_pb2.GetPageRequest | None = None
     # All blocks that the reader may see, matching or not; None: they were not read.
     blocks: Sequence[blocks_pb2.Block] | None = None
@@ -170,14 +171,9 @@ class RecallResult:
         return [message for result in self.results for message in result.recent]
 
     @property
-    def page(self) -> list[pages_pb2.PageSentence]:
-        """Return the facts of the profile page, in its order."""
-        return [sentence for result in self.results for sentence in result.page]
-
-    @property
-    def page_request(self) -> pages_pb2.GetPageRequest | None:
-        """Return the request that reads the profile page again; None when none was read."""
-        return next((result.page_request for result in self.results if result.page_request is not None), None)
+    def page_result(self) -> ArmResult | None:
+        """Return what has the page with the profile facts; None without such a page."""
+        return next((result for result in self.results if result.page is not None), None)
 
     def response(self, limit: int) -> pb.RecallResponse:
         """Return the best hits of all arms, as many as fit one message together with the profile.
@@ -439,7 +435,7 @@ def select_arms(request: pb.RecallRequest, caller: Caller) -> list[pb.Arm]:
 
 
 def may_call(caller: Caller, arm: pb.Arm) -> bool:
-    """Tell whether a caller may call the RPC behind blocks or profile, in the space that the call names."""
+    """Tell whether a caller may call the RPC behind blocks, profile or page, in the space that the call names."""
     try:
         _RULES[arm].check_reach(caller, named_space())
     except (PermissionMissing, SpacesUnsupported):

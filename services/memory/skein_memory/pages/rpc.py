@@ -12,13 +12,21 @@ from skein.memory.v1 import pages_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid, PageTokenInvalid, UpdateMaskInvalid
+from skein_kit.filters.expression import In
 from skein_kit.ids import new_id, now, parse_id
 from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import merge_masked, to_message, to_timestamp, updated_fields
 from skein_memory.errors import PageNotFound
 from skein_memory.listing.convert import list_filter, named_days
-from skein_memory.pages.model import DEFAULT_LIMIT, PROFILE_PREFIX, PROFILE_SECTIONS, Section, compose
+from skein_memory.pages.model import (
+    BRIEF_SECTIONS,
+    DEFAULT_LIMIT,
+    PROFILE_PREFIX,
+    PROFILE_SECTIONS,
+    Section,
+    compose,
+)
 from skein_memory.pages.store import StoredPage
 from skein_memory.validation import check_revision, check_storable, prefix_field_paths
 
@@ -77,8 +85,11 @@ class PageHandlers:
             raise PageNotFound
         page = _profile(subject_id) if is_profile else _page(await self._store.get_page(tenant_id, request.page_id))
         base = await self._filter(tenant_id, page, as_of_time, at=at, reader=request.visible_to)
-        sections = [_section(section) for section in page.sections] or PROFILE_SECTIONS
-        filters = [replace(base, conditions=(*base.conditions, *section.conditions)) for section in sections]
+        sections: Sequence[Section] = [_section(section) for section in page.sections]
+        if not sections:
+            sections = BRIEF_SECTIONS if is_profile and request.brief else PROFILE_SECTIONS
+        named = (In(("memory_id",), tuple(request.memory_ids)),) if request.memory_ids else ()
+        filters = [replace(base, conditions=(*base.conditions, *named, *section.conditions)) for section in sections]
         memories, is_truncated = await self._store.read_answer(
             tenant_id,
             filters,

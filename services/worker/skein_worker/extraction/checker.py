@@ -139,7 +139,8 @@ class Checker:
     def _check_value(self, fact: Fact, value: str, quote: str, numbers: set[int]) -> Reason | None:
         if value.isdecimal() and int(value) in numbers:
             return None
-        words = set(_WORD.findall(quote))
+        # Chinese has no spaces around a foreign word.
+        words = {*_WORD.findall(quote), *_WORD.findall(_CHINESE.sub(" ", quote))}
         normal = {
             word
             for rules in all_rules()
@@ -151,6 +152,9 @@ class Checker:
             folded = word.casefold()
             # Chinese has no spaces between words.
             is_said = folded in words or (_CHINESE.search(word) is not None and folded in quote)
+            # German joins words: "Pollenallergie", "Lieblingsfarbe".
+            if fact.predicate in _COMPOUNDS:
+                is_said |= any(other.startswith(folded) or other.endswith(folded) for other in words)
             if folded in normal or is_said or (folded.isdecimal() and int(folded) in numbers):
                 continue
             return Reason.NAME_NOT_SAID if word[0].isupper() else Reason.WORD_NOT_SAID
@@ -304,6 +308,8 @@ def _folded(text: str) -> str:
     return " ".join(text.casefold().replace("’", "'").split())
 
 
+# Predicates whose word is joined with their value.
+_COMPOUNDS: Final = frozenset({"allergy", "favourite"})
 _CLAUSE_BREAK: Final = re.compile(r"[,;:–—，；：]|\b(?:and|und|y|but|aber|pero)\b")
 _BUT_NOT: Final = re.compile(r"\b(?:aber keine|but no|but not|pero no)\b", re.IGNORECASE)
 _QUESTION_MARK: Final = re.compile(r"[?？]\s*$")

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from datetime import date, datetime, tzinfo
 
 # The author of facts that rules find. A change of patterns that finds other facts raises the number.
-EXTRACTOR = "extractor:rules@2"
+EXTRACTOR = "extractor:rules@3"
 # The author of facts that a language model proposes. A change of the prompt raises the number.
 MODEL_EXTRACTOR = "extractor:model@1"
 # The memory types of facts.

@@ -235,7 +235,7 @@ class RecallResponse(_message.Message):
     def __init__(self, hits: _Optional[_Iterable[_Union[_recall_pb2.Hit, _Mapping]]] = ..., arms: _Optional[_Iterable[_Union[ArmStatus, _Mapping]]] = ..., incomplete: _Optional[_Iterable[_Union[Arm, str]]] = ..., model: _Optional[str] = ..., dense_path: _Optional[str] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ..., profile: _Optional[_Union[_subjects_pb2.Subject, _Mapping]] = ..., nothing_relevant: _Optional[bool] = ..., query_expansions: _Optional[_Iterable[_Union[_recall_pb2.QueryExpansion, _Mapping]]] = ..., pending_embedding_count: _Optional[int] = ..., purged_count: _Optional[int] = ..., receipt_id: _Optional[str] = ..., asks_for_all: _Optional[bool] = ...) -> None: ...
 
 class BuildContextRequest(_message.Message):
-    __slots__ = ("recall", "token_budget", "format", "order", "session_id", "cite_origins", "ledger_id", "ledger_revision", "request_id", "profile_page")
+    __slots__ = ("recall", "token_budget", "format", "order", "session_id", "cite_origins", "ledger_id", "ledger_revision", "request_id", "omit_profile_facts")
     RECALL_FIELD_NUMBER: _ClassVar[int]
     TOKEN_BUDGET_FIELD_NUMBER: _ClassVar[int]
     FORMAT_FIELD_NUMBER: _ClassVar[int]
@@ -245,7 +245,7 @@ class BuildContextRequest(_message.Message):
     LEDGER_ID_FIELD_NUMBER: _ClassVar[int]
     LEDGER_REVISION_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
-    PROFILE_PAGE_FIELD_NUMBER: _ClassVar[int]
+    OMIT_PROFILE_FACTS_FIELD_NUMBER: _ClassVar[int]
     recall: RecallRequest
     token_budget: int
     format: ContextFormat
@@ -255,8 +255,8 @@ class BuildContextRequest(_message.Message):
     ledger_id: str
     ledger_revision: int
     request_id: str
-    profile_page: bool
-    def __init__(self, recall: _Optional[_Union[RecallRequest, _Mapping]] = ..., token_budget: _Optional[int] = ..., format: _Optional[_Union[ContextFormat, str]] = ..., order: _Optional[_Union[ContextOrder, str]] = ..., session_id: _Optional[str] = ..., cite_origins: _Optional[bool] = ..., ledger_id: _Optional[str] = ..., ledger_revision: _Optional[int] = ..., request_id: _Optional[str] = ..., profile_page: _Optional[bool] = ...) -> None: ...
+    omit_profile_facts: bool
+    def __init__(self, recall: _Optional[_Union[RecallRequest, _Mapping]] = ..., token_budget: _Optional[int] = ..., format: _Optional[_Union[ContextFormat, str]] = ..., order: _Optional[_Union[ContextOrder, str]] = ..., session_id: _Optional[str] = ..., cite_origins: _Optional[bool] = ..., ledger_id: _Optional[str] = ..., ledger_revision: _Optional[int] = ..., request_id: _Optional[str] = ..., omit_profile_facts: _Optional[bool] = ...) -> None: ...
 
 class Withdrawal(_message.Message):
     __slots__ = ("number", "reason")

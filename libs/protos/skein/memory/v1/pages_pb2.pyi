@@ -92,14 +92,18 @@ class CreatePageResponse(_message.Message):
     def __init__(self, page: _Optional[_Union[Page, _Mapping]] = ...) -> None: ...
 
 class GetPageRequest(_message.Message):
-    __slots__ = ("page_id", "visible_to", "as_of_time")
+    __slots__ = ("page_id", "visible_to", "as_of_time", "brief", "memory_ids")
     PAGE_ID_FIELD_NUMBER: _ClassVar[int]
     VISIBLE_TO_FIELD_NUMBER: _ClassVar[int]
     AS_OF_TIME_FIELD_NUMBER: _ClassVar[int]
+    BRIEF_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_IDS_FIELD_NUMBER: _ClassVar[int]
     page_id: str
     visible_to: _memory_pb2.ScopeContext
     as_of_time: _timestamp_pb2.Timestamp
-    def __init__(self, page_id: _Optional[str] = ..., visible_to: _Optional[_Union[_memory_pb2.ScopeContext, _Mapping]] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    brief: bool
+    memory_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, page_id: _Optional[str] = ..., visible_to: _Optional[_Union[_memory_pb2.ScopeContext, _Mapping]] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., brief: _Optional[bool] = ..., memory_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class GetPageResponse(_message.Message):
     __slots__ = ("page", "sections", "text", "etag", "truncated")

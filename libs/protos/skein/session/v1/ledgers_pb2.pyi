@@ -76,7 +76,7 @@ class ContextLedger(_message.Message):
     def __init__(self, ledger_id: _Optional[str] = ..., revision: _Optional[int] = ..., session_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., entries: _Optional[_Iterable[_Union[LedgerEntry, _Mapping]]] = ..., next_number: _Optional[int] = ..., first_token_count: _Optional[int] = ..., appended_token_count: _Optional[int] = ..., salt: _Optional[bytes] = ..., reader_digest: _Optional[bytes] = ..., request_id: _Optional[str] = ..., request_digest: _Optional[bytes] = ..., rebase: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., space_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class LedgerEntry(_message.Message):
-    __slots__ = ("kind", "item_id", "revision", "number", "state", "digest", "max_characters", "turn", "change")
+    __slots__ = ("kind", "item_id", "revision", "number", "state", "digest", "max_characters", "turn", "change", "page_place")
     KIND_FIELD_NUMBER: _ClassVar[int]
     ITEM_ID_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
@@ -86,6 +86,7 @@ class LedgerEntry(_message.Message):
     MAX_CHARACTERS_FIELD_NUMBER: _ClassVar[int]
     TURN_FIELD_NUMBER: _ClassVar[int]
     CHANGE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_PLACE_FIELD_NUMBER: _ClassVar[int]
     kind: LedgerItemKind
     item_id: str
     revision: int
@@ -95,7 +96,8 @@ class LedgerEntry(_message.Message):
     max_characters: int
     turn: int
     change: bool
-    def __init__(self, kind: _Optional[_Union[LedgerItemKind, str]] = ..., item_id: _Optional[str] = ..., revision: _Optional[int] = ..., number: _Optional[int] = ..., state: _Optional[_Union[LedgerEntryState, str]] = ..., digest: _Optional[bytes] = ..., max_characters: _Optional[int] = ..., turn: _Optional[int] = ..., change: _Optional[bool] = ...) -> None: ...
+    page_place: int
+    def __init__(self, kind: _Optional[_Union[LedgerItemKind, str]] = ..., item_id: _Optional[str] = ..., revision: _Optional[int] = ..., number: _Optional[int] = ..., state: _Optional[_Union[LedgerEntryState, str]] = ..., digest: _Optional[bytes] = ..., max_characters: _Optional[int] = ..., turn: _Optional[int] = ..., change: _Optional[bool] = ..., page_place: _Optional[int] = ...) -> None: ...
 
 class GetContextLedgerRequest(_message.Message):
     __slots__ = ("ledger_id",)
