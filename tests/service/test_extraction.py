@@ -173,6 +173,27 @@ async def test_a_newer_value_supersedes_and_the_older_one_stays_readable(cluster
     assert (newer.content, newer.key) == (LISBON, "lives_in")
 
 
+@pytest.mark.parametrize("denial", ["Forget that I live in Porto.", "I no longer live in Porto."])
+async def test_what_is_taken_back_ends_the_fact_of_that_value_alone(cluster: Cluster, denial: str) -> None:
+    tenant = await learning_tenant(cluster)
+    await say(tenant, PORTO)
+    await extract(cluster, tenant)
+    (message,) = await say(tenant, denial)
+    await extract(cluster, tenant)
+    ended, taken_back = await facts(tenant)
+    await say(tenant, LISBON)
+    await extract(cluster, tenant)
+
+    await say(tenant, denial)
+    await extract(cluster, tenant)
+
+    assert (ended.content, ended.valid_to_time, ended.key) == (PORTO, message.create_time, "")
+    # What is only taken back is true at no time.
+    assert (taken_back.valid_to_time == message.create_time) == denial.startswith("Forget")
+    assert LISBON in await current(tenant)
+    assert len(await facts(tenant)) == 3
+
+
 async def test_facts_of_two_people_do_not_meet(cluster: Cluster) -> None:
     tenant = await learning_tenant(cluster)
     await say(tenant, PORTO)

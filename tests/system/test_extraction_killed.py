@@ -23,7 +23,7 @@ from skein.session.v1 import session_pb2
 if TYPE_CHECKING:
     from fix_cluster import Cluster, Tenant
 
-# Twelve processes, one after another; fifty in `make soak`.
+# Twelve and fourteen processes, one after another; fifty each in `make soak`.
 pytestmark = pytest.mark.timeout(600)
 
 TESTS = Path(__file__).parents[1]
@@ -37,6 +37,8 @@ BOXES = [f"Remember that box {number} has the cups" for number in range((len(MOM
 # By rules: the write and the completion. By the model, whose lease begins anew each time: the permission to send a
 # message, the model's answer, its write, what was refused, the second message, and the completion.
 MOMENTS_WITH_A_MODEL = (3, 4, 5, 6, 5, 6, 7, 8, 9, 10, 11, 12, 18, 19)
+# Before each of the further ones, up to fifty in all, another message comes.
+FURTHER_MOMENTS = tuple(3 + number % 14 for number in range(attack_size(0, 50 - len(MOMENTS_WITH_A_MODEL))))
 
 
 async def kill(cluster: Cluster, tenant: Tenant, moment: int, model: str = "") -> int | None:
@@ -97,6 +99,7 @@ async def test_a_worker_with_a_model_that_answers_otherwise_each_time_loses_and_
     cluster: Cluster,
 ) -> None:
     both = "I live in Porto. I collect old maps."
+    further = [f"I keep the tin with number {number} under my bed." for number in range(len(FURTHER_MOMENTS))]
     async with running_language_model() as model:
         tenant = await learning_tenant(cluster, extraction="model", extraction_messages=2)
         # The answer to a repetition differs from the first one.
@@ -107,13 +110,14 @@ async def test_a_worker_with_a_model_that_answers_otherwise_each_time_loses_and_
         await say(tenant, CELLO, both)
 
         codes = [await kill(cluster, tenant, moment, model.url) for moment in MOMENTS_WITH_A_MODEL]
+        for text, moment in zip(further, FURTHER_MOMENTS, strict=True):
+            model.says(text, *[proposals({"quote": text}, invented), proposals(invented, {"quote": text})] * 20)
+            await say(tenant, text, "Good morning.")
+            codes.append(await kill(cluster, tenant, moment, model.url))
         jobs = jobs_of(settings_of(cluster), cluster.addresses, model=model.fact_model())
         await jobs.read_all(str(tenant.tenant_id))
 
-    assert codes == [-signal.SIGKILL] * len(MOMENTS_WITH_A_MODEL)
-    assert sorted(await current(tenant)) == [
-        "I collect old maps",
-        "I live in Porto",
-        "I play the cello in a quartet",
-    ]
-    assert len(await facts(tenant)) == 3
+    assert codes == [-signal.SIGKILL] * (len(MOMENTS_WITH_A_MODEL) + len(FURTHER_MOMENTS))
+    expected = ["I collect old maps", "I live in Porto", "I play the cello in a quartet", *further]
+    assert sorted(await current(tenant)) == sorted(text.removesuffix(".") for text in expected)
+    assert len(await facts(tenant)) == len(expected)

@@ -240,6 +240,24 @@ def test_lists_and_what_people_say_of_their_likes_and_things(text: str, values: 
     assert [value for _, _, value in found(text)] == values
 
 
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ("Please forget that I'm vegan.", ["diet"]),
+        ("Forget that my sister Eva lives in Graz.", ["sister:eva.lives_in"]),
+        ("Olvida que vivo en Porto.", ["lives_in"]),
+        ("忘记我住在波尔图。", ["lives_in"]),
+        ("Forget I live in Porto?", []),
+        ("Forget it.", []),
+        ("Don't forget that I live in Porto.", []),
+    ],
+)
+def test_what_is_taken_back_ends_the_key_of_its_statement(text: str, keys: list[str]) -> None:
+    message = Message(text=text, speaker="Mira", time=NOW, zone=ZONE)
+
+    assert [fact.key for fact in extract(message).facts if fact.is_taken_back] == keys
+
+
 def test_judged_extractions_are_right_in_19_of_20_cases() -> None:
     with (facts.FOLDER / "judged.tsv").open(encoding="utf-8") as file:
         judged = list(csv.DictReader(file, delimiter="\t"))

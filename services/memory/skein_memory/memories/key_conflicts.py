@@ -119,7 +119,9 @@ async def find_conflicts(
                 after = _updated(before, new[index], fields, at=at, by=caller.principal)
         else:
             fields = frozenset()
-        is_superseded = is_superseding(request) and not _say_the_same(before.draft, new[index].draft)
+        # "I no longer live in Graz" leaves the fact alone that says Oslo.
+        is_other = _denies_another(before.draft, new[index].draft)
+        is_superseded = is_superseding(request) and not is_other and not _say_the_same(before.draft, new[index].draft)
         if is_superseded:
             after = _ended(before, new[index], at=at, by=caller.principal)
         conflicts[index] = KeyConflict(
@@ -129,6 +131,7 @@ async def find_conflicts(
             is_superseded=is_superseded,
             is_reinforced=is_superseding(request)
             and not is_superseded
+            and not is_other
             and request.on_similar == pb.ON_SIMILAR_REINFORCE,
         )
     return conflicts
@@ -176,6 +179,16 @@ def _say_the_same(before: Draft, new: Draft) -> bool:
         return True
     value = _extracted_value(new)
     return value is not None and value == _extracted_value(before)
+
+
+def _denies_another(before: Draft, new: Draft) -> bool:
+    """Return whether an extracted fact denies another value than an earlier fact has."""
+    denied = _extracted_value(new)
+    if denied is None or not denied[-1]:
+        return False
+    value, earlier = str(denied[-2]).casefold(), _extracted_value(before)
+    said = before.content if earlier is None else str(earlier[-2])
+    return value not in said.casefold() if earlier is None else value != said.casefold()
 
 
 def _extracted_value(draft: Draft) -> tuple[object, ...] | None:

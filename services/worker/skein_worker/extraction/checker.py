@@ -168,7 +168,7 @@ class Checker:
             item.markers.negation.search(fact.content) for item in [*rules, *_languages(fact.content)]
         ):
             return Reason.NEGATION_DIFFERS
-        if fact.predicate in _FREE | {STATEMENT}:
+        if fact.predicate in _FREE | {STATEMENT} or fact.is_taken_back:
             return None
         if fact.is_negated or fact.predicate in _NEGATIVE:
             return None if is_negative else Reason.NEGATION_DIFFERS
@@ -250,7 +250,7 @@ def _sentence_reason(sentence: Sentence, fact: Fact, markers: Markers) -> Reason
         (Reason.AGENT_ORDER, markers.agent_order, text),
         (Reason.QUESTION, _QUESTION_MARK, text),
         (Reason.QUESTION, markers.question, text),
-        (Reason.ORDER, markers.order, "" if is_free else text),
+        (Reason.ORDER, markers.order, "" if is_free or fact.is_taken_back else text),
         (Reason.CONDITION, markers.condition, scope),
         (Reason.CONDITION, markers.condition_after, text[end:]),
         (Reason.HEARSAY, markers.hearsay, scope),

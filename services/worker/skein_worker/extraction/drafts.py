@@ -97,6 +97,8 @@ def _memory(message: Message, origin: Origin, fact: Fact) -> pb.Memory:
         agent_id=origin.agent_id,
         session_id=origin.session_id,
         valid_from_time=to_timestamp(begin),
+        # It supersedes, and is itself true at no time.
+        valid_to_time=to_timestamp(begin) if fact.is_taken_back else None,
         derived_from=[
             pb.SourceReference(
                 kind=pb.SOURCE_KIND_MESSAGE,

@@ -62,6 +62,8 @@ class Fact:
     content: str
     # The fact has ended, or is denied.
     is_negated: bool = False
+    # The speaker takes it back ("forget that I'm vegan"): it only ends what is stored.
+    is_taken_back: bool = False
     # A day (2026-03-13) or a minute (2026-03-13T15:00) in the time zone of the speaker.
     event_time: str | None = None
     # The day from which it is true, where that is said.

@@ -61,6 +61,8 @@ class LanguageRules:
     # A sentence without it has no statement that a form knows.
     hint: re.Pattern[str]
     boundary: re.Pattern[str]
+    # Before a statement that its speaker takes back.
+    take_back: re.Pattern[str]
     articles: re.Pattern[str]
     joiner: re.Pattern[str]
     # Lists of one value: "baking bread and cakes".
@@ -116,6 +118,7 @@ def _compile(data: Mapping[str, Any]) -> LanguageRules:
         name=data["language"],
         hint=_regex(data["hint"]),
         boundary=_regex(data["boundary"]),
+        take_back=_regex(data["take_back"]),
         articles=_regex(data["articles"]),
         joiner=_regex(data["joiner"]),
         unsplit=_regex(data["unsplit"]),

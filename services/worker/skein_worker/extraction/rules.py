@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from skein_kit.dates.dates import date_order, find_date_mentions
@@ -93,7 +93,10 @@ class _SentenceReader:
     def read(self) -> Iterator[Fact]:
         """Propose facts; each predicate of a clause once."""
         seen: set[tuple[str, str, str]] = set()
+        taken_back = self._rules.take_back.match(self._sentence.text)
         starts = [0, *(match.end() for match in self._rules.boundary.finditer(self._sentence.text))]
+        if taken_back:
+            starts = [taken_back.end()]
         for pattern in self._rules.patterns:
             for start in starts:
                 for form in pattern.forms:
@@ -102,6 +105,8 @@ class _SentenceReader:
                         continue
                     facts = [fact for fact in self._facts(pattern, match) if _identity(fact) not in seen]
                     seen.update(map(_identity, facts))
+                    if taken_back:
+                        facts = [self._taken_back(fact) for fact in facts if _may_be_taken_back(fact)]
                     yield from facts
                     if facts:
                         break
@@ -136,6 +141,14 @@ class _SentenceReader:
             )
             for reading in readings
         ]
+
+    def _taken_back(self, fact: Fact) -> Fact:
+        """Return what ends a fact whose speaker takes it back; its quote is the sentence up to there."""
+        span = Span(self._sentence.start, fact.span.end)
+        quote = self._message.text[span.start : span.end]
+        return replace(
+            fact, span=span, quote=quote, content=quote, is_negated=True, is_taken_back=True, valid_from=None
+        )
 
     def _begin(self, match: re.Match[str]) -> DayMention | None:
         """Return since when the fact is true, where the clause or the words behind it say that."""
@@ -241,6 +254,11 @@ _LASTING: Final = frozenset({"lives_in", "works_at", "occupation", "diet", "stud
 # Predicates whose values are sentences.
 _FREE: Final = frozenset({"decision", "note", "appointment", "name", "lives_in", "works_at", "email", "phone"})
 _VERBATIM: Final = frozenset({"note", "decision", "name", "email", "phone"})
+
+
+def _may_be_taken_back(fact: Fact) -> bool:
+    # In "forget that my sister Eva lives in Graz" her name stays.
+    return bool(fact.key) and not fact.is_negated and (fact.predicate != "name" or fact.about == "self")
 
 
 def _identity(fact: Fact) -> tuple[str, str, str]:
