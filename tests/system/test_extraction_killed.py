@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fix_cluster import Cluster, Tenant
 
 # Twelve and fourteen processes, one after another; fifty each in `make soak`.
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(attack_size(600, 3600))
 
 TESTS = Path(__file__).parents[1]
 # Lease, retraction and write of the corrected message, two writes, completion: two moments each.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from skein_gateway.recall.text_match import ELLIPSIS, excerpt, normalize
 from skein_kit.text.quoted_text import MARK, one_line, quote
 from skein_kit.text.source_keys import NEUTRAL_TRUST
-from skein_kit.text.token_estimate import UNITS_PER_TOKEN, estimate_tokens, token_units
+from skein_kit.text.token_estimate import DEFAULT_BUDGET, UNITS_PER_TOKEN, estimate_tokens, token_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 # What makes a text from its inputs: this module, skein_gateway.recall.text_match and items_of of convert.py. Raise the
 # number with every change of a text, so that receipts of earlier texts name the version that made them.
 VERSION = "context-5"
-# Share of the budget that profile facts take at most. docs/decisions/pages.md has figures.
-PAGE_SHARE = 0.1
+# Share of the budget that profile facts take at most. A smaller budget than this one is the question's alone, which
+# fills it. docs/decisions/pages.md has figures.
+PAGE_SHARE, MIN_PAGE_BUDGET = 0.1, DEFAULT_BUDGET
 # Shorter runs of words occur in another text by chance.
 _MIN_WORDS = 4
 _CITATION = re.compile(r"\[(\d+)\]")
@@ -248,6 +249,8 @@ def pack(items: Sequence[Item], options: PackOptions) -> PackedContext:
 def page_that_fits(items: Sequence[Item], options: PackOptions) -> list[Item]:
     """Return the profile facts that fit whole into their share of the budget, in order; no question changes them."""
     page: list[Item] = []
+    if options.token_budget < MIN_PAGE_BUDGET:
+        return page
     remaining = int(options.token_budget * PAGE_SHARE) * UNITS_PER_TOKEN
     for item in items:
         line = _line(item, _LONG_NUMBER, body_of(item.text), options.context_format)

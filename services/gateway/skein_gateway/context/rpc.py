@@ -13,7 +13,7 @@ from skein.memory.v1 import curation_pb2, pages_pb2
 from skein.session.v1 import session_pb2
 from skein_gateway.context import convert, ledger_messages
 from skein_gateway.context.lineage import MAX_LINEAGES, Origins, origins_of
-from skein_gateway.context.model import Item, ItemKind, PackOptions
+from skein_gateway.context.model import MIN_PAGE_BUDGET, Item, ItemKind, PackOptions
 from skein_gateway.context.packer import pack_items
 from skein_gateway.recall.rpc import (
     ArmOutcome,
@@ -216,6 +216,7 @@ def _has_page(request: pb.BuildContextRequest) -> bool:
     return (
         bool(subject_of(recall))
         and not request.omit_profile_facts
+        and (request.token_budget or DEFAULT_BUDGET) >= MIN_PAGE_BUDGET
         and (not recall.arms or pb.ARM_MEMORIES in recall.arms)
         and recall.min_trust <= NEUTRAL_TRUST
         and all(field.name == "visible_to" for field, _ in recall.filter.ListFields())
