@@ -404,7 +404,7 @@ async def test_a_context_with_profile_facts_is_made_again_from_its_receipt(tenan
     assert {citation.item_id for citation in response.citations} == {memory.memory_id for memory in known}
     assert is_same(response, replayed)
     assert "Graz" not in without.text
-    assert [(gap.reason, gap.item_ids) for gap in without.gaps if gap.item_ids] == [
+    assert [(gap.reason, list(gap.item_ids)) for gap in without.gaps if gap.item_ids] == [
         (recall_pb2.REPLAY_GAP_REASON_ITEMS_PURGED, [known[0].memory_id])
     ]
 
