@@ -10,6 +10,7 @@ import pytest
 from fix_extraction import current, extract, extraction_job, facts, learning_tenant, say
 from google.protobuf.field_mask_pb2 import FieldMask
 
+from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import approvals_pb2, curation_pb2, history_pb2, memory_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2
@@ -192,6 +193,21 @@ async def test_what_is_taken_back_ends_the_fact_of_that_value_alone(cluster: Clu
     assert (taken_back.valid_to_time == message.create_time) == denial.startswith("Forget")
     assert LISBON in await current(tenant)
     assert len(await facts(tenant)) == 3
+
+
+async def test_a_fact_behind_its_own_message_takes_no_place_among_the_hits(cluster: Cluster) -> None:
+    tenant = await learning_tenant(cluster)
+    (message,) = await say(tenant, "My niece Ffion plays the harp in the town band.")
+    await extract(cluster, tenant)
+    (fact,) = await facts(tenant)
+    request = gateway_pb2.RecallRequest(query="niece harp", mode="SEARCH_MODE_KEYWORD", min_relevance=0)
+
+    merged = (await tenant.gateway.Recall(request)).hits
+    request.show_duplicates = True
+    both = (await tenant.gateway.Recall(request)).hits
+
+    assert [(hit.item_id, list(hit.duplicate_ids)) for hit in merged] == [(message.message_id, [fact.memory_id])]
+    assert [hit.item_id for hit in both] == [message.message_id, fact.memory_id]
 
 
 async def test_facts_of_two_people_do_not_meet(cluster: Cluster) -> None:

@@ -54,6 +54,8 @@ if TYPE_CHECKING:
 # deeper where too few of them may be shown.
 CANDIDATES_PER_SIGNAL = 200
 # A shorter text is likely a phrase that many items have.
+# The source of facts that were found in messages.
+_EXTRACTOR = "extractor:"
 _MIN_DUPLICATE_CHARACTERS = 20
 # What a memory must have that answers a question alone, in times of a message; the share of the best one's for lists.
 _ALONE_FACTOR, _LIST_SHARE = 3, 0.05
@@ -456,7 +458,7 @@ class SearchHit:
         return replace(self, item=self.item.demote(trust))
 
     def with_duplicate(self, other: SearchHit) -> SearchHit:
-        """Return the hit, which names a distrusted one of the same text."""
+        """Return the hit, which names another one that says no more."""
         return replace(self, duplicate_ids=(*self.duplicate_ids, other.item.item_id, *other.duplicate_ids))
 
     def merge(self, other: SearchHit) -> SearchHit:
@@ -468,6 +470,22 @@ class SearchHit:
             row=newer.row,
             duplicate_ids=(*self.duplicate_ids, *other.duplicate_ids, older.item.item_id),
         )
+
+
+def place_of_its_message(hits: Sequence[SearchHit], fact: SearchHit) -> int | None:
+    """Return the place of the message whose words an extracted fact is: one statement is one hit. None without such."""
+    row = fact.row
+    if fact.item.kind != "memory" or not (row["source"] or "").startswith(_EXTRACTOR):
+        return None
+    origin = (row["session_id"], row["subject_id"])
+    places = (
+        place
+        for place, hit in enumerate(hits)
+        if hit.item.kind == "message"
+        and (hit.row["session_id"], hit.row["subject_id"]) == origin
+        and row["content"] in hit.row["content"]
+    )
+    return next(places, None)
 
 
 def best_hits(hits: Sequence[SearchHit], distrusted: Sequence[SearchHit], limit: int) -> list[SearchHit]:

@@ -31,6 +31,7 @@ from skein_recall.search.model import (
     SignalMatches,
     best_hits,
     merge_distrusted,
+    place_of_its_message,
 )
 from skein_recall.search.nearest import NearestSearch
 from skein_recall.search.neighbours import FORMER_REACH, REACH
@@ -349,6 +350,9 @@ class SearchTransaction:
                 key = hit.text_key if self._merges_duplicates else None
                 if key is not None and key in positions:
                     hits[positions[key]] = hits[positions[key]].merge(hit)
+                    continue
+                if self._merges_duplicates and (place := place_of_its_message(hits, hit)) is not None:
+                    hits[place] = hits[place].with_duplicate(hit)
                     continue
                 if key is not None:
                     positions[key] = len(hits)
