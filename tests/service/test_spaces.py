@@ -14,7 +14,7 @@ from fix_spaces import SPACE_KEY, grant, new_key, new_space
 
 from skein.auth.v1 import auth_pb2
 from skein.gateway.v1 import gateway_pb2
-from skein.memory.v1 import approvals_pb2
+from skein.memory.v1 import approvals_pb2, history_pb2
 from skein.memory.v1 import memory_pb2 as pb
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import spaces_pb2, tenancy_pb2
@@ -98,6 +98,25 @@ async def test_a_write_goes_where_it_says_and_a_reader_writes_nothing(clinic: Cl
         await clinic.cluster.with_key(reader, **{SPACE_KEY: clinic.space_id}).create_memory("x")
     with refused(grpc.StatusCode.NOT_FOUND, "SPACE_NOT_FOUND"):
         await clinic.cluster.with_key(clinic.tenant.api_key, **{SPACE_KEY: clinic.space_id}).list_memories()
+
+
+async def test_a_caller_of_two_spaces_reveals_secrets_in_both_and_each_reading_is_an_event_there(
+    clinic: Clinic,
+) -> None:
+    default = await clinic.doctor.create_memory("", type="knowledge_vault", title="the door", secret_value="1111")
+    in_space = clinic.doctor_in(clinic.space_id)
+    own = await in_space.create_memory("", type="knowledge_vault", title="the safe", secret_value="2222")
+
+    for memory, value in ((default, "1111"), (own, "2222")):
+        answer = await clinic.doctor.memory.RevealSecret(pb.RevealSecretRequest(memory_id=memory.memory_id))
+        assert answer.secret_value == value
+
+    def revealed(changes: history_pb2.ListChangesResponse) -> list[str]:
+        return [change.entity_id for change in changes.changes if change.event_type == "secret_revealed"]
+
+    request = history_pb2.ListChangesRequest()
+    assert revealed(await clinic.doctor.history.ListChanges(request)) == [default.memory_id, own.memory_id]
+    assert revealed(await clinic.kitchen.history.ListChanges(request)) == [default.memory_id]
 
 
 async def test_a_bound_key_sees_its_spaces_alone_and_nothing_once_they_are_revoked(clinic: Clinic) -> None:

@@ -303,7 +303,9 @@ class MemoryStore:
                 summary="secret revealed",
                 payload={"revision": memory.revision},
             )
-            await writer.insert_events(tx, tenant_id, [event], at=at, by=by)
+            # A caller of several spaces reads in all of them; the event belongs to that of the memory.
+            async for _ in writes.each_space_of(tx, tenant_id, [memory.memory_id]):
+                await writer.insert_events(tx, tenant_id, [event], at=at, by=by)
         return str(memory.memory_id), value
 
     async def delete_expired(self, tenant_id: UUID, at: datetime) -> int:
