@@ -10,7 +10,7 @@ import grpc
 import pytest
 from fix_calls import stamp
 from fix_cluster import Cluster, Stubs, Tenant, refused
-from fix_spaces import SPACE_KEY, grant, new_key, new_space
+from fix_spaces import ALL, SPACE_KEY, grant, new_key, new_space
 
 from skein.auth.v1 import auth_pb2
 from skein.gateway.v1 import gateway_pb2
@@ -103,19 +103,21 @@ async def test_a_write_goes_where_it_says_and_a_reader_writes_nothing(clinic: Cl
 async def test_a_caller_of_two_spaces_reveals_secrets_in_both_and_each_reading_is_an_event_there(
     clinic: Clinic,
 ) -> None:
-    default = await clinic.doctor.create_memory("", type="knowledge_vault", title="the door", secret_value="1111")
-    in_space = clinic.doctor_in(clinic.space_id)
+    _, secret = await new_key(clinic.cluster, clinic.tenant, [clinic.space_id], permissions=ALL)
+    reader = clinic.cluster.with_key(secret)
+    in_space = clinic.cluster.with_key(secret, **{SPACE_KEY: clinic.space_id})
+    default = await reader.create_memory("", type="knowledge_vault", title="the door", secret_value="1111")
     own = await in_space.create_memory("", type="knowledge_vault", title="the safe", secret_value="2222")
 
     for memory, value in ((default, "1111"), (own, "2222")):
-        answer = await clinic.doctor.memory.RevealSecret(pb.RevealSecretRequest(memory_id=memory.memory_id))
+        answer = await reader.memory.RevealSecret(pb.RevealSecretRequest(memory_id=memory.memory_id))
         assert answer.secret_value == value
 
     def revealed(changes: history_pb2.ListChangesResponse) -> list[str]:
         return [change.entity_id for change in changes.changes if change.event_type == "secret_revealed"]
 
     request = history_pb2.ListChangesRequest()
-    assert revealed(await clinic.doctor.history.ListChanges(request)) == [default.memory_id, own.memory_id]
+    assert revealed(await reader.history.ListChanges(request)) == [default.memory_id, own.memory_id]
     assert revealed(await clinic.kitchen.history.ListChanges(request)) == [default.memory_id]
 
 

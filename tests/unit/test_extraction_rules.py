@@ -240,7 +240,7 @@ def test_lists_and_what_people_say_of_their_likes_and_things(text: str, values: 
     assert [value for _, _, value in found(text)] == values
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "keys"),
     [
         ("Please forget that I'm vegan.", ["diet"]),
