@@ -13,8 +13,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
+from skein.memory.v1 import blocks_pb2, memory_pb2_grpc
 from skein.memory.v1 import memory_pb2 as pb
-from skein.memory.v1 import memory_pb2_grpc
 from skein.recall.v1 import recall_pb2
 from skein_kit.rpc.declarations import memory_operation
 from skein_kit.telemetry.memory_spans import MemorySpans, record_request, record_response
@@ -120,7 +120,9 @@ def test_a_search_records_its_query_and_its_hits() -> None:
     memory_hit = recall_pb2.Hit(
         kind=recall_pb2.ITEM_KIND_MEMORY, item_id="m1", score=0.5, memory=pb.Memory(content=CONTENT)
     )
-    response = recall_pb2.RecallResponse(hits=[memory_hit, recall_pb2.Hit(item_id="m2")])
+    response = recall_pb2.RecallResponse(
+        hits=[memory_hit, recall_pb2.Hit(item_id="b1", block=blocks_pb2.Block(value="a block"))]
+    )
 
     with recorded(MemorySpans.CONTENT) as exporter:
         with TRACING.tracer.start_as_current_span("search_memory", kind=SpanKind.SERVER) as span:
@@ -133,7 +135,7 @@ def test_a_search_records_its_query_and_its_hits() -> None:
     assert attributes["gen_ai.memory.record.count"] == 2
     assert json.loads(str(attributes["gen_ai.memory.records"])) == [
         {"id": "m1", "score": 0.5, "content": CONTENT},
-        {"id": "m2", "score": 0.0, "content": ""},
+        {"id": "b1", "score": 0.0, "content": "a block"},
     ]
 
 

@@ -92,4 +92,5 @@ def _record(record: Message) -> dict[str, Any]:
     if "score" in record.DESCRIPTOR.fields_by_name and "kind" in record.DESCRIPTOR.fields_by_name:
         values["score"] = getattr(record, "score")  # noqa: B009 - a field of some messages alone.
         item = next((getattr(record, name) for name in ("memory", "message", "block") if record.HasField(name)), None)
-    return {**values, "content": getattr(item, "content", "")}
+    # The text of a block is its value.
+    return {**values, "content": getattr(item, "content", None) or getattr(item, "value", "")}
