@@ -135,7 +135,7 @@ class LongWork:
     def _step(context: Context, params: TaskParams) -> tuple[Tool, Continuation, Message, McpRequest]:
         """Return the tool of a task and the request of its next step. Raises MCPError."""
         if not accepts_tasks(context):
-            data = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
+            data: dict[str, Any] = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
             raise MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, "Missing required client capability", data)
         mcp_request = mcp_request_of(context)
         name, _, rest = params.task_id.partition(".")
