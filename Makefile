@@ -72,7 +72,7 @@ ifndef SAMPLE
 endif
 
 .PHONY: test-edge
-test-edge: .venv/ready .edge/site/ready .edge/typescript/ready $(if $(SAMPLE),,.edge/schemathesis/ready .edge/frameworks/ready .edge/tokenizers/ready) ## Fetch promtool and the like into .edge and run the tests that need them (SAMPLE=1: the essentials)
+test-edge: .venv/ready .edge/site/ready .edge/typescript/ready $(if $(SAMPLE),,.edge/schemathesis/ready .edge/frameworks/ready .edge/crewai/ready .edge/tokenizers/ready) ## Fetch promtool and the like into .edge and run the tests that need them (SAMPLE=1: the essentials)
 	@deploy/edge-tools.sh
 	@PATH="$$(pwd)/.edge/usr/bin:$$PATH" $(PYTHON) -m pytest -n $(EDGE_WORKERS) --dist loadfile --no-loadscope-reorder -m "edge $(SAMPLED)" tests/edge
 
@@ -168,10 +168,10 @@ lock: .venv/ready ## Pin what the pyproject.toml files ask for (deploy/lock.sh -
 		-r tests/edge/schemathesis.lock
 	@touch $@
 
-.edge/frameworks/ready: tests/edge/frameworks.lock | .venv/ready
-	@$(PYTHON) -m uv venv --quiet --clear --python $(PYTHON) .edge/frameworks
-	@$(PYTHON) -m uv pip install --quiet --python .edge/frameworks/bin/python --no-deps --no-build --require-hashes \
-		-r tests/edge/frameworks.lock
+.edge/frameworks/ready .edge/crewai/ready: .edge/%/ready: tests/edge/%.lock | .venv/ready
+	@$(PYTHON) -m uv venv --quiet --clear --python $(PYTHON) .edge/$*
+	@$(PYTHON) -m uv pip install --quiet --python .edge/$*/bin/python --no-deps --no-build --require-hashes \
+		-r tests/edge/$*.lock
 	@touch $@
 
 .edge/tokenizers/ready: tests/edge/tokenizers.lock | .venv/ready

@@ -251,7 +251,7 @@ async def test_a_key_that_the_issuer_added_signs_in(issuer: Issuer) -> None:
     provider = Providers.of(ProviderSettings.read(issuer.settings), issuer.settings["SKEIN_OUTBOUND_ALLOW"])._providers[
         "home"
     ]
-    provider._clock = lambda: at[0]  # type: ignore[attr-defined]
+    provider._clock = provider._keys._clock = lambda: at[0]  # type: ignore[attr-defined]
     times: dict[str, Any] = {"iat": 1_000_000, "exp": 2_000_000}
     await provider.verify_token(issuer.id_token("ann", **times), "")
     issuer.keys.append(new_key("second"))

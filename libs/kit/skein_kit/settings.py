@@ -28,6 +28,7 @@ _POSITIVE_SETTINGS = (
     "grpc_idle_seconds",
 )
 _LOG_LEVELS = ("debug", "info", "warning", "error")
+_MEMORY_SPANS = ("off", "on", "content")
 
 
 class SettingInvalid(Exception):
@@ -266,6 +267,9 @@ class ProcessSettings(Settings):
     otlp_endpoint: str = ""
     # Share of new traces that are recorded, 0 to 1. A trace begins with a call; work in the background has none.
     trace_ratio: float = 1.0
+    # Spans of memory operations as in OpenTelemetry's GenAI conventions: off, on, or content. With content they hold
+    # queries and memories.
+    memory_spans: str = "off"
     # Least severe level that is logged: debug, info, warning or error.
     log_level: str = "info"
 
@@ -288,6 +292,9 @@ class ProcessSettings(Settings):
             raise SettingInvalid(message)
         if self.trace_ratio > 1:
             message = "SKEIN_TRACE_RATIO should be a share, from 0 to 1."
+            raise SettingInvalid(message)
+        if self.memory_spans not in _MEMORY_SPANS:
+            message = f"SKEIN_MEMORY_SPANS should be one of {', '.join(_MEMORY_SPANS)}, not {self.memory_spans!r}."
             raise SettingInvalid(message)
         if self.log_level.lower() not in _LOG_LEVELS:
             message = f"SKEIN_LOG_LEVEL should be one of {', '.join(_LOG_LEVELS)}, not {self.log_level!r}."

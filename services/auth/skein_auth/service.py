@@ -21,6 +21,8 @@ from skein_auth.api_keys.credential_lookup import CHECK_KEY_SECONDS, CheckKeys, 
 from skein_auth.api_keys.last_use import LastUseRecorder
 from skein_auth.api_keys.rpc import ApiKeyHandlers
 from skein_auth.api_keys.store import ApiKeyStore, LegacyTokenStore, OperatorKeyStore
+from skein_auth.assertions.client_assertions import ClientAssertions
+from skein_auth.assertions.identity_assertions import IdentityAssertions, parse_assertion_issuers
 from skein_auth.attempts.limiter import AttemptLimiter, limits
 from skein_auth.attempts.store import AttemptStore
 from skein_auth.audit.chain_store import AuditChain
@@ -104,7 +106,8 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
         tenants = TenantDirectory(
             tenancy_pb2_grpc.TenancyInternalServiceStub(host.channel("tenancy", caller="auth")), keyring
         )
-        attempts = AttemptLimiter(AttemptStore(database), limits(settings))
+        attempt_store = AttemptStore(database)
+        attempts = AttemptLimiter(attempt_store, limits(settings))
         devices = KnownDevices.of(system_keys)
         operator_keys = OperatorKeyStore(database)
         check_keys = CheckKeys(operator_keys)
@@ -193,9 +196,9 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
             is_sign_up_open=settings.sign_up == "open",
         )
         client_store = ClientStore(database)
-        clients = ClientRegistry(
-            client_store, SafeHttpClient.from_settings(outbound_settings), settings, passwords, attempts, audit
-        )
+        outbound = SafeHttpClient.from_settings(outbound_settings)
+        client_assertions = ClientAssertions(outbound, attempt_store, access_tokens.issuer)
+        clients = ClientRegistry(client_store, outbound, settings, passwords, attempts, audit, client_assertions)
         authorizations = Authorizations(
             registry=clients,
             store=auth_session_store,
@@ -215,12 +218,22 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
             audit=audit,
             lifetime=timedelta(seconds=settings.device_code_seconds),
         )
+        identity_assertions = IdentityAssertions(
+            issuers=parse_assertion_issuers(settings.assertion_issuers, outbound_settings.outbound_allow),
+            store=auth_session_store,
+            auth_sessions=auth_sessions,
+            identities=identity_store,
+            tenants=tenants,
+            tokens=access_tokens,
+            attempts=attempt_store,
+        )
         token_endpoint = TokenEndpoint(
             registry=clients,
             store=auth_session_store,
             auth_sessions=auth_sessions,
             tokens=access_tokens,
             devices=device_flow,
+            identity_assertions=identity_assertions,
             keys=api_keys,
             lookup=oauth_lookup,
             rejected_credentials=RejectedCredentialCache(),

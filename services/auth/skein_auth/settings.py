@@ -55,6 +55,9 @@ class AuthSettings(Settings):
     # Private-use schemes without a dot that redirect URIs may have, separated by commas: those of editors on the
     # person's device (RFC 8252, 7.1). The whole URI must be the registered one, and the code needs the verifier (PKCE).
     redirect_schemes: str = "cursor,windsurf,vscode,vscode-insiders"
+    # Identity providers whose identity assertions (ID-JAG) clients exchange for access tokens, separated by spaces or
+    # commas: issuer;tenant_id. An issuer speaks for that tenant, and for people whose identity is linked to an account.
+    assertion_issuers: str = ""
     # Lifetime of an access token, in seconds.
     access_token_seconds: int = 3600
     # Seconds that a refresh token stays valid without use.

@@ -42,6 +42,7 @@ from skein_kit.rpc.health_reflection import HealthReflectionHandler, HealthStatu
 from skein_kit.rpc.interceptors import Identify, InterceptorChain, bearer_credential, translate_identify_errors
 from skein_kit.rpc.servicer_registry import ServicerRegistry
 from skein_kit.rpc.streaming import StreamLimiter
+from skein_kit.telemetry.memory_spans import MemorySpans
 from skein_kit.telemetry.metrics import BUILD, TRACING, VERSION, measure_event_loop
 from skein_kit.tls.mutual_tls import MutualTlsFiles
 
@@ -447,7 +448,12 @@ async def _serve_admin(host: Host, ready: Mapping[str, Readiness]) -> AsyncItera
 def export_traces(settings: ProcessSettings, *, name: str = "skein") -> Iterator[None]:
     """Export traces as those of `name` while the block runs; without an endpoint tracing stays off."""
     if settings.otlp_endpoint:
-        TRACING.export(settings.otlp_endpoint, ratio=settings.trace_ratio, name=name)
+        TRACING.export(
+            settings.otlp_endpoint,
+            ratio=settings.trace_ratio,
+            name=name,
+            memory_spans=MemorySpans(settings.memory_spans),
+        )
     try:
         yield
     finally:

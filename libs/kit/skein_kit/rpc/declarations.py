@@ -83,6 +83,24 @@ def audit_rule(path: str) -> AuditRule | None:
     return None
 
 
+@functools.cache
+def memory_operation(path: str) -> pb.MemoryOperation | None:
+    """Return the operation on memories that a method is; None for none.
+
+    Raises LookupError for a field that its request or response lacks.
+    """
+    rule, method = method_rule(path), _method(path)
+    if not rule.HasField("memory_operation"):
+        return None
+    operation = rule.memory_operation
+    request, response = method.input_type, method.output_type
+    named = ((request, operation.subject), (request, operation.query), (response, operation.records))
+    if missing := [field for message, field in named if field and not _has_field(message, field)]:
+        message = f"{path} declares the memories {', '.join(missing)}, which its request or response lacks."
+        raise LookupError(message)
+    return operation
+
+
 def is_write(path: str) -> bool:
     """Return whether a method changes something: it has a request_id, and more than a permission to read is needed."""
     return _is_write(_method(path), method_rule(path))

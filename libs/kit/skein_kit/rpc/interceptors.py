@@ -14,6 +14,7 @@
     encode_response      turns the response into what the caller's port sends, where that is work
     parse_and_validate   parses the request, puts its names into one form of Unicode, validates it, and translates
                          errors of other services
+    memory_span          opens a span for an operation on memories, where the method declares one
     access log           records the call, where the method declares it
     repeats              answers a repeated request as the first one
     guard                screens the texts of the request, where the method declares it
@@ -58,12 +59,15 @@ from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.permissions import ACCESS_RULES, AccessRule
 from skein_kit.ids import now
 from skein_kit.json_values import fields
+from skein_kit.rpc.declarations import memory_operation
 from skein_kit.rpc.declared_steps import DeclaredSteps
 from skein_kit.rpc.plain_names import make_names_plain
 from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES, CompleteBody, body
 from skein_kit.rpc.streaming import StreamLimiter, stream_handler
 from skein_kit.rpc.well_known_types import normalize_mask
+from skein_kit.telemetry import memory_spans
 from skein_kit.telemetry.log_throttle import LogThrottle
+from skein_kit.telemetry.memory_spans import MemorySpans
 from skein_kit.telemetry.metrics import IN_FLIGHT, LATENCY, REQUESTS, TRACING, context_from, exemplar, links_to
 from skein_kit.violations import violation_description
 
@@ -142,7 +146,7 @@ class InterceptorChain:
     def wrap(self, method: Method) -> Handler:
         """Wrap a method's handler in all interceptors. Raises LookupError for a method that declares too little."""
         rule = ACCESS_RULES[method.path]
-        handler = parse_and_validate(method, acting_agent(rule, method, self._declared(method)))
+        handler = parse_and_validate(method, acting_agent(rule, method, memory_span(method, self._declared(method))))
         if method.is_streaming:
             handler = self.streams.limit_and_recheck(rule, handler)
         else:
@@ -284,6 +288,39 @@ def trace(method: Method, handler: Handler, *, continues: bool = True) -> Handle
 
     def answer(request: Any, call: Call) -> Awaitable[Any]:
         return call_in_span(request, call) if TRACING.on else handler(request, call)
+
+    return answer
+
+
+def memory_span(method: Method, handler: Handler) -> Handler:
+    """Run an operation on memories in a span of its own, as the GenAI conventions describe it."""
+    operation = memory_operation(method.path) if method.deserializer is not None and method.is_served_here else None
+    if operation is None:
+        return handler
+
+    async def call_in_span(request: Any, call: Call) -> Any:
+        with_content = TRACING.memory_spans is MemorySpans.CONTENT
+        attributes = {memory_spans.OPERATION_NAME: operation.name, memory_spans.PROVIDER_NAME: memory_spans.PROVIDER}
+        if call.caller is not None and call.caller.tenant_id is not None:
+            attributes[memory_spans.STORE_ID] = str(call.caller.tenant_id)
+        with TRACING.tracer.start_as_current_span(
+            operation.name, attributes=attributes, record_exception=False, set_status_on_exception=False
+        ) as span:
+            if not span.is_recording():
+                return await handler(request, call)
+            memory_spans.record_request(span, operation, request, with_content=with_content)
+            try:
+                response = await handler(request, call)
+            except BaseException as error:
+                span.set_attribute(error_attributes.ERROR_TYPE, status_code_of(error).name)
+                span.set_status(otel.StatusCode.ERROR)
+                raise
+            if isinstance(response, Message):
+                memory_spans.record_response(span, operation, request, response, with_content=with_content)
+            return response
+
+    def answer(request: Any, call: Call) -> Awaitable[Any]:
+        return handler(request, call) if TRACING.memory_spans is MemorySpans.OFF else call_in_span(request, call)
 
     return answer
 

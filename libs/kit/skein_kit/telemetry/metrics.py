@@ -18,6 +18,8 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased, Sampler, S
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
 
+from skein_kit.telemetry.memory_spans import MemorySpans
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
@@ -168,9 +170,17 @@ class Tracing:
         """Start with tracing off."""
         self.on = False
         self.tracer: trace.Tracer = trace.NoOpTracer()
+        self.memory_spans = MemorySpans.OFF
         self._provider: TracerProvider | None = None
 
-    def start(self, processor: SpanProcessor, *, ratio: float = 1.0, name: str = "skein") -> None:
+    def start(
+        self,
+        processor: SpanProcessor,
+        *,
+        ratio: float = 1.0,
+        name: str = "skein",
+        memory_spans: MemorySpans = MemorySpans.OFF,
+    ) -> None:
         """Pass spans to this processor too, as those of the service `name`; `ratio` is the share of traces, 0 to 1."""
         if self._provider is None:
             resource = Resource.create(
@@ -183,16 +193,16 @@ class Tracing:
             self._provider = TracerProvider(resource=resource, sampler=ParentBased(_CallsOnly(ratio)))
             self.tracer = self._provider.get_tracer("skein")
         self._provider.add_span_processor(processor)
-        self.on = True
+        self.on, self.memory_spans = True, memory_spans
 
-    def export(self, endpoint: str, *, ratio: float, name: str = "skein") -> None:
+    def export(self, endpoint: str, *, ratio: float, name: str, memory_spans: MemorySpans) -> None:
         """Send spans to an OTLP/gRPC endpoint, in batches."""
         from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import (  # noqa: PLC0415 - 0.2 s of imports.
             OTLPSpanExporter,
         )
 
         exporter = OTLPSpanExporter(endpoint=endpoint, insecure=endpoint.startswith("http://"))
-        self.start(BatchSpanProcessor(exporter), ratio=ratio, name=name)
+        self.start(BatchSpanProcessor(exporter), ratio=ratio, name=name, memory_spans=memory_spans)
 
     def flush(self) -> None:
         """Send the waiting spans."""
@@ -204,6 +214,7 @@ class Tracing:
         if self._provider is not None:
             self._provider.shutdown()
         self.on, self.tracer, self._provider = False, trace.NoOpTracer(), None
+        self.memory_spans = MemorySpans.OFF
 
 
 TRACING = Tracing()

@@ -65,6 +65,12 @@ class AttemptStore:
             )
             yield [AttemptCount(**row) for row in rows]
 
+    async def use_once(self, kind: str, subject_hash: bytes, expire_time: datetime, at: datetime) -> bool:
+        """Record the use of something that works once until it expires; return whether this is the first use."""
+        request = AttemptRequest(kind=kind, subject_hash=subject_hash, expire_time=expire_time)
+        async with self.reserve([request], at, pending=False) as counts:
+            return counts[0].count == 1
+
     async def record_attempt_outcomes(self, counts: Sequence[AttemptCount], *, has_failed: bool) -> None:
         """Record the outcome of pending attempts; those that did not fail are taken back."""
         async with self._database.global_transaction() as tx:

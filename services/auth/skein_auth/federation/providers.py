@@ -5,24 +5,19 @@ Knows no account. An e-mail address identifies no person: the provider's name fo
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import re
 import time
-import warnings
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
-from joserfc import jws, jwt
-from joserfc.errors import JoseError
-from joserfc.jwk import ECKey, OKPKey, RSAKey
-
+from skein_auth.assertions.keys import AssertionInvalid, PublishedKeys, log_unavailable, read_header, verify
 from skein_auth.errors import IdentityRefused, ProviderNotFound, ProviderUnavailable
 from skein_auth.federation.model import ProviderIdentity
 from skein_kit.outbound.fetch import OutboundError, SafeHttpClient
 from skein_kit.settings import SettingInvalid, Settings
-from skein_kit.telemetry import logs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,19 +35,10 @@ if TYPE_CHECKING:
 
 GITHUB = "github"
 GITHUB_URL = "https://api.github.com"
-# Algorithms with a public key: every holder of a shared secret could sign.
-ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
-_KEYS: Mapping[str, type[RSAKey | ECKey | OKPKey]] = {"RSA": RSAKey, "EC": ECKey, "OKP": OKPKey}
 # Clocks of two machines may differ by this much.
 _LEEWAY_SECONDS = 30
-# Bounds of the time that an issuer's documents are cached.
-_CACHE_SECONDS = (300.0, 86_400.0)
-_DEFAULT_CACHE_SECONDS = 3600.0
-# Least time between two fetches that unknown key ids cause: strangers can name any id.
-_REFRESH_SECONDS = 30.0
-# Pause after an issuer failed.
-_PAUSE_SECONDS = 5.0
 _KEYS_LIMIT_BYTES = 262_144
+_ID_TOKEN_TYPES = frozenset({"jwt"})
 _END_OF_TIME = 2**53
 _MAX_TEXT = 255
 _EMAIL_LENGTH = range(3, 255)
@@ -61,8 +47,6 @@ _TOKEN = re.compile(r"[\x21-\x7e]+")
 _HTTP_NOT_FOUND = 404
 _HTTP_UNPROCESSABLE = 422
 _HTTP_REFUSED = (401, 403)
-
-log = logs.get("auth")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,20 +179,17 @@ class Oidc:
     ) -> None:
         self._issuer = issuer
         self._client_ids = client_ids
-        self._outbound = outbound
         self._clock = clock
-        self._keys: list[dict[str, Any]] = []
-        self._stale_time = float("-inf")
-        self._last_fetch_time = float("-inf")
-        self._fetch_lock = asyncio.Lock()
+        self._keys = PublishedKeys(issuer, partial(fetch_issuer_keys, issuer, outbound), clock=clock)
 
     async def verify_token(self, token: str, nonce: str) -> ProviderIdentity:
-        header = _header(token)
-        for key in await self._find_keys(header.get("kid")):
-            claims = _verify(token, key)
-            if claims is not None:
-                return self._identity(claims, nonce)
-        raise IdentityRefused
+        try:
+            # Access tokens and logout tokens of the same issuer have types of their own (RFC 9068, OpenID Connect).
+            header = read_header(token, _ID_TOKEN_TYPES)
+            claims = verify(token, await self._keys.find(header.get("kid")))
+        except AssertionInvalid:
+            raise IdentityRefused from None
+        return self._identity(claims, nonce)
 
     def _identity(self, claims: dict[str, Any], nonce: str) -> ProviderIdentity:
         at = self._clock()
@@ -241,83 +222,14 @@ class Oidc:
             return len(audiences) == 1
         return isinstance(authorized_party, str) and authorized_party in self._client_ids
 
-    async def _find_keys(self, key_id: object) -> list[dict[str, Any]]:
-        """Return the keys with this id; an unknown id makes auth fetch the keys again. Raises ProviderUnavailable."""
-        request_time = self._clock()
-        is_stale = request_time >= self._stale_time
-        pause = _PAUSE_SECONDS if is_stale else _REFRESH_SECONDS
-        if (is_stale or not self._keys_with_id(key_id)) and request_time >= self._last_fetch_time + pause:
-            async with self._fetch_lock:
-                # A call that waited here uses the keys that another one fetched.
-                if self._last_fetch_time < request_time:
-                    await self._fetch()
-        if self._clock() >= self._stale_time:
-            raise ProviderUnavailable
-        return self._keys_with_id(key_id)
 
-    def _keys_with_id(self, key_id: object) -> list[dict[str, Any]]:
-        return [key for key in self._keys if key_id is None or key.get("kid") == key_id]
-
-    async def _fetch(self) -> None:
-        """Fetch the issuer's keys. When it fails, keys that are not stale stay valid."""
-        try:
-            keys = await self._outbound.fetch_json(await self._jwks_uri(), limit_bytes=_KEYS_LIMIT_BYTES)
-            self._keys = _signing_keys(keys.document)
-            self._stale_time = self._clock() + _cache_seconds(keys)
-        except OutboundError as error:
-            _unavailable(self._issuer, str(error))
-        finally:
-            self._last_fetch_time = self._clock()
-
-    async def _jwks_uri(self) -> str:
-        discovery = await self._outbound.fetch_json(f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
-        jwks_uri = discovery.document.get("jwks_uri")
-        if discovery.document.get("issuer") != self._issuer or not isinstance(jwks_uri, str):
-            raise OutboundError("discovery")
-        return jwks_uri
-
-
-def _cache_seconds(response: JsonResponse) -> float:
-    minimum, maximum = _CACHE_SECONDS
-    seconds = _DEFAULT_CACHE_SECONDS if response.max_age is None else float(response.max_age)
-    return min(max(seconds, minimum), maximum)
-
-
-def _signing_keys(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the public keys for signatures."""
-    keys = document.get("keys")
-    return [
-        key
-        for key in (keys if isinstance(keys, list) else [])
-        if isinstance(key, dict) and key.get("kty") in _KEYS and key.get("use", "sig") == "sig"
-    ]
-
-
-def _header(token: str) -> dict[str, Any]:
-    """Return the unverified header, of which only type and key id are used. Raises IdentityRefused."""
-    try:
-        header = jws.extract_compact(token.encode("ascii")).headers()
-    except (JoseError, ValueError):
-        raise IdentityRefused from None
-    kind = header.get("typ", "JWT")
-    if not isinstance(kind, str) or kind.upper() != "JWT" or not isinstance(header.get("kid", ""), str):
-        # Access tokens and logout tokens of the same issuer have types of their own (RFC 9068, OpenID Connect).
-        raise IdentityRefused
-    return header
-
-
-def _verify(token: str, jwk: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the claims if this key signed them, with the key's own algorithm if it names one; else None."""
-    key_algorithm = jwk.get("alg")
-    algorithms = [name for name in ALGORITHMS if key_algorithm in (None, name)]
-    try:
-        with warnings.catch_warnings():
-            # The issuer chooses algorithm and key length; auth does not warn.
-            warnings.simplefilter("ignore")
-            key = _KEYS[jwk["kty"]].import_key(jwk)
-            return jwt.decode(token, key, algorithms=algorithms).claims
-    except (JoseError, ValueError, TypeError, KeyError):
-        return None
+async def fetch_issuer_keys(issuer: str, outbound: SafeHttpClient) -> JsonResponse:
+    """Fetch the JWK Set that an issuer's discovery document names. Raises OutboundError."""
+    discovery = await outbound.fetch_json(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
+    jwks_uri = discovery.document.get("jwks_uri")
+    if discovery.document.get("issuer") != issuer or not isinstance(jwks_uri, str):
+        raise OutboundError("discovery")
+    return await outbound.fetch_json(jwks_uri, limit_bytes=_KEYS_LIMIT_BYTES)
 
 
 def _time(claims: Mapping[str, Any], name: str) -> float:
@@ -344,7 +256,7 @@ def _email(claims: Mapping[str, Any]) -> str:
 
 
 def _unavailable(provider: str, reason: str) -> ProviderUnavailable:
-    log.warning("identity_provider_unavailable", provider=provider, reason=reason)
+    log_unavailable(provider, reason)
     return ProviderUnavailable()
 
 

@@ -46,6 +46,14 @@ class IdentityStore:
                 await tx.execute(QUERIES["update_identity_login"], identity_id=identity_id, login=identity.login)
         return Account(**values)
 
+    async def find_account_of_subject(self, provider: str, subject: str) -> Account | None:
+        """Return the account that a provider's subject is linked to; None for no account."""
+        async with self._database.global_transaction() as tx:
+            row = await tx.row(QUERIES["find_identity"], provider=provider, subject=subject)
+        if row is None:
+            return None
+        return Account(**{name: value for name, value in row.items() if name not in {"identity_id", "login"}})
+
     async def create_account(self, identity: ProviderIdentity) -> bool:
         """Create an account that the identity is linked to; False when it is linked to one meanwhile.
 

@@ -57,6 +57,7 @@ class OAuthHandlers:
             resources=tokens.resources(),
             scopes=sorted(KNOWN_SCOPES),
             registration_open=self._clients.is_registration_open,
+            accepts_identity_assertions=bool(self._endpoint.identity_assertions.issuers),
         )
 
     async def CreateAuthorization(
@@ -106,6 +107,11 @@ class OAuthHandlers:
             case "client_credentials":
                 response = await self._endpoint.issue_to_service_account(
                     credentials, scope=request.client_credentials.scope, resources=resources
+                )
+            case "identity_assertion":
+                grant = request.identity_assertion
+                response = await self._endpoint.redeem_identity_assertion(
+                    credentials, grant.assertion, scope=grant.scope, resources=resources
                 )
             case _:
                 device_code = request.device_code.device_code
@@ -171,7 +177,12 @@ class OAuthHandlers:
 
 
 def _credentials(message: pb.ClientAuthentication) -> ClientCredentials:
-    return ClientCredentials(client_id=message.client_id, client_secret=message.client_secret, method=message.method)
+    return ClientCredentials(
+        client_id=message.client_id,
+        client_secret=message.client_secret,
+        method=message.method,
+        client_assertion=message.client_assertion,
+    )
 
 
 def _answer(request: pb.ApproveAuthorizationRequest | pb.ApproveDeviceRequest) -> Answer:

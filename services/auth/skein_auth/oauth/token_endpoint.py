@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from skein_auth.api_keys.credential_lookup import CredentialLookup
     from skein_auth.api_keys.model import StoredApiKey
     from skein_auth.api_keys.store import ApiKeyStore
+    from skein_auth.assertions.identity_assertions import IdentityAssertions
     from skein_auth.attempts.limiter import AttemptLimiter
     from skein_auth.audit.model import AuditFields
     from skein_auth.audit.recorder import AuditRecorder
@@ -100,6 +101,7 @@ class TokenEndpoint:
     auth_sessions: AuthSessions
     tokens: AccessTokens
     devices: DeviceFlow
+    identity_assertions: IdentityAssertions
     keys: ApiKeyStore
     # With slots of its own: unauthenticated callers must not block exchanges.
     lookup: CredentialLookup
@@ -163,6 +165,24 @@ class TokenEndpoint:
         if result.error is GrantError.EXPIRED:
             raise ExpiredToken
         return await self._issue(await self._require_tokens(result, session, reuse_event="code_replayed"), at)
+
+    async def redeem_identity_assertion(
+        self, credentials: ClientCredentials, assertion: str, *, scope: str, resources: Sequence[str]
+    ) -> TokenResponse:
+        """Issue an access token for an identity assertion of a configured issuer. Raises the errors of OAuth."""
+        at = now()
+        if clients.is_document(credentials.client_id):
+            await self.registry.get_fresh(credentials.client_id)
+        client, _ = await self._authenticate(credentials, clients.JWT_BEARER, resources)
+        tokens = await self.identity_assertions.redeem(client, assertion, scope=scope, resources=resources, at=at)
+        if tokens is None:
+            # Limits the audit events of a client that anyone could register.
+            await self.attempts.charge("refused_client", client.client_id)
+            await self.audit.record(
+                "token_refused", outcome="refused", reason=InvalidGrant.reason, client_id=client.client_id
+            )
+            raise InvalidGrant
+        return await self._issue(tokens, at)
 
     async def issue_to_service_account(
         self, credentials: ClientCredentials, *, scope: str, resources: Sequence[str]

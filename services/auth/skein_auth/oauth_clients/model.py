@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -11,6 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import parse_qsl, urlsplit
 
+from skein_auth.assertions.keys import key_set_error
 from skein_auth.errors import (
     InvalidClient,
     InvalidClientMetadata,
@@ -35,9 +37,12 @@ RESERVED = frozenset({"skein"})
 AUTHORIZATION_CODE = "authorization_code"
 REFRESH_TOKEN = "refresh_token"  # noqa: S105 - the name of a grant.
 DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
-GRANT_TYPES = (AUTHORIZATION_CODE, REFRESH_TOKEN, DEVICE_CODE)
+JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+GRANT_TYPES = (AUTHORIZATION_CODE, REFRESH_TOKEN, DEVICE_CODE, JWT_BEARER)
 AUTH_METHOD_NONE = "none"
-METHODS = (AUTH_METHOD_NONE, "client_secret_basic", "client_secret_post")
+PRIVATE_KEY_JWT = "private_key_jwt"
+SECRET_METHODS = ("client_secret_basic", "client_secret_post")
+METHODS = (AUTH_METHOD_NONE, *SECRET_METHODS, PRIVATE_KEY_JWT)
 OIDC_SCOPES = frozenset({"openid", "profile", "email"})
 KNOWN_SCOPES = frozenset(PERMISSION_DESCRIPTIONS) | OIDC_SCOPES
 # Many clients request it; here the grant types decide whether there is a refresh token.
@@ -49,7 +54,7 @@ _MAX_URI = 2048
 MAX_METADATA_BYTES = 8192
 _METADATA = (
     "client_id", "client_name", "redirect_uris", "scope", "client_uri", "logo_uri", "tos_uri", "policy_uri", "contacts",
-    "software_id", "software_version",
+    "software_id", "software_version", "jwks_uri", "jwks",
 )  # fmt: skip
 _URI = re.compile(r"[!-~]+")
 _LOOPBACK = re.compile(r"(http://(?:127\.0\.0\.1|\[::1\]|localhost))(?::[0-9]{1,5})?((?:[/?].*)?)", re.DOTALL)
@@ -87,6 +92,9 @@ class Client:
     contacts: tuple[str, ...] = ()
     software_id: str = ""
     software_version: str = ""
+    # Its keys for private_key_jwt: the URL of a JWK Set, or the set itself as JSON.
+    jwks_uri: str = ""
+    jwks: str = ""
     # SHA-256 of the secret part of its token, or of the whole text of an imported secret.
     secret_hash: bytes | None = field(default=None, repr=False)
     secret_expire_time: datetime | None = None
@@ -172,6 +180,8 @@ class ClientCredentials:
     client_secret: str = field(repr=False)
     # One of METHODS; empty: none.
     method: str
+    # For private_key_jwt.
+    client_assertion: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -269,8 +279,9 @@ def from_metadata(metadata: Mapping[str, Any], schemes: Collection[str], at: dat
     response_types = _texts(metadata, "response_types") or (("code",) if AUTHORIZATION_CODE in grant_types else ())
     method = _text(metadata, "token_endpoint_auth_method") or "client_secret_basic"
     redirect_uris = _texts(metadata, "redirect_uris")
-    if not set(grant_types) & {AUTHORIZATION_CODE, DEVICE_CODE}:
-        raise InvalidClientMetadata(violations=[("grant_types", f"needs {AUTHORIZATION_CODE} or {DEVICE_CODE}")])
+    if not set(grant_types) & {AUTHORIZATION_CODE, DEVICE_CODE, JWT_BEARER}:
+        needed = f"needs {AUTHORIZATION_CODE}, {DEVICE_CODE} or {JWT_BEARER}"
+        raise InvalidClientMetadata(violations=[("grant_types", needed)])
     if set(response_types) - {"code"} or (AUTHORIZATION_CODE in grant_types) != bool(response_types):
         raise InvalidClientMetadata(violations=[("response_types", f"is code, with the grant {AUTHORIZATION_CODE}")])
     if method not in METHODS:
@@ -280,6 +291,7 @@ def from_metadata(metadata: Mapping[str, Any], schemes: Collection[str], at: dat
     for index, uri in enumerate(redirect_uris):
         if (error := redirect_uri_error(uri, schemes) or response_parameter_error(uri)) is not None:
             raise InvalidRedirectUri(violations=[(f"redirect_uris[{index}]", error)])
+    jwks_uri, jwks = _client_keys(metadata, method)
     client = Client(
         client_id=client_id,
         client_name=_name(metadata),
@@ -296,6 +308,8 @@ def from_metadata(metadata: Mapping[str, Any], schemes: Collection[str], at: dat
         contacts=_texts(metadata, "contacts"),
         software_id=_text(metadata, "software_id", 255),
         software_version=_text(metadata, "software_version", 255),
+        jwks_uri=jwks_uri,
+        jwks=jwks,
         create_time=at,
         update_time=at,
     )
@@ -303,23 +317,24 @@ def from_metadata(metadata: Mapping[str, Any], schemes: Collection[str], at: dat
 
 
 def from_document(client_id: str, document: Mapping[str, Any], schemes: Collection[str], at: datetime) -> Client:
-    """Return the client of a metadata document: a public one, because a document has no secret."""
+    """Return the client of a metadata document, which has no secret: a public one, or one with keys."""
     client = from_metadata(
         {"token_endpoint_auth_method": AUTH_METHOD_NONE, **document}, schemes, at, client_id=client_id
     )
     if document.get("client_id") != client_id:
         raise InvalidClientMetadata(violations=[("client_id", "is not the address of the document")])
-    if client.token_endpoint_auth_method != AUTH_METHOD_NONE:
-        raise InvalidClientMetadata(violations=[("token_endpoint_auth_method", "must be none")])
+    if client.token_endpoint_auth_method in SECRET_METHODS:
+        needed = f"must be {AUTH_METHOD_NONE} or {PRIVATE_KEY_JWT}"
+        raise InvalidClientMetadata(violations=[("token_endpoint_auth_method", needed)])
     return replace(client, source="document")
 
 
 def with_credentials(client: Client, client_id: UUID) -> tuple[Client, BearerToken | None, BearerToken]:
-    """Return a new client with its credentials, its secret unless it is public, and its registration token."""
+    """Return a new client with its credentials, its secret if its method needs one, and its registration token."""
     secret = (
-        None
-        if client.token_endpoint_auth_method == AUTH_METHOD_NONE
-        else BearerToken.generate(SECRET_PREFIX, NO_TENANT, client_id)
+        BearerToken.generate(SECRET_PREFIX, NO_TENANT, client_id)
+        if client.token_endpoint_auth_method in SECRET_METHODS
+        else None
     )
     registration_token = BearerToken.generate(REGISTRATION_PREFIX, NO_TENANT, client_id)
     with_hashes = replace(
@@ -337,7 +352,7 @@ def build_imported_client(client: Client, secret_hash: bytes, at: datetime, expi
     """
     if not is_name(client.client_id) or client.client_id in RESERVED:
         raise InvalidClientMetadata(violations=[("client_id", "is not 1 to 255 letters, digits and . _ ~ -")])
-    expected_bytes = 0 if client.token_endpoint_auth_method == AUTH_METHOD_NONE else len(_NO_SECRET)
+    expected_bytes = len(_NO_SECRET) if client.token_endpoint_auth_method in SECRET_METHODS else 0
     if len(secret_hash) != expected_bytes:
         raise InvalidClientMetadata(
             violations=[("secret_hash", f"must have {expected_bytes} bytes for a client of this kind")]
@@ -366,6 +381,27 @@ def _check_size(client: Client) -> Client:
     if sum(len(text.encode()) for text in (*texts, *chain.from_iterable(lists))) > MAX_METADATA_BYTES:
         raise InvalidClientMetadata(violations=[("client", f"has more than {MAX_METADATA_BYTES} bytes in all")])
     return client
+
+
+def _client_keys(metadata: Mapping[str, Any], method: str) -> tuple[str, str]:
+    """Read the keys of a client: the URL of its JWK Set, or the set as JSON. Raises InvalidClientMetadata."""
+    jwks_uri, jwks = _text(metadata, "jwks_uri"), metadata.get("jwks") or ""
+    if jwks_uri and not is_document(jwks_uri):
+        raise InvalidClientMetadata(violations=[("jwks_uri", "is not an https URL with a path")])
+    if jwks:
+        try:
+            document = json.loads(jwks) if isinstance(jwks, str) else jwks
+            error = key_set_error(document)
+        except (ValueError, RecursionError):
+            error = "is not JSON"
+        if error is not None:
+            raise InvalidClientMetadata(violations=[("jwks", error)])
+        jwks = json.dumps(document, separators=(",", ":"))
+    if bool(jwks_uri) and bool(jwks):
+        raise InvalidClientMetadata(violations=[("jwks", "cannot be given together with jwks_uri")])
+    if method == PRIVATE_KEY_JWT and not jwks_uri and not jwks:
+        raise InvalidClientMetadata(violations=[("jwks_uri", f"or jwks is required for {PRIVATE_KEY_JWT}")])
+    return jwks_uri, jwks
 
 
 def _text(metadata: Mapping[str, Any], name: str, max_characters: int = _MAX_URI) -> str:

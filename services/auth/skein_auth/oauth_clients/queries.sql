@@ -2,12 +2,13 @@
 -- Insert a registered client.
 INSERT INTO auth.clients
     (client_id, source, client_name, redirect_uris, grant_types, response_types, token_endpoint_auth_method, scope,
-     client_uri, logo_uri, tos_uri, policy_uri, contacts, software_id, software_version, secret_hash,
+     client_uri, logo_uri, tos_uri, policy_uri, contacts, software_id, software_version, jwks_uri, jwks, secret_hash,
      secret_expire_time, registration_hash, stale_time, create_time, update_time,
      source_hash)
 VALUES
     (:client_id, :source, :client_name, :redirect_uris, :grant_types, :response_types, :token_endpoint_auth_method,
-     :scope, :client_uri, :logo_uri, :tos_uri, :policy_uri, :contacts, :software_id, :software_version, :secret_hash,
+     :scope, :client_uri, :logo_uri, :tos_uri, :policy_uri, :contacts, :software_id, :software_version, :jwks_uri, :jwks,
+     :secret_hash,
      :secret_expire_time, :registration_hash, :stale_time, :create_time, :update_time,
      :source_hash);
 
@@ -15,11 +16,12 @@ VALUES
 -- Insert a client of an earlier system; no row comes back when its id is taken.
 INSERT INTO auth.clients
     (client_id, source, client_name, redirect_uris, grant_types, response_types, token_endpoint_auth_method, scope,
-     client_uri, logo_uri, tos_uri, policy_uri, contacts, software_id, software_version, secret_hash,
+     client_uri, logo_uri, tos_uri, policy_uri, contacts, software_id, software_version, jwks_uri, jwks, secret_hash,
      secret_expire_time, registration_hash, stale_time, create_time, update_time)
 VALUES
     (:client_id, :source, :client_name, :redirect_uris, :grant_types, :response_types, :token_endpoint_auth_method,
-     :scope, :client_uri, :logo_uri, :tos_uri, :policy_uri, :contacts, :software_id, :software_version, :secret_hash,
+     :scope, :client_uri, :logo_uri, :tos_uri, :policy_uri, :contacts, :software_id, :software_version, :jwks_uri, :jwks,
+     :secret_hash,
      :secret_expire_time, :registration_hash, :stale_time, :create_time, :update_time)
 ON CONFLICT ON CONSTRAINT clients_pkey DO NOTHING
 RETURNING client_id;
@@ -28,17 +30,20 @@ RETURNING client_id;
 -- Insert or replace the metadata of a client-id document; a registered client stays as it is.
 INSERT INTO auth.clients
     (client_id, source, client_name, redirect_uris, grant_types, response_types, token_endpoint_auth_method, scope,
-     client_uri, logo_uri, tos_uri, policy_uri, contacts, software_id, software_version, secret_hash,
+     client_uri, logo_uri, tos_uri, policy_uri, contacts, software_id, software_version, jwks_uri, jwks, secret_hash,
      secret_expire_time, registration_hash, stale_time, create_time, update_time,
      source_hash)
 VALUES
     (:client_id, :source, :client_name, :redirect_uris, :grant_types, :response_types, :token_endpoint_auth_method,
-     :scope, :client_uri, :logo_uri, :tos_uri, :policy_uri, :contacts, :software_id, :software_version, :secret_hash,
+     :scope, :client_uri, :logo_uri, :tos_uri, :policy_uri, :contacts, :software_id, :software_version, :jwks_uri, :jwks,
+     :secret_hash,
      :secret_expire_time, :registration_hash, :stale_time, :create_time, :update_time,
      :source_hash)
 ON CONFLICT ON CONSTRAINT clients_pkey DO UPDATE
 SET client_name = excluded.client_name, redirect_uris = excluded.redirect_uris, grant_types = excluded.grant_types,
-    response_types = excluded.response_types, scope = excluded.scope, client_uri = excluded.client_uri,
+    response_types = excluded.response_types,
+    token_endpoint_auth_method = excluded.token_endpoint_auth_method, scope = excluded.scope,
+    client_uri = excluded.client_uri, jwks_uri = excluded.jwks_uri, jwks = excluded.jwks,
     logo_uri = excluded.logo_uri, tos_uri = excluded.tos_uri, policy_uri = excluded.policy_uri,
     contacts = excluded.contacts, software_id = excluded.software_id, software_version = excluded.software_version,
     stale_time = excluded.stale_time, update_time = excluded.update_time
@@ -47,16 +52,16 @@ WHERE auth.clients.source = 'document';
 -- get_client --
 -- Read a client.
 SELECT client_id, source, client_name, redirect_uris, grant_types, response_types, token_endpoint_auth_method, scope,
-       client_uri, logo_uri, tos_uri, policy_uri, contacts, software_id, software_version, secret_hash,
-       secret_expire_time, registration_hash, stale_time, create_time, update_time
+       client_uri, logo_uri, tos_uri, policy_uri, contacts, software_id, software_version, jwks_uri, jwks,
+       secret_hash, secret_expire_time, registration_hash, stale_time, create_time, update_time
 FROM auth.clients
 WHERE client_id = :client_id;
 
 -- lock_client --
 -- Lock a client until the transaction ends.
 SELECT client_id, source, client_name, redirect_uris, grant_types, response_types, token_endpoint_auth_method, scope,
-       client_uri, logo_uri, tos_uri, policy_uri, contacts, software_id, software_version, secret_hash,
-       secret_expire_time, registration_hash, stale_time, create_time, update_time
+       client_uri, logo_uri, tos_uri, policy_uri, contacts, software_id, software_version, jwks_uri, jwks,
+       secret_hash, secret_expire_time, registration_hash, stale_time, create_time, update_time
 FROM auth.clients
 WHERE client_id = :client_id
 FOR UPDATE;
@@ -67,7 +72,8 @@ UPDATE auth.clients
 SET client_name = :client_name, redirect_uris = :redirect_uris, grant_types = :grant_types,
     response_types = :response_types, token_endpoint_auth_method = :token_endpoint_auth_method, scope = :scope,
     client_uri = :client_uri, logo_uri = :logo_uri, tos_uri = :tos_uri, policy_uri = :policy_uri, contacts = :contacts,
-    software_id = :software_id, software_version = :software_version, secret_hash = :secret_hash,
+    software_id = :software_id, software_version = :software_version, jwks_uri = :jwks_uri, jwks = :jwks,
+    secret_hash = :secret_hash,
     stale_time = :stale_time, update_time = :update_time
 WHERE client_id = :client_id;
 

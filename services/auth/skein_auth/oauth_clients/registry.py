@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from skein_auth.accounts.passwords import Passwords
+    from skein_auth.assertions.client_assertions import ClientAssertions
     from skein_auth.attempts.limiter import AttemptLimiter
     from skein_auth.audit.recorder import AuditRecorder
     from skein_auth.oauth_clients.model import ClientCredentials
@@ -52,6 +53,7 @@ class ClientRegistry:
         passwords: Passwords,
         attempts: AttemptLimiter,
         audit: AuditRecorder,
+        assertions: ClientAssertions,
     ) -> None:
         self._store = store
         self._outbound = outbound
@@ -60,6 +62,7 @@ class ClientRegistry:
         self._passwords = passwords
         self._attempts = attempts
         self._audit = audit
+        self._assertions = assertions
 
     @property
     def is_registration_open(self) -> bool:
@@ -91,22 +94,27 @@ class ClientRegistry:
         Wrong secrets never block the right one. Only imported secrets can be guessed. After too many wrong ones of a
         source, each further attempt from there takes as long as a password check.
         """
-        client = await self.get(credentials.client_id)
         method = credentials.method or clients.AUTH_METHOD_NONE
+        client_id = credentials.client_id
+        if method == clients.PRIVATE_KEY_JWT and not client_id:
+            client_id = self._assertions.claimed_client_id(credentials.client_assertion)
+        client = await self.get(client_id)
         if client is not None and client.token_endpoint_auth_method == method == clients.AUTH_METHOD_NONE:
             client.authenticate(credentials.client_secret, method, now())
             return client
         try:
             if client is None:
                 clients.refuse_unknown(credentials.client_secret)
-            if client.has_imported_secret:
+            if client.token_endpoint_auth_method == method == clients.PRIVATE_KEY_JWT:
+                await self._assertions.verify(client, credentials.client_assertion, now())
+            elif client.has_imported_secret:
                 await self._authenticate_imported(client, credentials.client_secret, method)
             else:
                 client.authenticate(credentials.client_secret, method, now())
         except InvalidClient as error:
             # Limits the audit events of an unauthenticated caller.
             await self._attempts.charge("refused_address", client_address())
-            await self._attempts.charge("refused_client", credentials.client_id)
+            await self._attempts.charge("refused_client", client_id)
             known_id = "" if client is None else client.client_id
             await self._audit.record("client_refused", outcome="refused", reason=error.reason, client_id=known_id)
             raise
@@ -162,10 +170,10 @@ class ClientRegistry:
         current_client = await self.get_managed(client_id, registration_token)
         at = now()
         new_client = clients.from_metadata(metadata, self._schemes, at, client_id=current_client.client_id)
-        if (new_client.token_endpoint_auth_method == clients.AUTH_METHOD_NONE) != (current_client.secret_hash is None):
-            raise InvalidClientMetadata(
-                violations=[("token_endpoint_auth_method", "cannot change between none and a secret; register anew")]
-            )
+        methods = {new_client.token_endpoint_auth_method, current_client.token_endpoint_auth_method}
+        if len(methods) > 1 and not methods <= set(clients.SECRET_METHODS):
+            problem = "cannot change between none, a secret and a key; register anew"
+            raise InvalidClientMetadata(violations=[("token_endpoint_auth_method", problem)])
         updated_client = await self._store.update_client(new_client, registration_token)
         await self._audit.record("client_updated", client_id=current_client.client_id)
         return updated_client

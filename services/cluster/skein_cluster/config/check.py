@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from skein_auth.accounts import passwords
 from skein_auth.accounts.self_service import sign_up_rule
+from skein_auth.assertions.identity_assertions import parse_assertion_issuers
 from skein_auth.federation.providers import Providers, ProviderSettings
 from skein_auth.settings import AuthSettings, SystemKeys, check_settings
 from skein_cluster import registry
@@ -152,7 +153,9 @@ def _check_system_keys(environment: Mapping[str, str]) -> None:
 
 
 def _check_providers(environment: Mapping[str, str]) -> None:
-    Providers.of(ProviderSettings.read(environment), OutboundSettings.read(environment).outbound_allow)
+    outbound_allow = OutboundSettings.read(environment).outbound_allow
+    Providers.of(ProviderSettings.read(environment), outbound_allow)
+    parse_assertion_issuers(AuthSettings.read(environment).assertion_issuers, outbound_allow)
 
 
 def _check_master_keys(environment: Mapping[str, str]) -> None:

@@ -14,6 +14,7 @@ from skein.memory.v1 import memory_pb2, pages_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_gateway.mcp import errors as mcp_errors
+from skein_gateway.mcp.apps import app_of
 from skein_gateway.mcp.rpc_calls import LARGE_BYTES, RpcCaller, mcp_request_of
 from skein_gateway.mcp.schemas import to_json_value
 from skein_kit.calls.call import CallAborted
@@ -123,6 +124,8 @@ class Resources:
     async def read(self, context: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         """Read a page, a memory, or a session with its newest messages."""
         uri = str(params.uri)
+        if (app := app_of(uri)) is not None:
+            return types.ReadResourceResult(contents=[app])
         if uri.startswith(PAGES) and (page_id := unquote(uri.removeprefix(PAGES))):
             answer: Any = await self._call(context, _CURATION + "GetPage", pages_pb2.GetPageRequest(page_id=page_id))
             text = types.TextResourceContents(uri=uri, mime_type=MARKDOWN, text=answer.text)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,9 +17,10 @@ from skein_kit.admission.processor_time import run_in_thread
 from skein_kit.calls.call import Call, CallAborted
 from skein_kit.errors import status_code, status_reason
 from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES, CompleteBody
+from skein_kit.rpc.streaming import run_piped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import AsyncGenerator, Callable, Mapping
 
     from google.protobuf.message import Message
     from google.rpc.status_pb2 import Status
@@ -30,6 +34,9 @@ if TYPE_CHECKING:
 Converted = TypeVar("Converted")
 # ASGI scope key of the McpRequest.
 SCOPE_KEY = "skein.mcp"
+# Key of the W3C trace context in a message's _meta, and in the metadata of calls.
+TRACEPARENT = "traceparent"
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 # Resource of access tokens for MCP, below the issuer (RFC 8707, RFC 9728).
 MCP_PATH = "/mcp"
 # JSON of this size takes milliseconds, so a thread converts it.
@@ -47,6 +54,8 @@ class McpRequest:
     toolsets: frozenset[str]
     # The body is so large that a thread must parse it.
     is_large: bool = False
+    # The span of the client's message (W3C), from its _meta: a client's HTTP library knows no message.
+    traceparent: str = ""
     # Arguments of a tool call where the SDK's parsing would lose digits.
     arguments: dict[str, Any] | None = None
     # The body's bytes in the memory budget.
@@ -60,7 +69,8 @@ class McpRequest:
     def call_for(self, path: str) -> Call:
         """Return a call of an RPC with this request's credential, request id and origin."""
         http_call = self.call
-        call = Call(path=path, metadata=http_call.metadata, deadline=None, peer=http_call.peer_address)
+        metadata = {**http_call.metadata, TRACEPARENT: self.traceparent} if self.traceparent else http_call.metadata
+        call = Call(path=path, metadata=metadata, deadline=None, peer=http_call.peer_address)
         call.request_id, call.audience = http_call.request_id, http_call.audience
         call.client_address, call.user_agent = http_call.client_address, http_call.user_agent
         return call
@@ -105,9 +115,18 @@ class RpcCaller:
         return await self.call_and_convert(mcp_request, path, request, lambda response: response)
 
     async def call_and_convert(
-        self, mcp_request: McpRequest, path: str, request: Message, convert: Callable[[Message], Converted]
+        self,
+        mcp_request: McpRequest,
+        path: str,
+        request: Message,
+        convert: Callable[[Message], Converted],
+        *,
+        seconds: float | None = None,
     ) -> Converted:
-        """Call an RPC and convert its response as part of the call, in a thread if large. Raises as `call` does."""
+        """Call an RPC and convert its response as part of the call, in a thread if large. Raises as `call` does.
+
+        `seconds` is the time limit of the call; None means the default one.
+        """
         entry = self._servicers.handlers.get(path)
         if entry is None:
             raise CallAborted(errors.ServiceUnavailable().status())
@@ -124,6 +143,8 @@ class RpcCaller:
 
         call = mcp_request.call_for(path)
         call.encode = encode
+        if seconds is not None:
+            call.deadline = asyncio.get_running_loop().time() + seconds
         payload = request.SerializeToString() if method.deserializer is None else request
         try:
             body = CompleteBody(payload, mcp_request.reservation) if isinstance(payload, bytes) else payload
@@ -132,6 +153,24 @@ class RpcCaller:
             mcp_request.set_http_error(aborted.status, path)
             raise
         return converted
+
+    async def stream(self, mcp_request: McpRequest, path: str, request: Message) -> AsyncGenerator[Message, None]:
+        """Call a streaming RPC and yield its messages. Raises CallAborted."""
+        entry = self._servicers.handlers.get(path)
+        if entry is None:
+            raise CallAborted(errors.ServiceUnavailable().status())
+        method, handler = entry
+        mcp_request.is_counted = True
+        kind = PUBLIC_METHODS[path].response
+        payload = request.SerializeToString() if method.deserializer is None else request
+        body = CompleteBody(payload, mcp_request.reservation) if isinstance(payload, bytes) else payload
+        try:
+            async with aclosing(run_piped(handler, body, mcp_request.call_for(path))) as messages:
+                async for message in messages:
+                    yield kind.FromString(message) if isinstance(message, bytes) else message
+        except CallAborted as aborted:
+            mcp_request.set_http_error(aborted.status, path)
+            raise
 
     @property
     def admit(self) -> Admit | None:
@@ -143,4 +182,7 @@ def mcp_request_of(context: ServerRequestContext[Any, Any]) -> McpRequest:
     """Return the request that a client's message came in."""
     scope: Mapping[str, Any] = context.request.scope  # type: ignore[union-attr]  # Over HTTP there is always one.
     mcp_request: McpRequest = scope[SCOPE_KEY]
+    traceparent = (context.meta or {}).get(TRACEPARENT)
+    if isinstance(traceparent, str) and _TRACEPARENT.fullmatch(traceparent):
+        mcp_request.traceparent = traceparent
     return mcp_request

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import mcp_types as types
 from mcp.server.lowlevel import Server
@@ -13,15 +13,25 @@ from prometheus_client import Counter
 from skein_gateway import VERSION
 from skein_gateway.identity.challenges import retry_after
 from skein_gateway.mcp import errors as mcp_errors
-from skein_gateway.mcp.exact_numbers import mark_numbers
+from skein_gateway.mcp.apps import EXTENSION as APPS
+from skein_gateway.mcp.confirmations import confirmation
+from skein_gateway.mcp.long_work import EXTENSION as TASKS
+from skein_gateway.mcp.long_work import (
+    LongWork,
+    TaskParams,
+    UpdateTaskParams,
+    accepts_tasks,
+    result_or_task,
+    with_request_id,
+)
 from skein_gateway.mcp.resources import Resources
 from skein_gateway.mcp.rpc_calls import McpRequest, RpcCaller, mcp_request_of
+from skein_gateway.mcp.subscriptions import Subscriptions
 from skein_gateway.mcp.toolsets import ALL, CORE, SET_OF, TOOLS, TOOLSETS, tools_of
 from skein_kit.calls.call import CallAborted
 from skein_kit.errors import RpcError, status_code
 
 if TYPE_CHECKING:
-    from google.protobuf.message import Message
     from google.rpc.status_pb2 import Status
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 
@@ -39,12 +49,22 @@ INSTRUCTIONS = (
     "when no answer came."
 )
 # MCP methods that call RPCs, which the rate limit counts itself.
-_RPC_METHODS = frozenset({"tools/call", "resources/list", "resources/read", "prompts/get", "completion/complete"})
+_RPC_METHODS = frozenset(
+    {
+        "tools/call",
+        "tasks/get",
+        "resources/list",
+        "resources/read",
+        "subscriptions/listen",
+        "prompts/get",
+        "completion/complete",
+    }
+)
 
 
 def server_of(rpcs: RpcCaller) -> Server[Any]:
     """Return a server that calls the public RPCs."""
-    tools, resources = Tools(rpcs), Resources(rpcs)
+    tools, resources, long_work = Tools(rpcs), Resources(rpcs), LongWork(rpcs)
     server: Server[Any] = Server(
         "skein",
         version=VERSION,
@@ -60,7 +80,12 @@ def server_of(rpcs: RpcCaller) -> Server[Any]:
         on_list_prompts=resources.prompts,
         on_get_prompt=resources.prompt,
         on_completion=resources.complete,
+        on_subscriptions_listen=Subscriptions(rpcs).listen,
     )
+    server.extensions = {APPS: {}, TASKS: {}}
+    server.add_request_handler("tasks/get", TaskParams, long_work.get)
+    server.add_request_handler("tasks/update", UpdateTaskParams, long_work.update)
+    server.add_request_handler("tasks/cancel", TaskParams, long_work.cancel)
     # Replaces the SDK's tracing, which would continue any trace that a client names. The interceptors trace calls.
     server.middleware = [RateLimitMiddleware(rpcs)]
     return server
@@ -117,15 +142,20 @@ class Tools:
         mcp_errors.check_first_page(params)
         return types.ListToolsResult(tools=[tool.definition for tool in tools_of(mcp_request_of(context).toolsets)])
 
-    async def call(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def call(
+        self, context: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
         """Call a tool. Errors of its RPC become a result that the model can act on."""
         mcp_request = mcp_request_of(context)
         tool = TOOLS.get(params.name)
         if tool is None or SET_OF[tool.name] not in mcp_request.toolsets:
             raise MCPError(types.INVALID_PARAMS, _unknown_tool_message(params.name, tool))
         arguments = params.arguments or {} if mcp_request.arguments is None else mcp_request.arguments
+        reply = confirmation(tool, arguments, context, params)
+        if reply is not None:
+            return reply
         try:
-            result = await self._call_rpc(tool, mcp_request, arguments)
+            result = await self._call_rpc(tool, mcp_request, arguments, takes_task=accepts_tasks(context))
         except CallAborted as aborted:
             return self._error_result(tool, aborted.status)
         except RpcError as error:
@@ -136,22 +166,25 @@ class Tools:
         CALLS.labels(tool.name, "OK").inc()
         return result
 
-    async def _call_rpc(self, tool: Tool, mcp_request: McpRequest, arguments: dict[str, Any]) -> types.CallToolResult:
+    async def _call_rpc(
+        self, tool: Tool, mcp_request: McpRequest, arguments: dict[str, Any], *, takes_task: bool
+    ) -> types.CallToolResult:
         to_request = partial(tool.request, permissions=mcp_request.caller.permissions)
         request = await mcp_request.run_off_loop(to_request, arguments)
-        return await self._rpcs.call_and_convert(mcp_request, tool.path, request, partial(_tool_result, tool))
+        if tool.continuation is None or not takes_task:
+            return await self._rpcs.call_and_convert(mcp_request, tool.path, request, tool.result)
+        request = with_request_id(request)
+        convert = partial(result_or_task, tool, request)
+        result: Any = await self._rpcs.call_and_convert(
+            mcp_request, tool.path, request, convert, seconds=tool.continuation.step_seconds
+        )
+        # A task is a result of the extension, which the SDK has no type for.
+        return cast("types.CallToolResult", result)
 
     @staticmethod
     def _error_result(tool: Tool, status: Status) -> types.CallToolResult:
         CALLS.labels(tool.name, status_code(status).name).inc()
         return mcp_errors.result(status, tool.argument_path)
-
-
-def _tool_result(tool: Tool, response: Message) -> types.CallToolResult:
-    value = tool.structured_content(response)
-    return types.CallToolResult(
-        content=[types.TextContent(text=tool.as_text(value))], structured_content=mark_numbers(value)
-    )
 
 
 def _unknown_tool_message(name: str, tool: Tool | None) -> str:

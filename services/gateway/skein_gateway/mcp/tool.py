@@ -16,6 +16,7 @@ from skein_gateway.connect import codec
 from skein_gateway.json_schema import constraints
 from skein_gateway.json_schema.schemas import Schema
 from skein_gateway.mcp import text_output
+from skein_gateway.mcp.exact_numbers import mark_numbers
 from skein_gateway.mcp.json_input import is_left_out, to_contract_json
 from skein_gateway.mcp.schemas import OMITTED_FIELDS, InputSchemas, OutputSchemas, to_json_value, with_common_keywords
 from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
@@ -80,6 +81,30 @@ _REQUEST_ID = optional(
 )
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Continuation:
+    """How the work of a tool goes on that its first call does not end."""
+
+    # The field of a response that tells that work remains, and its value then.
+    field: str
+    unfinished: Any = True
+    # The RPC of each further step; empty: the tool's own, with the same request and request_id.
+    path: str = ""
+    # A field of that RPC's request, and the field of the response that it is.
+    id_field: str = ""
+    id_source: str = ""
+    # Longest time of a step, which then says that work remains.
+    step_seconds: float = 10.0
+
+    def is_unfinished(self, response: Message) -> bool:
+        """Return whether work remains after this response."""
+        return bool(_value_at(response, self.field) == self.unfinished)
+
+    def next_request(self, request: Message, response: Message, kind: type[Message]) -> Message:
+        """Return the request of the next step, of this kind."""
+        return kind(**{self.id_field: _value_at(response, self.id_source)}) if self.path else request
+
+
 @dataclass(frozen=True, kw_only=True)
 class Tool:
     """One tool."""
@@ -115,6 +140,14 @@ class Tool:
     shows_invisible: bool = False
     # The text of a response without any field.
     empty: str = "Done."
+    # What a person is asked before a call that cannot be undone; empty: nothing.
+    confirmation: str = ""
+    # The argument that makes a call such a one; empty: each call is.
+    confirmed_argument: str = ""
+    # Clients that can wait get a task while work remains.
+    continuation: Continuation | None = None
+    # The ui:// resource that shows results; empty for none.
+    app: str = ""
 
     @property
     def permission(self) -> str:
@@ -137,6 +170,7 @@ class Tool:
                 idempotent_hint=self.is_idempotent,
                 open_world_hint=self.is_open_world,
             ),
+            _meta={"ui": {"resourceUri": self.app}} if self.app else None,
         )
 
     @functools.cached_property
@@ -227,6 +261,18 @@ class Tool:
         text = text_output.outline(content, _response(self.path)) if self.render is None else self.render(content)
         return text_output.truncate((show_invisible(text) if self.shows_invisible else text) or self.empty)
 
+    def result(self, response: Message) -> types.CallToolResult:
+        """Return the result of a call."""
+        value = self.structured_content(response)
+        return types.CallToolResult(
+            content=[types.TextContent(text=self.as_text(value))], structured_content=mark_numbers(value)
+        )
+
+    def needs_confirmation(self, arguments: Mapping[str, Any]) -> bool:
+        """Return whether a person is to confirm a call with these arguments."""
+        is_final = not self.confirmed_argument or bool(arguments.get(self.confirmed_argument))
+        return bool(self.confirmation) and is_final and not arguments.get("dry_run")
+
     def argument_path(self, path: str) -> str:
         """Return the argument that sets a field of the request; the field itself if none does."""
         best = max(
@@ -305,6 +351,13 @@ def _field_at(path: str, field_path: str) -> FieldDescriptor:
 def _field_rules(path: str, field_path: str) -> tuple[FieldDescriptor, Any]:
     leaf = _field_at(path, field_path)
     return leaf, constraints.rules_of(leaf)
+
+
+def _value_at(message: Message, path: str) -> Any:
+    value: Any = message
+    for name in path.split("."):
+        value = getattr(value, name)
+    return value
 
 
 def _set_path(target: dict[str, Any], path: str, value: Any) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 FORM = "application/x-www-form-urlencoded"
+CLIENT_ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 # The only parameter that may be repeated (RFC 8707).
 RESOURCE = "resource"
 # More than any legitimate request needs.
@@ -84,10 +85,18 @@ def is_form(content_type: str) -> bool:
 def client_of(headers: Mapping[str, str], form: Parameters) -> oauth_pb2.ClientAuthentication | None:
     """Return the client's authentication; None without one. Raises FormInvalid and ClientInvalid.
 
-    Refuses a client that sends its secret twice, or two different ids.
+    Refuses a client that authenticates twice, or sends two different ids.
     """
     scheme, _, credential = headers.get("authorization", "").partition(" ")
-    client_id, secret = form.get("client_id"), form.get("client_secret")
+    client_id, secret, assertion = form.get("client_id"), form.get("client_secret"), form.get("client_assertion")
+    if assertion or form.get("client_assertion_type"):
+        if secret or scheme.lower() == "basic":
+            raise FormInvalid("The client authenticates in two ways: with a secret and with an assertion. Use one.")
+        if not assertion or form.get("client_assertion_type") != CLIENT_ASSERTION_TYPE:
+            raise FormInvalid(
+                f"A client assertion needs client_assertion, and client_assertion_type {CLIENT_ASSERTION_TYPE}."
+            )
+        return oauth_pb2.ClientAuthentication(client_id=client_id, client_assertion=assertion, method="private_key_jwt")
     if scheme.lower() == "basic":
         if secret:
             raise FormInvalid("The client sends its secret twice: in the header and in the body. Use one of them.")

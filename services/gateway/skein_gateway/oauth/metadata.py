@@ -29,6 +29,8 @@ _FRESH_SECONDS = 5.0
 _STALE_SECONDS = 300.0
 _PUBLIC = {"cache-control": "public, max-age=60"}
 DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
+JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+_ID_JAG_PROFILE = "urn:ietf:params:oauth:grant-profile:id-jag"
 # Claims of ID tokens and /userinfo (OpenID Connect Core, 2 and 5.1).
 _CLAIMS = (
     "iss",
@@ -45,7 +47,11 @@ _CLAIMS = (
 )
 # Clients that take all the scopes offered, as those of MCP do, must not come by it.
 _UNADVERTISED_SCOPES = frozenset({APPROVE})
-_AUTH_METHODS = ("none", "client_secret_basic", "client_secret_post")
+_AUTH_METHODS = ("none", "client_secret_basic", "client_secret_post", "private_key_jwt")
+# Those of client assertions, as auth accepts them.
+_ASSERTION_ALGORITHMS = (
+    "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519",
+)  # fmt: skip
 _SERVICE = "/skein.auth.v1.OAuthService/"
 METADATA_PATH = "/.well-known/oauth-authorization-server"
 # HTTP endpoints of OAuthService's methods; browsers use the pages.
@@ -176,6 +182,10 @@ def server_document(server: oauth_pb2.GetServerMetadataResponse) -> dict[str, An
         "token_endpoint_auth_methods_supported": list(_AUTH_METHODS),
         "revocation_endpoint_auth_methods_supported": list(_AUTH_METHODS),
         "introspection_endpoint_auth_methods_supported": list(_AUTH_METHODS[1:]),
+        **{
+            f"{endpoint}_endpoint_auth_signing_alg_values_supported": list(_ASSERTION_ALGORITHMS)
+            for endpoint in ("token", "revocation", "introspection")
+        },
         "authorization_response_iss_parameter_supported": True,
         "client_id_metadata_document_supported": True,
         "protected_resources": list(server.resources),
@@ -189,6 +199,9 @@ def server_document(server: oauth_pb2.GetServerMetadataResponse) -> dict[str, An
         "request_uri_parameter_supported": False,
         "ui_locales_supported": ["en"],
     }
+    if server.accepts_identity_assertions:
+        document["grant_types_supported"].append(JWT_BEARER)
+        document["authorization_grant_profiles_supported"] = [_ID_JAG_PROFILE]
     if server.registration_open:
         document["registration_endpoint"] = f"{issuer}/register"
     return document

@@ -31,6 +31,7 @@ TEXTS = (
     "policy_uri",
     "software_id",
     "software_version",
+    "jwks_uri",
 )
 LISTS = ("redirect_uris", "grant_types", "response_types", "contacts")
 
@@ -103,6 +104,8 @@ class Registration:
         document: dict[str, Any] = {"client_id": client.client_id, "client_id_issued_at": client.create_time.seconds}
         document |= {name: getattr(client, name) for name in TEXTS if getattr(client, name)}
         document |= {name: list(getattr(client, name)) for name in LISTS if getattr(client, name)}
+        if client.jwks:
+            document["jwks"] = json.loads(client.jwks)
         document["registration_client_uri"] = f"{issuer}/register/{client.client_id}"
         document["registration_access_token"] = token
         return document
@@ -125,6 +128,10 @@ def client_of(document: dict[str, Any], client_id: str = "") -> oauth_pb2.Client
         if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
             raise FormInvalid(f"{name} must be a list of texts.")
         getattr(client, name).extend(values)
+    if (keys := document.get("jwks")) is not None:
+        if not isinstance(keys, dict):
+            raise FormInvalid("jwks must be a JWK Set.")
+        client.jwks = json.dumps(keys)
     return client
 
 

@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 
 from skein.auth.v1 import oauth_pb2
 from skein_gateway.oauth.forms import ClientInvalid, FormInvalid, Parameters, bearer_of, client_of
-from skein_gateway.oauth.metadata import DEVICE_CODE
+from skein_gateway.oauth.metadata import DEVICE_CODE, JWT_BEARER
 from skein_gateway.oauth.request_handler import NO_STORE, OAuthError, json_error_response, read_form
 from skein_kit.errors import CredentialMissing
 
@@ -157,6 +157,12 @@ def token_request_of(form: Parameters) -> oauth_pb2.ExchangeTokenRequest | None:
         case grant_type if grant_type == DEVICE_CODE:
             return oauth_pb2.ExchangeTokenRequest(
                 device_code=oauth_pb2.DeviceCodeGrant(device_code=_required(form, "device_code"))
+            )
+        case grant_type if grant_type == JWT_BEARER:
+            return oauth_pb2.ExchangeTokenRequest(
+                identity_assertion=oauth_pb2.IdentityAssertionGrant(
+                    assertion=_required(form, "assertion"), scope=form.get("scope")
+                )
             )
     return None
 

@@ -17,19 +17,21 @@ class GetServerMetadataRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetServerMetadataResponse(_message.Message):
-    __slots__ = ("issuer", "resources", "scopes", "registration_open")
+    __slots__ = ("issuer", "resources", "scopes", "registration_open", "accepts_identity_assertions")
     ISSUER_FIELD_NUMBER: _ClassVar[int]
     RESOURCES_FIELD_NUMBER: _ClassVar[int]
     SCOPES_FIELD_NUMBER: _ClassVar[int]
     REGISTRATION_OPEN_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTS_IDENTITY_ASSERTIONS_FIELD_NUMBER: _ClassVar[int]
     issuer: str
     resources: _containers.RepeatedScalarFieldContainer[str]
     scopes: _containers.RepeatedScalarFieldContainer[str]
     registration_open: bool
-    def __init__(self, issuer: _Optional[str] = ..., resources: _Optional[_Iterable[str]] = ..., scopes: _Optional[_Iterable[str]] = ..., registration_open: _Optional[bool] = ...) -> None: ...
+    accepts_identity_assertions: bool
+    def __init__(self, issuer: _Optional[str] = ..., resources: _Optional[_Iterable[str]] = ..., scopes: _Optional[_Iterable[str]] = ..., registration_open: _Optional[bool] = ..., accepts_identity_assertions: _Optional[bool] = ...) -> None: ...
 
 class Client(_message.Message):
-    __slots__ = ("client_id", "client_name", "redirect_uris", "grant_types", "response_types", "token_endpoint_auth_method", "scope", "client_uri", "logo_uri", "tos_uri", "policy_uri", "contacts", "software_id", "software_version", "create_time", "secret_expire_time")
+    __slots__ = ("client_id", "client_name", "redirect_uris", "grant_types", "response_types", "token_endpoint_auth_method", "scope", "client_uri", "logo_uri", "tos_uri", "policy_uri", "contacts", "software_id", "software_version", "create_time", "secret_expire_time", "jwks_uri", "jwks")
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_NAME_FIELD_NUMBER: _ClassVar[int]
     REDIRECT_URIS_FIELD_NUMBER: _ClassVar[int]
@@ -46,6 +48,8 @@ class Client(_message.Message):
     SOFTWARE_VERSION_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
     SECRET_EXPIRE_TIME_FIELD_NUMBER: _ClassVar[int]
+    JWKS_URI_FIELD_NUMBER: _ClassVar[int]
+    JWKS_FIELD_NUMBER: _ClassVar[int]
     client_id: str
     client_name: str
     redirect_uris: _containers.RepeatedScalarFieldContainer[str]
@@ -62,7 +66,9 @@ class Client(_message.Message):
     software_version: str
     create_time: _timestamp_pb2.Timestamp
     secret_expire_time: _timestamp_pb2.Timestamp
-    def __init__(self, client_id: _Optional[str] = ..., client_name: _Optional[str] = ..., redirect_uris: _Optional[_Iterable[str]] = ..., grant_types: _Optional[_Iterable[str]] = ..., response_types: _Optional[_Iterable[str]] = ..., token_endpoint_auth_method: _Optional[str] = ..., scope: _Optional[str] = ..., client_uri: _Optional[str] = ..., logo_uri: _Optional[str] = ..., tos_uri: _Optional[str] = ..., policy_uri: _Optional[str] = ..., contacts: _Optional[_Iterable[str]] = ..., software_id: _Optional[str] = ..., software_version: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., secret_expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    jwks_uri: str
+    jwks: str
+    def __init__(self, client_id: _Optional[str] = ..., client_name: _Optional[str] = ..., redirect_uris: _Optional[_Iterable[str]] = ..., grant_types: _Optional[_Iterable[str]] = ..., response_types: _Optional[_Iterable[str]] = ..., token_endpoint_auth_method: _Optional[str] = ..., scope: _Optional[str] = ..., client_uri: _Optional[str] = ..., logo_uri: _Optional[str] = ..., tos_uri: _Optional[str] = ..., policy_uri: _Optional[str] = ..., contacts: _Optional[_Iterable[str]] = ..., software_id: _Optional[str] = ..., software_version: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., secret_expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., jwks_uri: _Optional[str] = ..., jwks: _Optional[str] = ...) -> None: ...
 
 class RegisterClientRequest(_message.Message):
     __slots__ = ("client", "initial_access_token")
@@ -217,14 +223,16 @@ class ApproveAuthorizationResponse(_message.Message):
     def __init__(self, redirect_url: _Optional[str] = ...) -> None: ...
 
 class ClientAuthentication(_message.Message):
-    __slots__ = ("client_id", "client_secret", "method")
+    __slots__ = ("client_id", "client_secret", "method", "client_assertion")
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_SECRET_FIELD_NUMBER: _ClassVar[int]
     METHOD_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ASSERTION_FIELD_NUMBER: _ClassVar[int]
     client_id: str
     client_secret: str
     method: str
-    def __init__(self, client_id: _Optional[str] = ..., client_secret: _Optional[str] = ..., method: _Optional[str] = ...) -> None: ...
+    client_assertion: str
+    def __init__(self, client_id: _Optional[str] = ..., client_secret: _Optional[str] = ..., method: _Optional[str] = ..., client_assertion: _Optional[str] = ...) -> None: ...
 
 class AuthorizationCodeGrant(_message.Message):
     __slots__ = ("code", "redirect_uri", "code_verifier")
@@ -256,21 +264,31 @@ class DeviceCodeGrant(_message.Message):
     device_code: str
     def __init__(self, device_code: _Optional[str] = ...) -> None: ...
 
+class IdentityAssertionGrant(_message.Message):
+    __slots__ = ("assertion", "scope")
+    ASSERTION_FIELD_NUMBER: _ClassVar[int]
+    SCOPE_FIELD_NUMBER: _ClassVar[int]
+    assertion: str
+    scope: str
+    def __init__(self, assertion: _Optional[str] = ..., scope: _Optional[str] = ...) -> None: ...
+
 class ExchangeTokenRequest(_message.Message):
-    __slots__ = ("client", "authorization_code", "refresh_token", "client_credentials", "device_code", "resources")
+    __slots__ = ("client", "authorization_code", "refresh_token", "client_credentials", "device_code", "identity_assertion", "resources")
     CLIENT_FIELD_NUMBER: _ClassVar[int]
     AUTHORIZATION_CODE_FIELD_NUMBER: _ClassVar[int]
     REFRESH_TOKEN_FIELD_NUMBER: _ClassVar[int]
     CLIENT_CREDENTIALS_FIELD_NUMBER: _ClassVar[int]
     DEVICE_CODE_FIELD_NUMBER: _ClassVar[int]
+    IDENTITY_ASSERTION_FIELD_NUMBER: _ClassVar[int]
     RESOURCES_FIELD_NUMBER: _ClassVar[int]
     client: ClientAuthentication
     authorization_code: AuthorizationCodeGrant
     refresh_token: RefreshTokenGrant
     client_credentials: ClientCredentialsGrant
     device_code: DeviceCodeGrant
+    identity_assertion: IdentityAssertionGrant
     resources: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, client: _Optional[_Union[ClientAuthentication, _Mapping]] = ..., authorization_code: _Optional[_Union[AuthorizationCodeGrant, _Mapping]] = ..., refresh_token: _Optional[_Union[RefreshTokenGrant, _Mapping]] = ..., client_credentials: _Optional[_Union[ClientCredentialsGrant, _Mapping]] = ..., device_code: _Optional[_Union[DeviceCodeGrant, _Mapping]] = ..., resources: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, client: _Optional[_Union[ClientAuthentication, _Mapping]] = ..., authorization_code: _Optional[_Union[AuthorizationCodeGrant, _Mapping]] = ..., refresh_token: _Optional[_Union[RefreshTokenGrant, _Mapping]] = ..., client_credentials: _Optional[_Union[ClientCredentialsGrant, _Mapping]] = ..., device_code: _Optional[_Union[DeviceCodeGrant, _Mapping]] = ..., identity_assertion: _Optional[_Union[IdentityAssertionGrant, _Mapping]] = ..., resources: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ExchangeTokenResponse(_message.Message):
     __slots__ = ("access_token", "token_type", "expires_in", "refresh_token", "scope", "id_token")

@@ -221,6 +221,8 @@ class OAuthServiceServicer:
         - UNAUTHENTICATED, OAUTH_INVALID_CLIENT.
         - FAILED_PRECONDITION, OAUTH_AUTHORIZATION_PENDING, OAUTH_SLOW_DOWN,
         OAUTH_ACCESS_DENIED or OAUTH_EXPIRED_TOKEN: in the device flow.
+        - UNAVAILABLE, PROVIDER_UNAVAILABLE: the keys of the assertion's issuer
+        cannot be read.
         - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

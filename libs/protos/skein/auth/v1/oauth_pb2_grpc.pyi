@@ -111,6 +111,8 @@ class OAuthServiceStub:
     - UNAUTHENTICATED, OAUTH_INVALID_CLIENT.
     - FAILED_PRECONDITION, OAUTH_AUTHORIZATION_PENDING, OAUTH_SLOW_DOWN,
       OAUTH_ACCESS_DENIED or OAUTH_EXPIRED_TOKEN: in the device flow.
+    - UNAVAILABLE, PROVIDER_UNAVAILABLE: the keys of the assertion's issuer
+      cannot be read.
     - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
     """
     StartDeviceAuthorization: _grpc.UnaryUnaryMultiCallable[_oauth_pb2.StartDeviceAuthorizationRequest, _oauth_pb2.StartDeviceAuthorizationResponse]
@@ -247,6 +249,8 @@ class OAuthServiceAsyncStub(OAuthServiceStub):
     - UNAUTHENTICATED, OAUTH_INVALID_CLIENT.
     - FAILED_PRECONDITION, OAUTH_AUTHORIZATION_PENDING, OAUTH_SLOW_DOWN,
       OAUTH_ACCESS_DENIED or OAUTH_EXPIRED_TOKEN: in the device flow.
+    - UNAVAILABLE, PROVIDER_UNAVAILABLE: the keys of the assertion's issuer
+      cannot be read.
     - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
     """
     StartDeviceAuthorization: _aio.UnaryUnaryMultiCallable[_oauth_pb2.StartDeviceAuthorizationRequest, _oauth_pb2.StartDeviceAuthorizationResponse]  # type: ignore[assignment]
@@ -428,6 +432,8 @@ class OAuthServiceServicer(metaclass=_abc_1.ABCMeta):
         - UNAUTHENTICATED, OAUTH_INVALID_CLIENT.
         - FAILED_PRECONDITION, OAUTH_AUTHORIZATION_PENDING, OAUTH_SLOW_DOWN,
           OAUTH_ACCESS_DENIED or OAUTH_EXPIRED_TOKEN: in the device flow.
+        - UNAVAILABLE, PROVIDER_UNAVAILABLE: the keys of the assertion's issuer
+          cannot be read.
         - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
         """
 

@@ -3,7 +3,7 @@ from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Iterable as _Iterable
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
@@ -61,7 +61,7 @@ TEXT_FIELD_NUMBER: _ClassVar[int]
 text: _descriptor.FieldDescriptor
 
 class MethodRule(_message.Message):
-    __slots__ = ("permission", "authenticated", "public", "without_tenant", "only_service", "in_deleted_tenant", "approval", "screening", "unrecorded", "for_all_agents", "agent_field", "audit_event", "audit_target", "audited_by_method", "more_services", "for_extractors", "spaces")
+    __slots__ = ("permission", "authenticated", "public", "without_tenant", "only_service", "in_deleted_tenant", "approval", "screening", "unrecorded", "for_all_agents", "agent_field", "audit_event", "audit_target", "audited_by_method", "more_services", "for_extractors", "spaces", "memory_operation")
     PERMISSION_FIELD_NUMBER: _ClassVar[int]
     AUTHENTICATED_FIELD_NUMBER: _ClassVar[int]
     PUBLIC_FIELD_NUMBER: _ClassVar[int]
@@ -79,6 +79,7 @@ class MethodRule(_message.Message):
     MORE_SERVICES_FIELD_NUMBER: _ClassVar[int]
     FOR_EXTRACTORS_FIELD_NUMBER: _ClassVar[int]
     SPACES_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_OPERATION_FIELD_NUMBER: _ClassVar[int]
     permission: str
     authenticated: bool
     public: bool
@@ -96,7 +97,20 @@ class MethodRule(_message.Message):
     more_services: _containers.RepeatedScalarFieldContainer[str]
     for_extractors: bool
     spaces: SpaceRule
-    def __init__(self, permission: _Optional[str] = ..., authenticated: _Optional[bool] = ..., public: _Optional[bool] = ..., without_tenant: _Optional[bool] = ..., only_service: _Optional[str] = ..., in_deleted_tenant: _Optional[bool] = ..., approval: _Optional[_Union[ApprovalRule, str]] = ..., screening: _Optional[_Union[ScreeningRule, str]] = ..., unrecorded: _Optional[bool] = ..., for_all_agents: _Optional[bool] = ..., agent_field: _Optional[str] = ..., audit_event: _Optional[str] = ..., audit_target: _Optional[str] = ..., audited_by_method: _Optional[bool] = ..., more_services: _Optional[_Iterable[str]] = ..., for_extractors: _Optional[bool] = ..., spaces: _Optional[_Union[SpaceRule, str]] = ...) -> None: ...
+    memory_operation: MemoryOperation
+    def __init__(self, permission: _Optional[str] = ..., authenticated: _Optional[bool] = ..., public: _Optional[bool] = ..., without_tenant: _Optional[bool] = ..., only_service: _Optional[str] = ..., in_deleted_tenant: _Optional[bool] = ..., approval: _Optional[_Union[ApprovalRule, str]] = ..., screening: _Optional[_Union[ScreeningRule, str]] = ..., unrecorded: _Optional[bool] = ..., for_all_agents: _Optional[bool] = ..., agent_field: _Optional[str] = ..., audit_event: _Optional[str] = ..., audit_target: _Optional[str] = ..., audited_by_method: _Optional[bool] = ..., more_services: _Optional[_Iterable[str]] = ..., for_extractors: _Optional[bool] = ..., spaces: _Optional[_Union[SpaceRule, str]] = ..., memory_operation: _Optional[_Union[MemoryOperation, _Mapping]] = ...) -> None: ...
+
+class MemoryOperation(_message.Message):
+    __slots__ = ("name", "subject", "records", "query")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    subject: str
+    records: str
+    query: str
+    def __init__(self, name: _Optional[str] = ..., subject: _Optional[str] = ..., records: _Optional[str] = ..., query: _Optional[str] = ...) -> None: ...
 
 class ServiceRule(_message.Message):
     __slots__ = ("recorded",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from skein_gateway.mcp.apps import APPROVALS
 from skein_gateway.mcp.tool import Effect, optional, tool
 
 _SERVICE = "memory.v1.CurationService/"
@@ -143,6 +144,7 @@ TOOLS = (
         "page_size",
         "page_token",
         shows_invisible=True,
+        app=APPROVALS,
     ),
     tool(
         "list_refused_facts",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from skein.memory.v1 import snapshots_pb2
+from skein_gateway.mcp.apps import WHY
 from skein_gateway.mcp.text_output import replay_text, replayed_context_text
-from skein_gateway.mcp.tool import Effect, optional, required, tool
+from skein_gateway.mcp.tool import Continuation, Effect, optional, required, tool
 
 _SERVICE = "memory.v1.HistoryService/"
 _RECALL = "recall.v1.RecallService/"
@@ -101,6 +103,7 @@ TOOLS = (
         "query",
         omit=frozenset(),
         render=replay_text,
+        app=WHY,
     ),
     tool(
         "replay_context",
@@ -198,6 +201,13 @@ TOOLS = (
         "Create a snapshot of all memories, links, trust and aliases. Take one before changes of many memories.",
         "label",
         "summary",
+        continuation=Continuation(
+            field="snapshot.state",
+            unfinished=snapshots_pb2.SNAPSHOT_STATE_CREATING,
+            path=f"/skein.{_SNAPSHOTS}GetSnapshot",
+            id_field="snapshot_id",
+            id_source="snapshot.snapshot_id",
+        ),
     ),
     tool(
         "get_snapshot",

@@ -52,6 +52,7 @@ TOOLS = (
         "page_size",
         "page_token",
         fixed={"selection": {}},
+        confirmation="Purge these memories for good, with every copy?",
     ),
     tool(
         "export_memories",

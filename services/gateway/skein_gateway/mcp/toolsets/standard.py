@@ -193,6 +193,8 @@ TOOLS = (
         "page_token",
         fixed={"selection": {}},
         empty="No memory matches.",
+        confirmation="Purge these memories for good, with every copy?",
+        confirmed_argument="purge",
     ),
     tool(
         "link_memories",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skein_gateway.mcp.tool import Effect, optional, required, tool
+from skein_gateway.mcp.tool import Continuation, Effect, optional, required, tool
 
 _SERVICE = "tenancy.v1.TenancyService/"
 _PERSON = (
@@ -95,6 +95,8 @@ TOOLS = (
         "on request; try with dry_run first, and call again while `more` is set.",
         "subject_id",
         "dry_run",
+        confirmation="Purge everything about this person for good, everywhere?",
+        continuation=Continuation(field="more"),
     ),
     tool(
         "list_erasure_certificates",
