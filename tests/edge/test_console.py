@@ -1,6 +1,6 @@
 """The console in a real browser: Debian's Chromium, driven by playwright-core.
 
-With CONSOLE_SCREENSHOTS, a folder, what it saw is kept there.
+With CONSOLE_SCREENSHOTS, a folder, what it saw is kept there; with CONSOLE_TOUR the pictures of docs/guides/console.md.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 SCRIPT = Path(__file__).with_name("console.mjs")
 MANAGEMENT = Path(__file__).with_name("console_management.mjs")
 KEYS = Path(__file__).with_name("console_keys.mjs")
-# Shared by all three.
+TOUR = Path(__file__).with_name("console_tour.mjs")
+# Shared by all four.
 BROWSER = Path(__file__).with_name("console_browser.mjs")
 # Each goes through dozens of pages, which a busy machine shows slowly.
 PATIENCE_SECONDS = 500.0
@@ -179,3 +180,36 @@ async def test_every_page_is_used_with_keys_alone(cluster: Cluster, tenant: Tena
 
     assert report["told"]["pages"] == 27
     assert (report["keys"], report["console"]) == ([], [])
+
+
+@pytest.mark.timeout(600)
+async def test_the_tour_of_the_documents_leads_through_the_console(
+    cluster: Cluster, tenant: Tenant, tmp_path: Path
+) -> None:
+    seeded = await furnished(tenant)
+    await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=seeded.hostile_id))
+    person = await new_person(cluster, tenant, role=members_pb2.ROLE_OWNER)
+    await tenant.set_policy(approval="all")
+    waiting = memory_pb2.Memory(content="Anna drinks coffee now.", subject_id="anna", type="user_preference")
+    await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=waiting))
+    folder = Path(os.environ.get("CONSOLE_TOUR", tmp_path)).absolute()
+
+    report = await run(
+        TOUR,
+        {
+            "CHROMIUM": tool("chromium"),
+            "ORIGIN": f"http://{cluster.addresses['http']}",
+            "EMAIL": person.email,
+            "PASSWORD": PASSWORD,
+            "MEMORY": seeded.memory_ids["tea"],
+            "FOLDER": str(folder),
+        },
+        before=BROWSER,
+        patience_seconds=PATIENCE_SECONDS,
+    )
+
+    for shown in folder.glob("*.png"):
+        shown.unlink()
+    pictures = {path.stem for path in folder.glob("*.webp")}
+    assert pictures == {"overview", "search", "memory", "graph", "approvals", "conflicts", "usage"}
+    assert {kind: report[kind] for kind in FAULTS} == {kind: [] for kind in FAULTS}
