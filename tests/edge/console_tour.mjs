@@ -24,7 +24,9 @@ await picture(page, 'memory');
 await page.getByRole('link', { name: 'Graph of links' }).click();
 await page.locator('svg.graph').waitFor();
 await picture(page, 'graph');
-await to(page, 'Approvals');
+// The link of the page counts what waits.
+await page.goto(`${base}/approvals`);
+await page.getByRole('heading', { name: 'Approvals', exact: true }).waitFor();
 await picture(page, 'approvals');
 await to(page, 'Conflicts');
 await picture(page, 'conflicts');

@@ -19,7 +19,7 @@ from fix_receipts import recall_with_receipt
 from fix_web import PASSWORD, new_person
 
 from skein.memory.v1 import blocks_pb2, memory_pb2, webhooks_pb2
-from skein.tenancy.v1 import members_pb2
+from skein.tenancy.v1 import members_pb2, tenancy_pb2
 from skein_gateway.console.navigation import GROUPS
 
 if TYPE_CHECKING:
@@ -189,9 +189,14 @@ async def test_the_tour_of_the_documents_leads_through_the_console(
     seeded = await furnished(tenant)
     await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=seeded.hostile_id))
     person = await new_person(cluster, tenant, role=members_pb2.ROLE_OWNER)
-    await tenant.set_policy(approval="all")
+    named = tenancy_pb2.Tenant(tenant_id=str(tenant.tenant_id), display_name="A household")
+    await tenant.tenancy.UpdateTenant(
+        tenancy_pb2.UpdateTenantRequest(tenant=named, update_mask={"paths": ["display_name"]})
+    )
+    await tenant.set_policy(approval="agents")
     waiting = memory_pb2.Memory(content="Anna drinks coffee now.", subject_id="anna", type="user_preference")
-    await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=waiting))
+    request = memory_pb2.CreateMemoryRequest(memory=waiting)
+    await tenant.memory.CreateMemory(request, metadata=(("skein-agent-id", "kitchen"),))
     folder = Path(os.environ.get("CONSOLE_TOUR", tmp_path)).absolute()
 
     report = await run(
