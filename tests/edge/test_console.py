@@ -5,6 +5,7 @@ With CONSOLE_SCREENSHOTS, a folder, what it saw is kept there; with CONSOLE_TOUR
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -198,6 +199,10 @@ async def test_the_tour_of_the_documents_leads_through_the_console(
     request = memory_pb2.CreateMemoryRequest(memory=waiting)
     await tenant.memory.CreateMemory(request, metadata=(("skein-agent-id", "kitchen"),))
     folder = Path(os.environ.get("CONSOLE_TOUR", tmp_path)).absolute()
+    # The worker makes the vectors; without them a hit has no relevance to show.
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not (await tenant.ask("what does Anna drink?")).hits[0].HasField("relevance"):
+            await asyncio.sleep(0.2)
 
     report = await run(
         TOUR,

@@ -48,7 +48,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "GOTOOLCHAIN": "local",
         "CGO_ENABLED": "0",
     }
-    command = [HOME / "toolchain/go/bin/go", "build", "-o", folder / "agent", "."]
+    command = [str(HOME / "toolchain/go/bin/go"), "build", "-o", str(folder / "agent"), "."]
     subprocess.run(command, cwd=main.parent, env=environment, check=True)
     return folder / "agent"
 
