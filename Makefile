@@ -72,7 +72,7 @@ ifndef SAMPLE
 endif
 
 .PHONY: test-edge
-test-edge: .venv/ready .edge/site/ready .edge/typescript/ready $(if $(SAMPLE),,.edge/schemathesis/ready .edge/frameworks/ready .edge/crewai/ready .edge/tokenizers/ready) ## Fetch promtool and the like into .edge and run the tests that need them (SAMPLE=1: the essentials)
+test-edge: .venv/ready .edge/site/ready .edge/typescript/ready $(if $(SAMPLE),,.edge/schemathesis/ready .edge/frameworks/ready .edge/crewai/ready .edge/tokenizers/ready .edge/go/ready) ## Fetch promtool and the like into .edge and run the tests that need them (SAMPLE=1: the essentials)
 	@deploy/edge-tools.sh
 	@PATH="$$(pwd)/.edge/usr/bin:$$PATH" $(PYTHON) -m pytest -n $(EDGE_WORKERS) --dist loadfile --no-loadscope-reorder -m "edge $(SAMPLED)" tests/edge
 
@@ -124,6 +124,10 @@ size: .venv/ready ## Print how large the product is: lines, files, RPCs, setting
 docs: .venv/ready .edge/site/ready ## Build the site of docs/ into .edge/docs; a dead link fails
 	@$(PYTHON) docs/tools/pages.py .edge/pages
 	@NO_MKDOCS_2_WARNING=1 .edge/site/bin/python -m mkdocs build --strict --clean --config-file .edge/pages/mkdocs.yml --site-dir ../docs
+
+.PHONY: pictures
+pictures: .venv/ready ## Take the pictures of docs/guides/console.md anew, with the browser of the edge tests
+	@CONSOLE_TOUR=docs/guides/console $(PYTHON) -m pytest -q tests/edge/test_console.py -k tour
 
 .PHONY: fmt
 fmt: .venv/ready ## Format everything
@@ -180,6 +184,10 @@ lock: .venv/ready ## Pin what the pyproject.toml files ask for (deploy/lock.sh -
 		-r tests/edge/tokenizers.lock
 	@touch $@
 
+.edge/go/ready: tests/edge/go.lock tests/edge/go-tools.sh | .venv/ready
+	@tests/edge/go-tools.sh
+	@touch $@
+
 .edge/site/ready: docs/tools/site.lock | .venv/ready
 	@$(PYTHON) -m uv venv --quiet --clear --python $(PYTHON) .edge/site
 	@$(PYTHON) -m uv pip install --quiet --python .edge/site/bin/python --no-deps --no-build --require-hashes \
@@ -231,6 +239,10 @@ sign: .venv/ready ## Sign dist/SHA256SUMS with a private key of OpenSSH (SIGNING
 .PHONY: typescript
 typescript: .venv/ready .edge/typescript/ready ## Build the TypeScript client into dist/npm, which needs Node (PROJECT_URL: as for dist)
 	@$(PYTHON) libs/typescript/tools/build.py dist/npm $(PROJECT_URL)
+
+.PHONY: go
+go: .venv/ready ## Build the Go module of the contract into dist/go, which needs protoc-gen-go and protoc-gen-go-grpc (PROJECT_URL: as for dist)
+	@$(PYTHON) libs/go/tools/go_module.py dist/go $(PROJECT_URL)
 
 .PHONY: manifests
 manifests: .venv/ready ## Write what deploy/ has from the code: rules for Kubernetes, tables for Citus and for moving in

@@ -27,6 +27,13 @@ locked)
         -r deploy/build.lock
     "${SKEIN_PYTHON:-python3}" -m venv --without-pip "$target"
     install --no-build --require-hashes -r deploy/requirements.lock
+    # 60 MB that no service loads: the tests of other projects, the C library beside onnxruntime's own module, which
+    # contains it, and onnxruntime's tools for making models.
+    for packages in "$target"/lib/python*/site-packages; do
+        find "$packages" -type d -name tests -prune -exec rm -rf {} +
+        rm -rf "$packages"/onnxruntime/capi/libonnxruntime.so.* "$packages"/onnxruntime/transformers \
+            "$packages"/onnxruntime/tools "$packages"/onnxruntime/quantization "$packages"/onnxruntime/datasets
+    done
     ;;
 ours)
     wheels="$tools/wheels"

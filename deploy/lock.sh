@@ -3,8 +3,9 @@
 # deploy/build.lock (what builds our distributions there), deploy/audit.lock (what looks at the others),
 # deploy/dist.lock (what checks the packages of a release), tests/edge/python.lock (what the tests at the edge need beside),
 # tests/edge/schemathesis.lock (what fuzzes HTTP), tests/edge/frameworks.lock (what libs/adapters adapt, and what tests
-# them), tests/edge/crewai.lock (the same for CrewAI), tests/edge/tokenizers.lock (vocabularies of models), docs/tools/site.lock (what builds the site of docs/) and
-# tests/bench/peers.lock (what tests/bench/peers.py compares with).
+# them), tests/edge/crewai.lock (the same for CrewAI), tests/edge/tokenizers.lock (vocabularies of models),
+# tests/edge/go.lock (a Go toolchain), docs/tools/site.lock (what builds the site of docs/) and tests/bench/peers.lock
+# (what tests/bench/peers.py compares with).
 # Pins stay unless a pyproject.toml rules them out; `deploy/lock.sh --upgrade` looks for newer versions of everything.
 set -eu
 
@@ -29,6 +30,7 @@ compile --output-file tests/edge/schemathesis.lock "$@" tests/edge/schemathesis.
 compile --output-file tests/edge/frameworks.lock "$@" tests/edge/frameworks.in
 compile --output-file tests/edge/crewai.lock "$@" tests/edge/crewai.in
 compile --no-deps --output-file tests/edge/tokenizers.lock "$@" tests/edge/tokenizers.in
+compile --no-deps --output-file tests/edge/go.lock "$@" tests/edge/go.in
 compile --output-file docs/tools/site.lock "$@" docs/tools/site.in
 # The embedded model runs with the product's versions.
 compile --excludes excludes.txt --constraints requirements.lock --output-file tests/bench/peers.lock "$@" tests/bench/peers.in

@@ -1,4 +1,4 @@
-"""Writes docs/reference from the code (`write`), or says whether it is what the code gives (`check`)."""
+"""Writes docs/reference from the code and docs/drawings from texts (`write`), or says whether they are so (`check`)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import drawings
 import registries
 import rpc_pages
 from markdown_text import anchor, code, paragraphs, prose, rpc_link, table
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 HOME = Path(__file__).parents[1] / "reference"
+DRAWINGS = Path(__file__).parents[1] / "drawings"
 _HEAD = "<!-- Written by `make reference`. Not for editing. -->\n\n"
 
 
@@ -25,12 +27,13 @@ def main(verb: str) -> None:
         pages = {HOME / name: _HEAD + "\n".join(lines).rstrip() + "\n" for name, lines in reference()}
     except registries.FactMissing as missing:
         sys.exit(f"docs/reference cannot be written: {missing}")
-    old = {path: path.read_text("utf-8") for path in HOME.rglob("*.md")}
+    pages |= drawings.drawings(DRAWINGS)
+    old = {path: path.read_text("utf-8") for path in (*HOME.rglob("*.md"), *DRAWINGS.glob("*.svg"))}
     stale = sorted(path for path in pages.keys() | old.keys() if pages.get(path) != old.get(path))
     if verb == "check":
         if stale:
             names = [str(path.relative_to(HOME.parents[1])) for path in stale]
-            sys.exit("\n  ".join(["Not what the code gives (run `make reference` and commit):", *names]))
+            sys.exit("\n  ".join(["Not what the code or the text gives (run `make reference` and commit):", *names]))
         return
     for path in stale:
         if path in pages:

@@ -279,3 +279,10 @@ def test_every_reason_named_in_a_comment_exists() -> None:
     assert results
     for name, reason in results:
         assert reason in known, f"{name}: {reason}"
+
+
+def test_every_file_names_its_go_package() -> None:
+    files = {path: path.read_text("utf-8") for path in (Path(__file__).parents[2] / "protos/skein").rglob("*.proto")}
+    expected = {path: f'option go_package = "skein/{path.parts[-3]}/v1;{path.parts[-3]}v1";' for path in files}
+
+    assert [path.name for path, line in expected.items() if line not in files[path]] == []

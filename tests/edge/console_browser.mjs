@@ -1,6 +1,7 @@
 // What the walks through the console share: a browser that notes what goes wrong, and looks at pages. It stands before
 // each of them.
 import { chromium } from 'playwright-core';
+import { writeFile } from 'node:fs/promises';
 import { createInterface } from 'node:readline/promises';
 
 const { CHROMIUM, ORIGIN, EMAIL, PASSWORD, FOLDER } = process.env;

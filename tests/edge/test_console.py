@@ -1,10 +1,11 @@
 """The console in a real browser: Debian's Chromium, driven by playwright-core.
 
-With CONSOLE_SCREENSHOTS, a folder, what it saw is kept there.
+With CONSOLE_SCREENSHOTS, a folder, what it saw is kept there; with CONSOLE_TOUR the pictures of docs/guides/console.md.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -19,7 +20,7 @@ from fix_receipts import recall_with_receipt
 from fix_web import PASSWORD, new_person
 
 from skein.memory.v1 import blocks_pb2, memory_pb2, webhooks_pb2
-from skein.tenancy.v1 import members_pb2
+from skein.tenancy.v1 import members_pb2, tenancy_pb2
 from skein_gateway.console.navigation import GROUPS
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 SCRIPT = Path(__file__).with_name("console.mjs")
 MANAGEMENT = Path(__file__).with_name("console_management.mjs")
 KEYS = Path(__file__).with_name("console_keys.mjs")
-# Shared by all three.
+TOUR = Path(__file__).with_name("console_tour.mjs")
+# Shared by all four.
 BROWSER = Path(__file__).with_name("console_browser.mjs")
 # Each goes through dozens of pages, which a busy machine shows slowly.
 PATIENCE_SECONDS = 500.0
@@ -179,3 +181,47 @@ async def test_every_page_is_used_with_keys_alone(cluster: Cluster, tenant: Tena
 
     assert report["told"]["pages"] == 27
     assert (report["keys"], report["console"]) == ([], [])
+
+
+@pytest.mark.timeout(600)
+async def test_the_tour_of_the_documents_leads_through_the_console(
+    cluster: Cluster, tenant: Tenant, tmp_path: Path
+) -> None:
+    # Before the first write, since a policy is cached for a second.
+    await tenant.set_policy(approval="agents")
+    seeded = await furnished(tenant)
+    await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=seeded.hostile_id))
+    person = await new_person(cluster, tenant, role=members_pb2.ROLE_OWNER)
+    named = tenancy_pb2.Tenant(tenant_id=str(tenant.tenant_id), display_name="A household")
+    await tenant.tenancy.UpdateTenant(
+        tenancy_pb2.UpdateTenantRequest(tenant=named, update_mask={"paths": ["display_name"]})
+    )
+    waiting = memory_pb2.Memory(content="Anna drinks coffee now.", subject_id="anna", type="user_preference")
+    request = memory_pb2.CreateMemoryRequest(memory=waiting)
+    created = await tenant.memory.CreateMemory(request, metadata=(("skein-agent-id", "kitchen"),))
+    assert created.memory.pending_approval
+    folder = Path(os.environ.get("CONSOLE_TOUR", tmp_path)).absolute()
+    # The worker makes the vectors; without them a hit has no relevance to show.
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while (await tenant.ask("what does Anna drink?")).pending_embedding_count:
+            await asyncio.sleep(0.2)
+
+    report = await run(
+        TOUR,
+        {
+            "CHROMIUM": tool("chromium"),
+            "ORIGIN": f"http://{cluster.addresses['http']}",
+            "EMAIL": person.email,
+            "PASSWORD": PASSWORD,
+            "MEMORY": seeded.memory_ids["tea"],
+            "FOLDER": str(folder),
+        },
+        before=BROWSER,
+        patience_seconds=PATIENCE_SECONDS,
+    )
+
+    for shown in folder.glob("*.png"):
+        shown.unlink()
+    pictures = {path.stem for path in folder.glob("*.webp")}
+    assert pictures == {"overview", "search", "memory", "graph", "approvals", "conflicts", "usage"}
+    assert {kind: report[kind] for kind in FAULTS} == {kind: [] for kind in FAULTS}

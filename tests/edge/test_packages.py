@@ -362,6 +362,14 @@ def test_the_client_brings_grpc_and_protobuf_and_nothing_else_that_is_heavy(clie
     }
 
 
+def test_the_installed_command_says_its_version(server: Environment) -> None:
+    command = [str(server.folder / "bin/skein"), "--version"]
+
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    assert printed == f"skein, version {metadata('skein-memory')['Version']}\n"
+
+
 def test_the_server_brings_no_framework_for_machine_learning(server: Environment) -> None:
     installed = server.installed().keys()
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fix_cluster import test_environment
 from fix_command import skein
+from fix_language_model import COMPLETION_TOKENS, PROMPT_TOKENS, Reply, running_language_model
 
 from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import tenancy_pb2
@@ -186,12 +187,12 @@ async def test_the_sessions_that_answer_are_found_in_a_haystack_for_each_questio
     assert report["categories"]["single-session-user"]["questions"] == 2
     answers = {one["id"]: one for one in report["answers"]}
     # The question that nothing answers counts apart, by its silence.
-    assert answers["car_abs"]["expected_session_ids"] == []
-    assert report["unanswerable"] == {"questions": 1, "with_hits": int(bool(answers["car_abs"]["session_ids"]))}
-    assert answers["pet"]["expected_session_ids"] == ["pet-1", "pet-3"]
+    assert answers["car_abs"]["expected_ids"] == []
+    assert report["unanswerable"] == {"questions": 1, "with_hits": int(bool(answers["car_abs"]["hit_ids"]))}
+    assert answers["pet"]["expected_ids"] == ["pet-1", "pet-3"]
     # Several hits of a session count once.
-    assert set(answers["pet"]["session_ids"][:2]) == {"pet-1", "pet-3"}
-    assert answers["boat"]["session_ids"][0] == "boat-2"
+    assert set(answers["pet"]["hit_ids"][:2]) == {"pet-1", "pet-3"}
+    assert answers["boat"]["hit_ids"][0] == "boat-2"
     assert await tenants(cluster) == before
 
 
@@ -202,7 +203,7 @@ async def test_a_sample_of_the_haystacks_is_the_same_at_each_run(operator: dict[
 
     assert (first.code, table.code) == (ExitCode.OK, ExitCode.OK), first.err + table.err
     (answer,) = first.json["answers"]
-    assert len(answer["session_ids"]) <= 1
+    assert len(answer["hit_ids"]) <= 1
     assert "8 messages in 1 tenants" in table.out
     assert (answer["category"] in table.out) == (answer["id"] != "car_abs")
 
@@ -219,6 +220,65 @@ async def test_a_haystack_at_fault_is_refused_before_anything_is_made(
 
     assert ended.code == ExitCode.REFUSED
     assert "entry 3 is no question of LongMemEval (ValueError: bird has no session elsewhere)" in ended.err
+    assert await tenants(cluster) == before
+
+
+@pytest.fixture
+def beam(tmp_path: Path) -> Path:
+    """Return one size of BEAM with one chat of two batches."""
+    said = ["My boat is moored at pier 4.", "Noted.", "I never eat fish.", "My boat is moored at pier 9 now."]
+    turns_of = [
+        {"role": ("user", "assistant")[number == 1], "id": number, "content": text} for number, text in enumerate(said)
+    ]
+    turns_of[0]["time_anchor"] = "March-15-2024"
+    probing = {
+        "knowledge_update": [
+            {
+                "question": "Where is my boat?",
+                "answer": "Pier 9",
+                "source_chat_ids": {"a": [0], "b": [3]},
+                "rubric": ["9"],
+            }
+        ],
+        "abstention": [{"question": "Who flew?", "ideal_response": "It was not said.", "rubric": ["none", "said so"]}],
+    }
+    folder = tmp_path / "100K" / "1"
+    (folder / "probing_questions").mkdir(parents=True)
+    batches = [{"batch_number": number, "turns": [turns_of[2 * number - 2 : 2 * number]]} for number in (1, 2)]
+    (folder / "chat.json").write_text(json.dumps(batches))
+    (folder / "probing_questions/probing_questions.json").write_text(json.dumps(probing))
+    return folder.parent
+
+
+async def test_the_source_messages_of_beam_are_found_and_its_answers_judged_by_the_given_prompts(
+    cluster: Cluster, operator: dict[str, str], beam: Path, tmp_path: Path
+) -> None:
+    before = await tenants(cluster)
+    prompts = tmp_path / "prompts.toml"
+    prompts.write_text('answer = "{context} {question}"\n[judge]\ndefault = "J {rubric}"\nabstention = "A {rubric}"')
+    async with running_language_model() as model:
+        model.says("J 9", Reply('{"score": 0.5}'))
+        model.says("A none", Reply("yes"))
+        model.says("A said so", Reply("maybe"))
+        ended = await skein(
+            *("bench", "beam", str(beam), "--prompts", str(prompts), "--endpoint", model.url, "--model", "m", "--json"),
+            environment=operator,
+        )
+    report = ended.json
+
+    assert ended.code == ExitCode.OK, ended.err
+    assert (report["file"], report["messages"], report["haystacks"]) == ("100K", 4, 1)
+    assert report["overall"]["questions"] == report["unanswerable"]["questions"] == 1
+    assert report["overall"]["recall@5"]["value"] == 1.0
+    judged = report["judged"]
+    assert judged["categories"]["knowledge_update"]["score"]["value"] == 0.5
+    answered = [request for request in model.messages if request.endswith(" Where is my boat?")]
+    assert "moored at pier 9" in answered[0]
+    # Words that are no verdict count in no mean.
+    assert (judged["overall"]["questions"], judged["failures"]) == (1, ["no verdict"])
+    # One call answers each question, and one judges each item of its rubric; the third was no verdict.
+    both = PROMPT_TOKENS + COMPLETION_TOKENS
+    assert (judged["tokens_per_question"]["answer"], judged["tokens_per_question"]["judge"]) == (both, both * 3 / 2)
     assert await tenants(cluster) == before
 
 

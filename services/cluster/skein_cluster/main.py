@@ -87,7 +87,8 @@ class Commands(click.Group):
 
 
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(package_name="skein-cluster", prog_name="skein")
+# Every installation has this package; the name of the command's own differs between a clone and a release.
+@click.version_option(package_name="skein-protos", prog_name="skein")
 def skein() -> None:
     """Run a Skein cluster, and call one.
 

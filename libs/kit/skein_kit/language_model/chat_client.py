@@ -137,9 +137,10 @@ class ChatClient:
         if self._is_of_operator:
             CIRCUIT.labels(service).set(CircuitState.CLOSED)
 
-    async def complete(self, messages: Sequence[Mapping[str, str]], *, seconds: float) -> str:
-        """Return the text of an answer. Raises ChatModelError."""
-        return (await self._request({"messages": list(messages)}, seconds)).text
+    async def complete(self, messages: Sequence[Mapping[str, str]], *, seconds: float) -> tuple[str, int]:
+        """Return the text of an answer, and the tokens of the request and its answer. Raises ChatModelError."""
+        answer = await self._request({"messages": list(messages)}, seconds)
+        return answer.text, answer.tokens
 
     async def complete_json(
         self,

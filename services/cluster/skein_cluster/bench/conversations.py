@@ -37,6 +37,11 @@ class BenchQuestion:
     evidence: frozenset[str]
     # Its id in its file; empty where questions have none.
     question_id: str = ""
+    # What a right answer says, and what a judge looks for in an answer, one by one; empty where the file has none.
+    answer: str = ""
+    rubric: tuple[str, ...] = ()
+    # The date of the question, as its file writes it; empty: now.
+    asked_on: str = ""
     # Nothing but the evidence may come back.
     is_exact: bool = False
     # Who asks, and for which time; empty: who sees everything, and now.
@@ -83,7 +88,11 @@ def _conversation(sample: dict[str, Any]) -> Conversation:
 def _question(record: dict[str, Any]) -> BenchQuestion:
     category = CATEGORIES.get(record["category"], str(record["category"]))
     return BenchQuestion(
-        str(record["question"]), category, evidence_of(record["evidence"]), question_id=str(record.get("id", ""))
+        str(record["question"]),
+        category,
+        evidence_of(record["evidence"]),
+        question_id=str(record.get("id", "")),
+        answer=str(record.get("answer", "")),
     )
 
 

@@ -27,6 +27,8 @@ from skein_cluster.bench.measures import (
 from skein_cluster.bench.run import LIMIT, BenchItems, Form, ask_questions, run_ablations, temporary_tenant
 from skein_cluster.cli import options, output
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
+from skein_cluster.commands.bench_haystacks import beam_command, longmemeval_command
+from skein_cluster.commands.bench_judge import judge_options, judged_document, print_judged
 from skein_cluster.commands.bench_report import (
     SEED,
     answer_figures,
@@ -36,13 +38,13 @@ from skein_cluster.commands.bench_report import (
     print_measures,
 )
 from skein_cluster.commands.import_export import progress
-from skein_cluster.commands.longmemeval import longmemeval_command
 from skein_importers.records import RecordInvalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from skein_client.client import Client
+    from skein_cluster.bench.answers import Judge, JudgedAnswer
     from skein_cluster.bench.conversations import BenchQuestion, Conversation
     from skein_cluster.bench.curve import CurvePoint
     from skein_cluster.bench.exactness import ScoredHit
@@ -56,6 +58,8 @@ _MAX_LIMIT = 100
 class _BenchRun:
     """Questions, results and times so far."""
 
+    judge: Judge | None
+    judged: list[JudgedAnswer] = field(default_factory=list)
     scored_questions: list[ScoredQuestion] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     items: int = 0
@@ -173,6 +177,7 @@ def bench_command() -> None:
 
 
 bench_command.add_command(longmemeval_command, "longmemeval")
+bench_command.add_command(beam_command, "beam")
 
 
 @bench_command.command("locomo")
@@ -187,6 +192,7 @@ bench_command.add_command(longmemeval_command, "longmemeval")
 )
 @click.option("--ablation/--no-ablation", default=True, help="Also measure without each signal; the default.")
 @click.option("--keep", is_flag=True, help="Keep the temporary tenants.")
+@judge_options
 @options.cluster_options
 @options.json_option
 def locomo(
@@ -197,6 +203,7 @@ def locomo(
     *,
     ablation: bool,
     keep: bool,
+    judge: Judge | None,
     as_json: bool,
 ) -> None:
     """Measure how much evidence recall finds for the questions of FILE, in LoCoMo's format.
@@ -208,7 +215,8 @@ def locomo(
         selected_conversations = read_conversations(file)[:conversations]
     except RecordInvalid as error:
         raise CommandError(str(error), ExitCode.REFUSED) from error
-    run = asyncio.run(_run(environment, selected_conversations, form, ablation=ablation, keep=keep))
+    run = _BenchRun(judge)
+    asyncio.run(_run(environment, run, selected_conversations, form, ablation=ablation, keep=keep))
     document = _document(file, form, run)
     if as_json:
         output.print_json(document)
@@ -308,9 +316,14 @@ def _draw(path: Path | None, run: _CorpusRun, file: Path) -> None:
 
 
 async def _run(
-    environment: Mapping[str, str], conversations: Sequence[Conversation], form: Form, *, ablation: bool, keep: bool
-) -> _BenchRun:
-    run = _BenchRun()
+    environment: Mapping[str, str],
+    run: _BenchRun,
+    conversations: Sequence[Conversation],
+    form: Form,
+    *,
+    ablation: bool,
+    keep: bool,
+) -> None:
     connection = operator_connection(environment)
     for conversation in conversations:
         items = (
@@ -323,6 +336,8 @@ async def _run(
                 answers = await ask_questions(api, conversation.questions, form)
                 signals = sorted(answers.signals) if ablation else []
                 without = await run_ablations(api, conversation.questions, form, signals, on_progress)
+            if run.judge is not None:
+                run.judged += await run.judge.judged(api, conversation.questions)
         run.scored_questions += answers.scored_questions
         run.seconds += answers.seconds
         run.items += len(conversation.memories)
@@ -335,7 +350,6 @@ async def _run(
         run.conversations.append(
             {"name": conversation.name, form: len(conversation.memories), **measures_document(answers.scored_questions)}
         )
-    return run
 
 
 async def _run_corpus(
@@ -367,6 +381,7 @@ def _document(file: Path, form: Form, run: _BenchRun) -> dict[str, Any]:
             name: measures_document(questions) for name, questions in by_category(run.scored_questions).items()
         },
         "conversations": run.conversations,
+        "judged": judged_document(run.judge, run.judged),
         "ablation": {
             signal: {name: mean.as_json() for name, mean in ablation_loss(all_signals, ablated, seed=SEED).items()}
             for signal, (all_signals, ablated) in sorted(run.without.items())
@@ -452,6 +467,7 @@ def _print(document: Mapping[str, Any]) -> None:
         losses = document["ablation"].items()
         rows = [(name, *(interval(part[measure], "{:+.3f}") for measure in MEASURES)) for name, part in losses]
         output.print_table(table, rows, empty="")
+    print_judged(document["judged"])
     form = document["form"]
     print_circumstances(document, f"{document[form]} {form} in {len(document['conversations'])} tenants")
 

@@ -29,11 +29,12 @@ def answer_figures(model: str, degraded: int, seconds: Sequence[float]) -> dict[
     return {
         "model": model,
         "degraded_answers": degraded,
-        "latency_ms": {"p50": _percentile(seconds, 0.5), "p95": _percentile(seconds, 0.95)},
+        "latency_ms": {"p50": percentile(seconds, 0.5), "p95": percentile(seconds, 0.95)},
     }
 
 
-def _percentile(seconds: Sequence[float], share: float) -> float:
+def percentile(seconds: Sequence[float], share: float) -> float:
+    """Return milliseconds below which a share of the seconds lies; 0 without any."""
     ordered = sorted(seconds)
     return round(ordered[min(int(share * len(ordered)), len(ordered) - 1)] * 1e3, 2) if ordered else 0.0
 

@@ -53,7 +53,7 @@ class ChatModel:
             {"role": "system", "content": _SYSTEM_PROMPT.format(max_characters=max_characters)},
             {"role": "user", "content": transcript},
         ]
-        text = await self._client.complete(messages, seconds=seconds)
+        text, _ = await self._client.complete(messages, seconds=seconds)
         if not (summary := text.replace("\0", "").strip()):
             raise ChatModelError("empty")
         return _truncate(summary, max_characters)
