@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import descriptor_pb2 as google_dot_protobuf_dot_descriptor__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eskein/options/v1/options.proto\x12\x10skein.options.v1\x1a google/protobuf/descriptor.proto\"\xc3\x05\n\nMethodRule\x12 \n\npermission\x18\x01 \x01(\tH\x00R\npermission\x12&\n\rauthenticated\x18\x02 \x01(\x08H\x00R\rauthenticated\x12\x18\n\x06public\x18\x03 \x01(\x08H\x00R\x06public\x12%\n\x0ewithout_tenant\x18\x04 \x01(\x08R\rwithoutTenant\x12!\n\x0conly_service\x18\x05 \x01(\tR\x0bonlyService\x12*\n\x11in_deleted_tenant\x18\x06 \x01(\x08R\x0finDeletedTenant\x12:\n\x08\x61pproval\x18\x07 \x01(\x0e\x32\x1e.skein.options.v1.ApprovalRuleR\x08\x61pproval\x12=\n\tscreening\x18\x08 \x01(\x0e\x32\x1f.skein.options.v1.ScreeningRuleR\tscreening\x12\x1e\n\nunrecorded\x18\t \x01(\x08R\nunrecorded\x12$\n\x0e\x66or_all_agents\x18\n \x01(\x08R\x0c\x66orAllAgents\x12\x1f\n\x0b\x61gent_field\x18\x0b \x01(\tR\nagentField\x12\x1f\n\x0b\x61udit_event\x18\x0c \x01(\tR\nauditEvent\x12!\n\x0c\x61udit_target\x18\r \x01(\tR\x0b\x61uditTarget\x12*\n\x11\x61udited_by_method\x18\x0e \x01(\x08R\x0f\x61uditedByMethod\x12#\n\rmore_services\x18\x0f \x03(\tR\x0cmoreServices\x12%\n\x0e\x66or_extractors\x18\x10 \x01(\x08R\rforExtractors\x12\x33\n\x06spaces\x18\x11 \x01(\x0e\x32\x1b.skein.options.v1.SpaceRuleR\x06spacesB\x08\n\x06\x63\x61ller\")\n\x0bServiceRule\x12\x1a\n\x08recorded\x18\x01 \x01(\x08R\x08recorded*{\n\x0c\x41pprovalRule\x12\x1d\n\x19\x41PPROVAL_RULE_UNSPECIFIED\x10\x00\x12\x17\n\x13\x41PPROVAL_RULE_WAITS\x10\x01\x12\x18\n\x14\x41PPROVAL_RULE_PASSES\x10\x02\x12\x19\n\x15\x41PPROVAL_RULE_REFUSED\x10\x03*}\n\rScreeningRule\x12\x1e\n\x1aSCREENING_RULE_UNSPECIFIED\x10\x00\x12\x18\n\x14SCREENING_RULE_CHAIN\x10\x01\x12\x19\n\x15SCREENING_RULE_METHOD\x10\x02\x12\x17\n\x13SCREENING_RULE_NONE\x10\x03*\x83\x01\n\tSpaceRule\x12\x1a\n\x16SPACE_RULE_UNSPECIFIED\x10\x00\x12\x15\n\x11SPACE_RULE_WALLED\x10\x01\x12\x16\n\x12SPACE_RULE_DEFAULT\x10\x02\x12\x17\n\x13SPACE_RULE_NO_ITEMS\x10\x03\x12\x12\n\x0eSPACE_RULE_ALL\x10\x04*g\n\x08TextKind\x12\x19\n\x15TEXT_KIND_UNSPECIFIED\x10\x00\x12\x15\n\x11TEXT_KIND_CONTENT\x10\x01\x12\x12\n\x0eTEXT_KIND_NAME\x10\x02\x12\x15\n\x11TEXT_KIND_SETTING\x10\x03:R\n\x04rule\x12\x1e.google.protobuf.MethodOptions\x18\xd4\x8d\x03 \x01(\x0b\x32\x1c.skein.options.v1.MethodRuleR\x04rule:Z\n\x07service\x12\x1f.google.protobuf.ServiceOptions\x18\xd5\x8d\x03 \x01(\x0b\x32\x1d.skein.options.v1.ServiceRuleR\x07service:O\n\x04text\x12\x1d.google.protobuf.FieldOptions\x18\xd6\x8d\x03 \x01(\x0e\x32\x1a.skein.options.v1.TextKindR\x04textB\x1cZ\x1askein/options/v1;optionsv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eskein/options/v1/options.proto\x12\x10skein.options.v1\x1a google/protobuf/descriptor.proto\"\x91\x06\n\nMethodRule\x12 \n\npermission\x18\x01 \x01(\tH\x00R\npermission\x12&\n\rauthenticated\x18\x02 \x01(\x08H\x00R\rauthenticated\x12\x18\n\x06public\x18\x03 \x01(\x08H\x00R\x06public\x12%\n\x0ewithout_tenant\x18\x04 \x01(\x08R\rwithoutTenant\x12!\n\x0conly_service\x18\x05 \x01(\tR\x0bonlyService\x12*\n\x11in_deleted_tenant\x18\x06 \x01(\x08R\x0finDeletedTenant\x12:\n\x08\x61pproval\x18\x07 \x01(\x0e\x32\x1e.skein.options.v1.ApprovalRuleR\x08\x61pproval\x12=\n\tscreening\x18\x08 \x01(\x0e\x32\x1f.skein.options.v1.ScreeningRuleR\tscreening\x12\x1e\n\nunrecorded\x18\t \x01(\x08R\nunrecorded\x12$\n\x0e\x66or_all_agents\x18\n \x01(\x08R\x0c\x66orAllAgents\x12\x1f\n\x0b\x61gent_field\x18\x0b \x01(\tR\nagentField\x12\x1f\n\x0b\x61udit_event\x18\x0c \x01(\tR\nauditEvent\x12!\n\x0c\x61udit_target\x18\r \x01(\tR\x0b\x61uditTarget\x12*\n\x11\x61udited_by_method\x18\x0e \x01(\x08R\x0f\x61uditedByMethod\x12#\n\rmore_services\x18\x0f \x03(\tR\x0cmoreServices\x12%\n\x0e\x66or_extractors\x18\x10 \x01(\x08R\rforExtractors\x12\x33\n\x06spaces\x18\x11 \x01(\x0e\x32\x1b.skein.options.v1.SpaceRuleR\x06spaces\x12L\n\x10memory_operation\x18\x12 \x01(\x0b\x32!.skein.options.v1.MemoryOperationR\x0fmemoryOperationB\x08\n\x06\x63\x61ller\"o\n\x0fMemoryOperation\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n\x07subject\x18\x02 \x01(\tR\x07subject\x12\x18\n\x07records\x18\x03 \x01(\tR\x07records\x12\x14\n\x05query\x18\x04 \x01(\tR\x05query\")\n\x0bServiceRule\x12\x1a\n\x08recorded\x18\x01 \x01(\x08R\x08recorded*{\n\x0c\x41pprovalRule\x12\x1d\n\x19\x41PPROVAL_RULE_UNSPECIFIED\x10\x00\x12\x17\n\x13\x41PPROVAL_RULE_WAITS\x10\x01\x12\x18\n\x14\x41PPROVAL_RULE_PASSES\x10\x02\x12\x19\n\x15\x41PPROVAL_RULE_REFUSED\x10\x03*}\n\rScreeningRule\x12\x1e\n\x1aSCREENING_RULE_UNSPECIFIED\x10\x00\x12\x18\n\x14SCREENING_RULE_CHAIN\x10\x01\x12\x19\n\x15SCREENING_RULE_METHOD\x10\x02\x12\x17\n\x13SCREENING_RULE_NONE\x10\x03*\x83\x01\n\tSpaceRule\x12\x1a\n\x16SPACE_RULE_UNSPECIFIED\x10\x00\x12\x15\n\x11SPACE_RULE_WALLED\x10\x01\x12\x16\n\x12SPACE_RULE_DEFAULT\x10\x02\x12\x17\n\x13SPACE_RULE_NO_ITEMS\x10\x03\x12\x12\n\x0eSPACE_RULE_ALL\x10\x04*g\n\x08TextKind\x12\x19\n\x15TEXT_KIND_UNSPECIFIED\x10\x00\x12\x15\n\x11TEXT_KIND_CONTENT\x10\x01\x12\x12\n\x0eTEXT_KIND_NAME\x10\x02\x12\x15\n\x11TEXT_KIND_SETTING\x10\x03:R\n\x04rule\x12\x1e.google.protobuf.MethodOptions\x18\xd4\x8d\x03 \x01(\x0b\x32\x1c.skein.options.v1.MethodRuleR\x04rule:Z\n\x07service\x12\x1f.google.protobuf.ServiceOptions\x18\xd5\x8d\x03 \x01(\x0b\x32\x1d.skein.options.v1.ServiceRuleR\x07service:O\n\x04text\x12\x1d.google.protobuf.FieldOptions\x18\xd6\x8d\x03 \x01(\x0e\x32\x1a.skein.options.v1.TextKindR\x04textB\x1cZ\x1askein/options/v1;optionsv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,16 +33,18 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'skein.options.v1.options_pb
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'Z\032skein/options/v1;optionsv1'
-  _globals['_APPROVALRULE']._serialized_start=839
-  _globals['_APPROVALRULE']._serialized_end=962
-  _globals['_SCREENINGRULE']._serialized_start=964
-  _globals['_SCREENINGRULE']._serialized_end=1089
-  _globals['_SPACERULE']._serialized_start=1092
-  _globals['_SPACERULE']._serialized_end=1223
-  _globals['_TEXTKIND']._serialized_start=1225
-  _globals['_TEXTKIND']._serialized_end=1328
+  _globals['_APPROVALRULE']._serialized_start=1030
+  _globals['_APPROVALRULE']._serialized_end=1153
+  _globals['_SCREENINGRULE']._serialized_start=1155
+  _globals['_SCREENINGRULE']._serialized_end=1280
+  _globals['_SPACERULE']._serialized_start=1283
+  _globals['_SPACERULE']._serialized_end=1414
+  _globals['_TEXTKIND']._serialized_start=1416
+  _globals['_TEXTKIND']._serialized_end=1519
   _globals['_METHODRULE']._serialized_start=87
-  _globals['_METHODRULE']._serialized_end=794
-  _globals['_SERVICERULE']._serialized_start=796
-  _globals['_SERVICERULE']._serialized_end=837
+  _globals['_METHODRULE']._serialized_end=872
+  _globals['_MEMORYOPERATION']._serialized_start=874
+  _globals['_MEMORYOPERATION']._serialized_end=985
+  _globals['_SERVICERULE']._serialized_start=987
+  _globals['_SERVICERULE']._serialized_end=1028
 # @@protoc_insertion_point(module_scope)

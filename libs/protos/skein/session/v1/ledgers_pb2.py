@@ -26,7 +26,7 @@ from buf.validate import validate_pb2 as buf_dot_validate_dot_validate__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eskein/session/v1/ledgers.proto\x12\x10skein.session.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xea\x05\n\rContextLedger\x12\'\n\tledger_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\x08ledgerId\x12#\n\x08revision\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00R\x08revision\x12\'\n\nsession_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\tsessionId\x12\'\n\nsubject_id\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\tsubjectId\x12\x42\n\x07\x65ntries\x18\x05 \x03(\x0b\x32\x1d.skein.session.v1.LedgerEntryB\t\xbaH\x06\x92\x01\x03\x10\xd0\x0fR\x07\x65ntries\x12(\n\x0bnext_number\x18\x06 \x01(\x05\x42\x07\xbaH\x04\x1a\x02(\x01R\nnextNumber\x12\x33\n\x11\x66irst_token_count\x18\x07 \x01(\x05\x42\x07\xbaH\x04\x1a\x02(\x00R\x0f\x66irstTokenCount\x12\x39\n\x14\x61ppended_token_count\x18\x08 \x01(\x05\x42\x07\xbaH\x04\x1a\x02(\x00R\x12\x61ppendedTokenCount\x12\x1b\n\x04salt\x18\t \x01(\x0c\x42\x07\xbaH\x04z\x02\x18 R\x04salt\x12,\n\rreader_digest\x18\n \x01(\x0c\x42\x07\xbaH\x04z\x02\x18 R\x0creaderDigest\x12\'\n\nrequest_id\x18\x0b \x01(\tB\x08\xbaH\x05r\x03\x18\xc8\x01R\trequestId\x12.\n\x0erequest_digest\x18\x0c \x01(\x0c\x42\x07\xbaH\x04z\x02\x18 R\rrequestDigest\x12\x16\n\x06rebase\x18\r \x01(\x05R\x06rebase\x12;\n\x0b\x63reate_time\x18\x0e \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0b\x65xpire_time\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nexpireTime\x12%\n\tspace_ids\x18\x10 \x03(\tB\x08\xbaH\x05\x92\x01\x02\x10\x64R\x08spaceIds\"\xc8\x02\n\x0bLedgerEntry\x12\x34\n\x04kind\x18\x01 \x01(\x0e\x32 .skein.session.v1.LedgerItemKindR\x04kind\x12!\n\x07item_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x06itemId\x12\x1a\n\x08revision\x18\x03 \x01(\x03R\x08revision\x12\x16\n\x06number\x18\x04 \x01(\x05R\x06number\x12\x38\n\x05state\x18\x05 \x01(\x0e\x32\".skein.session.v1.LedgerEntryStateR\x05state\x12\x1f\n\x06\x64igest\x18\x06 \x01(\x0c\x42\x07\xbaH\x04z\x02\x18 R\x06\x64igest\x12%\n\x0emax_characters\x18\x07 \x01(\x05R\rmaxCharacters\x12\x12\n\x04turn\x18\x08 \x01(\x03R\x04turn\x12\x16\n\x06\x63hange\x18\t \x01(\x08R\x06\x63hange\"B\n\x17GetContextLedgerRequest\x12\'\n\tledger_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\x08ledgerId\"S\n\x18GetContextLedgerResponse\x12\x37\n\x06ledger\x18\x01 \x01(\x0b\x32\x1f.skein.session.v1.ContextLedgerR\x06ledger\"\x88\x01\n\x17PutContextLedgerRequest\x12?\n\x06ledger\x18\x01 \x01(\x0b\x32\x1f.skein.session.v1.ContextLedgerB\x06\xbaH\x03\xc8\x01\x01R\x06ledger\x12,\n\rlast_revision\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00R\x0clastRevision\"6\n\x18PutContextLedgerResponse\x12\x1a\n\x08revision\x18\x01 \x01(\x03R\x08revision*\xa7\x01\n\x0eLedgerItemKind\x12 \n\x1cLEDGER_ITEM_KIND_UNSPECIFIED\x10\x00\x12\x1a\n\x16LEDGER_ITEM_KIND_BLOCK\x10\x01\x12\x1c\n\x18LEDGER_ITEM_KIND_PROFILE\x10\x02\x12\x1b\n\x17LEDGER_ITEM_KIND_MEMORY\x10\x03\x12\x1c\n\x18LEDGER_ITEM_KIND_MESSAGE\x10\x04*\xd7\x01\n\x10LedgerEntryState\x12\"\n\x1eLEDGER_ENTRY_STATE_UNSPECIFIED\x10\x00\x12\x1b\n\x17LEDGER_ENTRY_STATE_SENT\x10\x01\x12 \n\x1cLEDGER_ENTRY_STATE_CONTAINED\x10\x02\x12!\n\x1dLEDGER_ENTRY_STATE_SUPERSEDED\x10\x03\x12\x1e\n\x1aLEDGER_ENTRY_STATE_EXPIRED\x10\x04\x12\x1d\n\x19LEDGER_ENTRY_STATE_FORMER\x10\x05\x42\x1cZ\x1askein/session/v1;sessionv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eskein/session/v1/ledgers.proto\x12\x10skein.session.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x93\x08\n\rContextLedger\x12\'\n\tledger_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\x08ledgerId\x12#\n\x08revision\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00R\x08revision\x12\'\n\nsession_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\tsessionId\x12\'\n\nsubject_id\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\tsubjectId\x12\x42\n\x07\x65ntries\x18\x05 \x03(\x0b\x32\x1d.skein.session.v1.LedgerEntryB\t\xbaH\x06\x92\x01\x03\x10\xd0\x0fR\x07\x65ntries\x12(\n\x0bnext_number\x18\x06 \x01(\x05\x42\x07\xbaH\x04\x1a\x02(\x01R\nnextNumber\x12\x33\n\x11\x66irst_token_count\x18\x07 \x01(\x05\x42\x07\xbaH\x04\x1a\x02(\x00R\x0f\x66irstTokenCount\x12\x39\n\x14\x61ppended_token_count\x18\x08 \x01(\x05\x42\x07\xbaH\x04\x1a\x02(\x00R\x12\x61ppendedTokenCount\x12\x1b\n\x04salt\x18\t \x01(\x0c\x42\x07\xbaH\x04z\x02\x18 R\x04salt\x12,\n\rreader_digest\x18\n \x01(\x0c\x42\x07\xbaH\x04z\x02\x18 R\x0creaderDigest\x12\'\n\nrequest_id\x18\x0b \x01(\tB\x08\xbaH\x05r\x03\x18\xc8\x01R\trequestId\x12.\n\x0erequest_digest\x18\x0c \x01(\x0c\x42\x07\xbaH\x04z\x02\x18 R\rrequestDigest\x12\x16\n\x06rebase\x18\r \x01(\x05R\x06rebase\x12;\n\x0b\x63reate_time\x18\x0e \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0b\x65xpire_time\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nexpireTime\x12%\n\tspace_ids\x18\x10 \x03(\tB\x08\xbaH\x05\x92\x01\x02\x10\x64R\x08spaceIds\x12*\n\x0c\x61ppend_count\x18\x11 \x01(\x05\x42\x07\xbaH\x04\x1a\x02(\x00R\x0b\x61ppendCount\x12j\n\x11\x66irst_text_counts\x18\x12 \x03(\x0b\x32\x34.skein.session.v1.ContextLedger.FirstTextCountsEntryB\x08\xbaH\x05\x9a\x01\x02\x10\x64R\x0f\x66irstTextCounts\x12&\n\tprincipal\x18\x13 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\tprincipal\x12#\n\x08\x61gent_id\x18\x14 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x07\x61gentId\x1a\x42\n\x14\x46irstTextCountsEntry\x12\x10\n\x03key\x18\x01 \x01(\x05R\x03key\x12\x14\n\x05value\x18\x02 \x01(\x05R\x05value:\x02\x38\x01\"\xf0\x02\n\x0bLedgerEntry\x12\x34\n\x04kind\x18\x01 \x01(\x0e\x32 .skein.session.v1.LedgerItemKindR\x04kind\x12!\n\x07item_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x06itemId\x12\x1a\n\x08revision\x18\x03 \x01(\x03R\x08revision\x12\x16\n\x06number\x18\x04 \x01(\x05R\x06number\x12\x38\n\x05state\x18\x05 \x01(\x0e\x32\".skein.session.v1.LedgerEntryStateR\x05state\x12\x1f\n\x06\x64igest\x18\x06 \x01(\x0c\x42\x07\xbaH\x04z\x02\x18 R\x06\x64igest\x12%\n\x0emax_characters\x18\x07 \x01(\x05R\rmaxCharacters\x12\x12\n\x04turn\x18\x08 \x01(\x03R\x04turn\x12\x16\n\x06\x63hange\x18\t \x01(\x08R\x06\x63hange\x12&\n\npage_place\x18\n \x01(\x05\x42\x07\xbaH\x04\x1a\x02(\x00R\tpagePlace\"B\n\x17GetContextLedgerRequest\x12\'\n\tledger_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\x08ledgerId\"S\n\x18GetContextLedgerResponse\x12\x37\n\x06ledger\x18\x01 \x01(\x0b\x32\x1f.skein.session.v1.ContextLedgerR\x06ledger\"\xea\x01\n\x19ListContextLedgersRequest\x12%\n\tledger_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x08ledgerId\x12,\n\rin_session_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x0binSessionId\x12&\n\tprincipal\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\tprincipal\x12\'\n\tpage_size\x18\x04 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x05 \x01(\tB\x08\xbaH\x05r\x03\x18\x80@R\tpageToken\"\x7f\n\x1aListContextLedgersResponse\x12\x39\n\x07ledgers\x18\x01 \x03(\x0b\x32\x1f.skein.session.v1.ContextLedgerR\x07ledgers\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x88\x01\n\x17PutContextLedgerRequest\x12?\n\x06ledger\x18\x01 \x01(\x0b\x32\x1f.skein.session.v1.ContextLedgerB\x06\xbaH\x03\xc8\x01\x01R\x06ledger\x12,\n\rlast_revision\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00R\x0clastRevision\"6\n\x18PutContextLedgerResponse\x12\x1a\n\x08revision\x18\x01 \x01(\x03R\x08revision*\xa7\x01\n\x0eLedgerItemKind\x12 \n\x1cLEDGER_ITEM_KIND_UNSPECIFIED\x10\x00\x12\x1a\n\x16LEDGER_ITEM_KIND_BLOCK\x10\x01\x12\x1c\n\x18LEDGER_ITEM_KIND_PROFILE\x10\x02\x12\x1b\n\x17LEDGER_ITEM_KIND_MEMORY\x10\x03\x12\x1c\n\x18LEDGER_ITEM_KIND_MESSAGE\x10\x04*\xd7\x01\n\x10LedgerEntryState\x12\"\n\x1eLEDGER_ENTRY_STATE_UNSPECIFIED\x10\x00\x12\x1b\n\x17LEDGER_ENTRY_STATE_SENT\x10\x01\x12 \n\x1cLEDGER_ENTRY_STATE_CONTAINED\x10\x02\x12!\n\x1dLEDGER_ENTRY_STATE_SUPERSEDED\x10\x03\x12\x1e\n\x1aLEDGER_ENTRY_STATE_EXPIRED\x10\x04\x12\x1d\n\x19LEDGER_ENTRY_STATE_FORMER\x10\x05\x42\x1cZ\x1askein/session/v1;sessionv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,6 +34,8 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'skein.session.v1.ledgers_pb
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'Z\032skein/session/v1;sessionv1'
+  _globals['_CONTEXTLEDGER_FIRSTTEXTCOUNTSENTRY']._loaded_options = None
+  _globals['_CONTEXTLEDGER_FIRSTTEXTCOUNTSENTRY']._serialized_options = b'8\001'
   _globals['_CONTEXTLEDGER'].fields_by_name['ledger_id']._loaded_options = None
   _globals['_CONTEXTLEDGER'].fields_by_name['ledger_id']._serialized_options = b'\272H\007r\005\020\001\030\377\001'
   _globals['_CONTEXTLEDGER'].fields_by_name['revision']._loaded_options = None
@@ -60,30 +62,56 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CONTEXTLEDGER'].fields_by_name['request_digest']._serialized_options = b'\272H\004z\002\030 '
   _globals['_CONTEXTLEDGER'].fields_by_name['space_ids']._loaded_options = None
   _globals['_CONTEXTLEDGER'].fields_by_name['space_ids']._serialized_options = b'\272H\005\222\001\002\020d'
+  _globals['_CONTEXTLEDGER'].fields_by_name['append_count']._loaded_options = None
+  _globals['_CONTEXTLEDGER'].fields_by_name['append_count']._serialized_options = b'\272H\004\032\002(\000'
+  _globals['_CONTEXTLEDGER'].fields_by_name['first_text_counts']._loaded_options = None
+  _globals['_CONTEXTLEDGER'].fields_by_name['first_text_counts']._serialized_options = b'\272H\005\232\001\002\020d'
+  _globals['_CONTEXTLEDGER'].fields_by_name['principal']._loaded_options = None
+  _globals['_CONTEXTLEDGER'].fields_by_name['principal']._serialized_options = b'\272H\005r\003\030\377\001'
+  _globals['_CONTEXTLEDGER'].fields_by_name['agent_id']._loaded_options = None
+  _globals['_CONTEXTLEDGER'].fields_by_name['agent_id']._serialized_options = b'\272H\005r\003\030\377\001'
   _globals['_LEDGERENTRY'].fields_by_name['item_id']._loaded_options = None
   _globals['_LEDGERENTRY'].fields_by_name['item_id']._serialized_options = b'\272H\005r\003\030\377\001'
   _globals['_LEDGERENTRY'].fields_by_name['digest']._loaded_options = None
   _globals['_LEDGERENTRY'].fields_by_name['digest']._serialized_options = b'\272H\004z\002\030 '
+  _globals['_LEDGERENTRY'].fields_by_name['page_place']._loaded_options = None
+  _globals['_LEDGERENTRY'].fields_by_name['page_place']._serialized_options = b'\272H\004\032\002(\000'
   _globals['_GETCONTEXTLEDGERREQUEST'].fields_by_name['ledger_id']._loaded_options = None
   _globals['_GETCONTEXTLEDGERREQUEST'].fields_by_name['ledger_id']._serialized_options = b'\272H\007r\005\020\001\030\377\001'
+  _globals['_LISTCONTEXTLEDGERSREQUEST'].fields_by_name['ledger_id']._loaded_options = None
+  _globals['_LISTCONTEXTLEDGERSREQUEST'].fields_by_name['ledger_id']._serialized_options = b'\272H\005r\003\030\377\001'
+  _globals['_LISTCONTEXTLEDGERSREQUEST'].fields_by_name['in_session_id']._loaded_options = None
+  _globals['_LISTCONTEXTLEDGERSREQUEST'].fields_by_name['in_session_id']._serialized_options = b'\272H\005r\003\030\377\001'
+  _globals['_LISTCONTEXTLEDGERSREQUEST'].fields_by_name['principal']._loaded_options = None
+  _globals['_LISTCONTEXTLEDGERSREQUEST'].fields_by_name['principal']._serialized_options = b'\272H\005r\003\030\377\001'
+  _globals['_LISTCONTEXTLEDGERSREQUEST'].fields_by_name['page_size']._loaded_options = None
+  _globals['_LISTCONTEXTLEDGERSREQUEST'].fields_by_name['page_size']._serialized_options = b'\272H\007\032\005\030\350\007(\000'
+  _globals['_LISTCONTEXTLEDGERSREQUEST'].fields_by_name['page_token']._loaded_options = None
+  _globals['_LISTCONTEXTLEDGERSREQUEST'].fields_by_name['page_token']._serialized_options = b'\272H\005r\003\030\200@'
   _globals['_PUTCONTEXTLEDGERREQUEST'].fields_by_name['ledger']._loaded_options = None
   _globals['_PUTCONTEXTLEDGERREQUEST'].fields_by_name['ledger']._serialized_options = b'\272H\003\310\001\001'
   _globals['_PUTCONTEXTLEDGERREQUEST'].fields_by_name['last_revision']._loaded_options = None
   _globals['_PUTCONTEXTLEDGERREQUEST'].fields_by_name['last_revision']._serialized_options = b'\272H\004\"\002(\000'
-  _globals['_LEDGERITEMKIND']._serialized_start=1543
-  _globals['_LEDGERITEMKIND']._serialized_end=1710
-  _globals['_LEDGERENTRYSTATE']._serialized_start=1713
-  _globals['_LEDGERENTRYSTATE']._serialized_end=1928
+  _globals['_LEDGERITEMKIND']._serialized_start=2246
+  _globals['_LEDGERITEMKIND']._serialized_end=2413
+  _globals['_LEDGERENTRYSTATE']._serialized_start=2416
+  _globals['_LEDGERENTRYSTATE']._serialized_end=2631
   _globals['_CONTEXTLEDGER']._serialized_start=115
-  _globals['_CONTEXTLEDGER']._serialized_end=861
-  _globals['_LEDGERENTRY']._serialized_start=864
-  _globals['_LEDGERENTRY']._serialized_end=1192
-  _globals['_GETCONTEXTLEDGERREQUEST']._serialized_start=1194
-  _globals['_GETCONTEXTLEDGERREQUEST']._serialized_end=1260
-  _globals['_GETCONTEXTLEDGERRESPONSE']._serialized_start=1262
-  _globals['_GETCONTEXTLEDGERRESPONSE']._serialized_end=1345
-  _globals['_PUTCONTEXTLEDGERREQUEST']._serialized_start=1348
-  _globals['_PUTCONTEXTLEDGERREQUEST']._serialized_end=1484
-  _globals['_PUTCONTEXTLEDGERRESPONSE']._serialized_start=1486
-  _globals['_PUTCONTEXTLEDGERRESPONSE']._serialized_end=1540
+  _globals['_CONTEXTLEDGER']._serialized_end=1158
+  _globals['_CONTEXTLEDGER_FIRSTTEXTCOUNTSENTRY']._serialized_start=1092
+  _globals['_CONTEXTLEDGER_FIRSTTEXTCOUNTSENTRY']._serialized_end=1158
+  _globals['_LEDGERENTRY']._serialized_start=1161
+  _globals['_LEDGERENTRY']._serialized_end=1529
+  _globals['_GETCONTEXTLEDGERREQUEST']._serialized_start=1531
+  _globals['_GETCONTEXTLEDGERREQUEST']._serialized_end=1597
+  _globals['_GETCONTEXTLEDGERRESPONSE']._serialized_start=1599
+  _globals['_GETCONTEXTLEDGERRESPONSE']._serialized_end=1682
+  _globals['_LISTCONTEXTLEDGERSREQUEST']._serialized_start=1685
+  _globals['_LISTCONTEXTLEDGERSREQUEST']._serialized_end=1919
+  _globals['_LISTCONTEXTLEDGERSRESPONSE']._serialized_start=1921
+  _globals['_LISTCONTEXTLEDGERSRESPONSE']._serialized_end=2048
+  _globals['_PUTCONTEXTLEDGERREQUEST']._serialized_start=2051
+  _globals['_PUTCONTEXTLEDGERREQUEST']._serialized_end=2187
+  _globals['_PUTCONTEXTLEDGERRESPONSE']._serialized_start=2189
+  _globals['_PUTCONTEXTLEDGERRESPONSE']._serialized_end=2243
 # @@protoc_insertion_point(module_scope)
