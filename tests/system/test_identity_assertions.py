@@ -128,7 +128,8 @@ async def test_the_sdk_of_mcp_gets_in_with_an_identity_assertion(enterprise: Ent
         storage=NoStorage(),
         issuer=enterprise.web.origin,
         assertion_provider=assertion,
-        **secret(enterprise.client),
+        client_id=enterprise.client["client_id"],
+        client_secret=enterprise.client["client_secret"],
     )
     async with (
         AsyncClient(auth=provider, trust_env=False, timeout=Timeout(30)) as http,

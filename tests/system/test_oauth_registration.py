@@ -18,6 +18,7 @@ from fix_oauth import App
 
 from skein.auth.v1 import oauth_pb2, oauth_pb2_grpc
 from skein_auth.accounts.passwords import Passwords
+from skein_auth.assertions.client_assertions import ClientAssertions
 from skein_auth.attempts.limiter import AttemptLimiter, limits
 from skein_auth.attempts.store import AttemptStore
 from skein_auth.audit.recorder import AuditRecorder
@@ -223,16 +224,8 @@ def applications(
     async def resolve(_host: str, _port: int) -> list[str]:
         return ["127.0.0.1"]
 
-    settings = AuthSettings()
     origin = site.url.removesuffix("/client.json")
-    return ClientRegistry(
-        ClientStore(store),
-        SafeHttpClient(allow=[origin], resolve=resolve, tls=tls[1]),
-        settings,
-        passwords,
-        AttemptLimiter(AttemptStore(store), limits(settings)),
-        AuditRecorder(AuditStore(store)),
-    )
+    return _registry(store, SafeHttpClient(allow=[origin], resolve=resolve, tls=tls[1]), passwords)
 
 
 async def test_a_document_describes_its_client(applications: ClientRegistry, site: Site) -> None:
@@ -300,17 +293,22 @@ async def test_a_site_inside_the_network_is_not_asked(
     async def resolve(_host: str, _port: int) -> list[str]:
         return ["127.0.0.1"]
 
-    settings = AuthSettings()
-    applications = ClientRegistry(
-        ClientStore(store),
-        SafeHttpClient(resolve=resolve, tls=tls[1]),
-        settings,
-        passwords,
-        AttemptLimiter(AttemptStore(store), limits(settings)),
-        AuditRecorder(AuditStore(store)),
-    )
+    applications = _registry(store, SafeHttpClient(resolve=resolve, tls=tls[1]), passwords)
 
     with pytest.raises(ClientUnknown):
         await applications.get_fresh(site.url)
 
     assert site.request_count == 0
+
+
+def _registry(store: Database, outbound: SafeHttpClient, passwords: Passwords) -> ClientRegistry:
+    settings, attempts = AuthSettings(), AttemptStore(store)
+    return ClientRegistry(
+        ClientStore(store),
+        outbound,
+        settings,
+        passwords,
+        AttemptLimiter(attempts, limits(settings)),
+        AuditRecorder(AuditStore(store)),
+        ClientAssertions(outbound, attempts, lambda: "https://skein.example"),
+    )
