@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+
+from fix_cluster import Cluster, Stubs, Tenant
 
 from skein.auth.v1 import accounts_pb2 as pb
 from skein.tenancy.v1 import members_pb2
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster, Stubs, Tenant
 
 PASSWORD = "correct horse battery"
 _ROLES = {

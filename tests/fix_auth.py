@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 from uuid import UUID, uuid4
 
-from fix_cluster import SYSTEM_KEY, AuthorizedChannel
+from fix_cluster import SYSTEM_KEY, AuthorizedChannel, Cluster, Tenant
+from fix_database import TestDatabase
 from fix_external_postgres import database_settings, password_environment
 from fix_identities import identity_settings, service_channel
 from grpc import aio
@@ -19,12 +21,6 @@ from skein.memory.v1 import memory_pb2
 from skein_cluster import registry
 from skein_kit.host.process import Host, run_services
 from skein_kit.settings import ProcessSettings
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-
-    from fix_cluster import Cluster, Tenant
-    from fix_database import TestDatabase
 
 PASSWORD = "correct horse battery"
 _OPEN = {

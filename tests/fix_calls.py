@@ -6,30 +6,21 @@ A list comes with all of its pages.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.json_format import ParseDict
+from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from skein.gateway.v1 import gateway_pb2
-from skein.memory.v1 import blocks_pb2, memory_pb2
-from skein.recall.v1 import recall_pb2
-from skein.session.v1 import session_pb2
-from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from datetime import datetime
-
-    from google.protobuf.message import Message
-
-    from skein.gateway.v1 import gateway_pb2_grpc
-    from skein.memory.v1 import blocks_pb2_grpc, memory_pb2_grpc
-    from skein.recall.v1 import recall_pb2_grpc
-    from skein.session.v1 import session_pb2_grpc
-    from skein.tenancy.v1 import tenancy_pb2_grpc
+from skein.gateway.v1 import gateway_pb2, gateway_pb2_grpc
+from skein.memory.v1 import blocks_pb2, blocks_pb2_grpc, memory_pb2, memory_pb2_grpc
+from skein.recall.v1 import recall_pb2, recall_pb2_grpc
+from skein.session.v1 import session_pb2, session_pb2_grpc
+from skein.tenancy.v1 import subjects_pb2, tenancy_pb2, tenancy_pb2_grpc
 
 R = TypeVar("R", bound="Message")
 USER = session_pb2.MESSAGE_ROLE_USER

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 # What pytest.raises and pytest.fail raise is no Exception.
 _FAILURES = (Exception, pytest.fail.Exception)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import ssl
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from skein_kit.ids import now
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def certified(folder: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:

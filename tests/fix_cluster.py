@@ -11,11 +11,14 @@ import itertools
 import os
 import tempfile
 import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from pathlib import Path
+from typing import Any, TypedDict, cast
 
 import asyncpg
+import grpc
 import pytest
 from fix_calls import Calls
 from fix_external_postgres import cluster_database, database_environment
@@ -32,15 +35,8 @@ from skein.memory.v1 import blocks_pb2_grpc, curation_pb2_grpc, history_pb2_grpc
 from skein.recall.v1 import recall_pb2_grpc
 from skein.session.v1 import session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2, tenancy_pb2_grpc
+from skein_cluster.embedded.server import Server
 from skein_kit.errors import status_reason
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-    from pathlib import Path
-
-    import grpc
-
-    from skein_cluster.embedded.server import Server
 
 FREE_PORTS = dict.fromkeys(
     (

@@ -6,19 +6,17 @@ import asyncio
 import json
 import signal
 import sys
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import fix_forked_command
 from fix_cluster import test_environment
 
 from skein_cluster import embedded
 from skein_cluster.cli.exit_codes import ExitCode
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
 
 
 @dataclass(frozen=True)

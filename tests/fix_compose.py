@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
 
 # A reference without another one inside, its name and its default.
 _INNERMOST = re.compile(r"\$\{(\w+)(?::[?-]([^${}]*))?\}")

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import pytest
 
 from skein_kit.http_server.connections import HttpLimits
 from skein_kit.settings import ProcessSettings
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import AsyncIterator
 
 HALF = b"GET /healthz HTTP/1.1\r\nhost: here\r\nx-half: "
 WHOLE = b"GET /healthz HTTP/1.1\r\nhost: here\r\n\r\n"

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 import httpx
 import pytest
+from fix_cluster import Cluster, Stubs, Tenant
 from fix_database import all_told
 from fix_http import TLS
 from fix_world import system_identity
@@ -19,11 +20,6 @@ from google.protobuf.struct_pb2 import Struct
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2, memory_pb2_grpc, webhooks_pb2
 from skein.session.v1 import session_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_cluster import Cluster, Stubs, Tenant
 
 # What a page must show as it is: markup, a script, text that turns around, a word without an end.
 HOSTILE_TITLE = '<img src=x onerror="alert(1)">"\'><script>alert(2)</script>'

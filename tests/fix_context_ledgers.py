@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from fix_cluster import Stubs
 
 from skein.gateway.v1 import gateway_pb2 as pb
 from skein.memory.v1 import memory_pb2
-
-if TYPE_CHECKING:
-    from fix_cluster import Stubs
 
 QUERY = "What does Anna drink?"
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
+from fix_cluster import Stubs, Tenant
 from fix_receipts import TOPICS, remember
 
 from skein.gateway.v1 import gateway_pb2 as pb
@@ -15,11 +17,6 @@ from skein.memory.v1 import blocks_pb2, memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fix_cluster import Stubs, Tenant
 
 AGENT, PERSON, SESSION = "butler", "anna-7", "kitchen"
 _ROLES = (session_pb2.MESSAGE_ROLE_USER, session_pb2.MESSAGE_ROLE_ASSISTANT)

@@ -6,23 +6,19 @@ import asyncio
 import shutil
 import tempfile
 import uuid
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import asyncpg
 import pytest
 from fix_external_postgres import IS_SHARED, URL, external_server, role_passwords
 
 from skein_cluster import embedded, registry
+from skein_cluster.embedded.server import Server
 from skein_kit.database.connection_settings import connect_arguments, database_role
 from skein_kit.database.schema_migrations import migrate
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from skein_cluster.embedded.server import Server
 
 
 @pytest.fixture(scope="session")

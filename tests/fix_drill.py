@@ -9,11 +9,12 @@ import asyncio
 import shutil
 import tempfile
 import uuid
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import asyncpg
 from fix_accounts import PASSWORD, Account, member
@@ -30,15 +31,10 @@ from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import members_pb2, subjects_pb2, tenancy_pb2
 from skein_cluster.backup import base_backup
 from skein_cluster.backup import restore as restoring
-from skein_cluster.backup.repository import BackupRepository
+from skein_cluster.backup.repository import Backup, BackupRepository
+from skein_cluster.backup.restore import RestoreResult
 from skein_cluster.backup.signatures import BackupKey, TrustedKeys
 from skein_cluster.backup.source import open_source
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from skein_cluster.backup.repository import Backup
-    from skein_cluster.backup.restore import RestoreResult
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 USER = session_pb2.MESSAGE_ROLE_USER

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 from google.protobuf import json_format
 
-from skein.memory.v1 import memory_pb2, snapshots_pb2
-
-if TYPE_CHECKING:
-    from skein.memory.v1 import snapshots_pb2_grpc
+from skein.memory.v1 import memory_pb2, snapshots_pb2, snapshots_pb2_grpc
 
 
 async def expire(

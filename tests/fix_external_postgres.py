@@ -10,19 +10,17 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from skein_cluster import embedded, registry
 from skein_cluster.embedded.databases import DATABASE
 from skein_cluster.embedded.server import DEFAULT_PORT, Server
 from skein_kit.database.connection_settings import login_url
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 URL = os.environ.get("SKEIN_TEST_DATABASE_URL", "")
 POOLER_URL = os.environ.get("SKEIN_TEST_POOLER_URL", "")

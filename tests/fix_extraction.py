@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from fix_cluster import SYSTEM_KEY, Stubs
+from fix_cluster import SYSTEM_KEY, Cluster, Stubs, Tenant
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
@@ -13,21 +14,14 @@ from skein.memory.v1 import memory_pb2, memory_pb2_grpc
 from skein.session.v1 import session_pb2, session_pb2_grpc
 from skein.tenancy.v1 import subjects_pb2
 from skein_cluster import registry
+from skein_kit.outbound.fetch import SafeHttpClient
 from skein_kit.settings import ProcessSettings
-from skein_worker.extraction.language_model import FactModels
+from skein_worker.extraction.language_model import FactModel, FactModels
 from skein_worker.rounds.extraction import ExtractionJob, FactWriter
 from skein_worker.rounds.model_extraction import ModelExtractionJob
 from skein_worker.rounds.tenant_visits import TenantVisitor
 from skein_worker.settings import WorkerSettings
 from skein_worker.system_identity import SystemIdentity
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from fix_cluster import Cluster, Tenant
-
-    from skein_kit.outbound.fetch import SafeHttpClient
-    from skein_worker.extraction.language_model import FactModel
 
 
 def extraction_job(cluster: Cluster) -> ExtractionJob:

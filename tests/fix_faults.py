@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 from urllib.parse import quote
 
 from skein_cluster.embedded.databases import DATABASE
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # Lines of postmaster.pid, from 0.
 _PID, _PORT, _SOCKETS = 0, 3, 4

@@ -10,10 +10,12 @@ import shutil
 import signal
 import sys
 import tempfile
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import asyncpg
 import pytest
@@ -31,11 +33,6 @@ from skein_cluster.embedded.databases import DATABASE
 from skein_cluster.processes.ports import free_ports
 from skein_cluster.processes.single_process import PreparedDatabase, prepared_database
 from skein_pc2.settings import setting_of
-
-if TYPE_CHECKING:
-    import uuid
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-
 
 HOST = "127.0.0.1"
 # Replicas that one service may have at a time.

@@ -6,22 +6,19 @@ import asyncio
 import itertools
 import time
 from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from google.protobuf.message import Message
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
+from skein_client.client import Client
 from skein_client.errors import SkeinError
 from skein_client.retry import TRANSIENT, is_retriable
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-
-    from google.protobuf.message import Message
-
-    from skein_client.client import Client
 
 _USER = session_pb2.MESSAGE_ROLE_USER
 _BATCH = 3

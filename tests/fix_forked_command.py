@@ -17,11 +17,9 @@ import socket
 import subprocess
 import sys
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Any, NoReturn
 
 _FDS = 3
 _MAX_MESSAGE_BYTES = 1 << 20

@@ -8,17 +8,19 @@ import random
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any, Self, cast
 
 import asyncpg
 import grpc
-from fix_accounts import member
+from fix_accounts import Account, member
 from fix_attacks import attack_size
+from fix_cluster import Cluster
 from fix_messages import Pool, altered, damaged, examples, with_extremes
 from fix_recipes import RECIPES, request_for
 from fix_rows import rows_of
 from fix_world import World
 from google.protobuf import text_format
+from google.protobuf.message import Message
 from grpc import aio
 from grpc_status import rpc_status
 from hypothesis import strategies as st
@@ -27,11 +29,6 @@ from skein.errors.v1 import errors_pb2
 from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
 from skein_kit.errors import status_reason
 from skein_kit.identity.permissions import ACCESS_RULES, ACCOUNT, CREATE_TENANT, OPERATOR
-
-if TYPE_CHECKING:
-    from fix_accounts import Account
-    from fix_cluster import Cluster
-    from google.protobuf.message import Message
 
 CORPUS = Path(__file__).parent / "attacks" / "corpus"
 REASONS = {name.removeprefix("ERROR_REASON_") for name in errors_pb2.ErrorReason.keys()[1:]}

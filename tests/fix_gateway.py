@@ -6,9 +6,10 @@ Auth, tenancy and whatever the test does not play are those of the running clust
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from fix_cluster import Cluster, Stubs, Tenant
@@ -20,14 +21,10 @@ from skein.session.v1 import session_pb2, session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
 from skein_gateway.rate_limits import limiter
 from skein_gateway.service import SERVICE
+from skein_kit.calls.call import Call
 from skein_kit.host.process import Host, Service, ServicerRegistry, run_services
 from skein_kit.settings import ProcessSettings
 from skein_kit.telemetry.metrics import READY
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-
-    from skein_kit.calls.call import Call
 
 
 @dataclass

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 import grpc
+from fix_cluster import Tenant
 from google.protobuf.field_mask_pb2 import FieldMask
 from grpc import aio
 
@@ -17,12 +20,6 @@ from skein.recall.v1 import recall_pb2 as pb
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_kit.ids import now
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-    from datetime import datetime
-
-    from fix_cluster import Tenant
 
 DIMENSIONS = 384
 # Memories, and messages, of a history's beginning.

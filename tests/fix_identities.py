@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 from grpc import aio
@@ -13,9 +14,6 @@ from grpc import aio
 from skein_cluster import registry
 from skein_cluster.service_certificates import authority
 from skein_kit.identity.service_identity import certificate_name
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 # A process that is every service.
 ALL = "all"

@@ -6,20 +6,16 @@ import base64
 import json
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 from joserfc import jwt
-from joserfc.jwk import RSAKey
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from joserfc.jwk import ECKey, OKPKey
+from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 CLIENT_ID = "skein-web"
 GITHUB_CLIENT_ID = "Iv1.skein"

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from google.protobuf.message import Message
 
 from skein_kit.json_values import exact, fields
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
 
 
 def with_texts(message: Message) -> None:

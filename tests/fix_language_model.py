@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skein_kit.language_model.chat_client import ChatClient, Endpoint
 from skein_worker.extraction.language_model import FactModel
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
 
 # What each answer counts.
 PROMPT_TOKENS, COMPLETION_TOKENS = 300, 40

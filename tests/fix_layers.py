@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING
 
 import asyncpg
 
+from skein_cluster.embedded.server import Server
 from skein_kit.database.named_queries import Query
-
-if TYPE_CHECKING:
-    from skein_cluster.embedded.server import Server
 
 LAYER = os.environ.get("SKEIN_TEST_LAYER", "")
 _PREDICATE = re.compile(r"(\b\w+\.)?\btenant_id = :tenant_id\b")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from fix_cluster import Cluster, Stubs, Tenant
 from fix_models import until
@@ -13,9 +14,6 @@ from skein.memory.v1 import curation_pb2 as pb
 from skein.memory.v1 import memory_pb2, memory_pb2_grpc
 from skein.memory.v1.memory_pb2 import SourceReference
 from skein.recall.v1 import recall_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 AGENT, PERSON, DOCUMENT = memory_pb2.SOURCE_KIND_AGENT, memory_pb2.SOURCE_KIND_PERSON, memory_pb2.SOURCE_KIND_DOCUMENT
 MEMORY, MESSAGE = memory_pb2.SOURCE_KIND_MEMORY, memory_pb2.SOURCE_KIND_MESSAGE

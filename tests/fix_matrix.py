@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 from fix_cluster import Cluster
 from fix_world import World, extractor_identity, identity, service_identity, system_identity
 from google.protobuf import message_factory
+from google.protobuf.message import Message
 from grpc import aio
 from grpc_status import rpc_status
 
@@ -30,9 +31,6 @@ from skein_kit.identity.permissions import (
     PUBLIC_SERVICES,
     SYSTEM,
 )
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
 
 CONTRACT = (
     auth_pb2, blocks_pb2, curation_pb2, gateway_pb2, history_pb2, memory_pb2, oauth_pb2, recall_pb2, session_pb2,

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 from fix_http import TLS
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 JSON = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 LATEST = "2026-07-28"

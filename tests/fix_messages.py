@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import protovalidate
 from buf.validate import validate_pb2
+from buf.validate.validate_pb2 import FieldRules
 from fix_odd_values import (
     FLOATS,
     JSON_TEXTS,
@@ -26,18 +28,12 @@ from fix_odd_values import (
     TEXTS,
 )
 from google.protobuf import duration_pb2, field_mask_pb2, json_format, struct_pb2, timestamp_pb2
-from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
+from google.protobuf.message import Message
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from buf.validate.validate_pb2 import FieldRules
-    from google.protobuf.descriptor import EnumDescriptor
-    from google.protobuf.message import Message
 
 _Value = TypeVar("_Value")
 # The types of the stubs do not know what an extension is.

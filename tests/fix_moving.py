@@ -7,8 +7,10 @@ import os
 import re
 import sqlite3
 import uuid
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
@@ -21,10 +23,6 @@ from skein_cluster.embedded.databases import create_database, drop_database
 from skein_cluster.main import skein as main
 from skein_importers.errors import SourceInvalid
 from skein_importers.sources import FORMATS
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
-    from pathlib import Path
 
 _LOGGED = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \[.*\n", re.MULTILINE)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fix_cluster import Cluster, test_environment
 from fix_http import get
@@ -19,9 +19,6 @@ from skein_client.channels import OPTIONS
 from skein_cluster.embedded.databases import DATABASE
 from skein_cluster.processes.ports import free_ports
 from skein_cluster.processes.single_process import prepared_database
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
 
 BEHIND = ("auth", "tenancy", "session", "memory", "recall")
 HOST = "127.0.0.1"

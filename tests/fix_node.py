@@ -7,13 +7,11 @@ import json
 import os
 import platform
 import shutil
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ROOT / ".edge/node"

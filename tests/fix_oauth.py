@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -13,9 +14,6 @@ from grpc import aio
 
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc, oauth_pb2, oauth_pb2_grpc
 from skein_auth.auth_sessions.model import challenge_of
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 REDIRECT = "https://app.example/back"
 VERIFIER = "a-verifier-of-more-than-forty-three-characters"

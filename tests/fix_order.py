@@ -7,12 +7,10 @@ halved, and then two workers make its fixtures. With --dist loadfile the slow mo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 T = TypeVar("T")
 # Those that take twenty seconds or more, the slowest first, as `--durations=0` shows them.

@@ -6,10 +6,11 @@ import asyncio
 import shutil
 import tempfile
 import uuid
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import asyncpg
 from fix_cluster import AuthorizedChannel, Tenant, test_environment
@@ -18,17 +19,11 @@ from grpc import aio
 from skein_cluster import embedded, registry
 from skein_cluster.embedded.account import Account
 from skein_cluster.embedded.databases import DATABASE
+from skein_cluster.embedded.server import Server
 from skein_cluster.processes.ports import free_ports
-from skein_cluster.processes.single_process import prepared_database
-from skein_kit.host.process import run_services
+from skein_cluster.processes.single_process import PreparedDatabase, prepared_database
+from skein_kit.host.process import Host, run_services
 from skein_kit.settings import ProcessSettings
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from skein_cluster.embedded.server import Server
-    from skein_cluster.processes.single_process import PreparedDatabase
-    from skein_kit.host.process import Host
 
 SUPERUSER_PASSWORD = "of-the-superuser"
 

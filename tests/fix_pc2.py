@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import zmq
@@ -18,9 +18,6 @@ from skein_kit.host.process import RunningServices, run_services
 from skein_kit.settings import ProcessSettings
 from skein_pc2 import service
 from skein_pc2.service import SERVICE
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
 
 # Deployed agents wait for three and five seconds; a machine that runs tests may be slower.
 CLIENT_MILLISECONDS = 30_000

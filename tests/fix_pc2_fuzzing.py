@@ -7,19 +7,16 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import zmq
 import zmq.asyncio
 from fix_messages import examples
 from fix_odd_values import FLOATS, JSON_TEXTS, LENGTHS, QUERIES, SECONDS, STRUCTS, TEXTS
-from fix_pc2 import HEALTH_PORTS, assert_healthy
+from fix_pc2 import HEALTH_PORTS, Assistant, assert_healthy
 from hypothesis import strategies as st
 
 from skein_pc2.protocol import errors
-
-if TYPE_CHECKING:
-    from fix_pc2 import Assistant
 
 CORPUS = Path(__file__).parent / "attacks" / "corpus_pc2"
 # A valid request of every action and command, as the tests of the ports send them; "{memory_id}" is one that exists.

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import zmq
 import zmq.asyncio
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_pc2 import Assistant
+from fix_pc2 import Assistant
 
 MEMORY_SERVICE = 7140
 

@@ -5,19 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from skein_cluster import registry
 from skein_cluster.embedded.account import Account
+from skein_cluster.embedded.server import Server
 from skein_kit.database.connection_settings import database_role
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from skein_cluster.embedded.server import Server
 
 _EDGE = Path(__file__).parents[1] / ".edge/usr"
 _READY_SECONDS = 90.0

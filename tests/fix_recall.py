@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import asyncpg
 import pytest
@@ -24,6 +25,7 @@ from joserfc.jwk import OKPKey
 from skein.recall.v1 import recall_pb2 as pb
 from skein.recall.v1 import recall_pb2_grpc as rpc
 from skein_cluster import registry
+from skein_cluster.embedded.server import Server
 from skein_kit.database.named_queries import Query
 from skein_kit.database.transactions import Database
 from skein_kit.host.process import run_services
@@ -33,11 +35,6 @@ from skein_kit.ids import new_id, now
 from skein_kit.search_text import postings
 from skein_kit.search_text.vector_columns import prepare_connection
 from skein_kit.settings import ProcessSettings
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from skein_cluster.embedded.server import Server
 
 INSERT_MEMORY = Query.parse(
     "insert",

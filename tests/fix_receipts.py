@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from fix_cluster import Stubs, Tenant
 from fix_models import until
 
 from skein.auth.v1 import auth_pb2
@@ -13,10 +15,6 @@ from skein.recall.v1 import recall_pb2 as pb
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_kit.erasure_certificates import key_set
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-    from fix_cluster import Stubs, Tenant
 
 TOPICS = ("kettle", "garden", "violin", "harbour", "invoice", "lantern", "bicycle", "orchard")
 

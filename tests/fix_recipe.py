@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fix_world import World
 from google.protobuf.field_mask_pb2 import FieldMask
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from google.protobuf.message import Message
+from google.protobuf.message import Message
 
 
 @dataclass(frozen=True)

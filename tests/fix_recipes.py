@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
 
 import fix_recipes_archives
 import fix_recipes_auth
@@ -23,6 +22,7 @@ import fix_recipes_types
 import fix_recipes_webhooks
 from fix_recipe import RECIPES, mask, service, tenant_id
 from fix_world import World
+from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -31,9 +31,6 @@ from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import jobs_pb2, limits_pb2, members_pb2, subjects_pb2, tenancy_pb2
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
 
 __all__ = [
     "RECIPES",

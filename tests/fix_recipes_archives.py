@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import Any
 
 from fix_recipe import service
 from fix_world import MAKERS, World
 
 from skein.memory.v1 import archives_pb2, memory_pb2
-
-if TYPE_CHECKING:
-    from typing import Any
 
 _archives = service("skein.memory.v1.HistoryService", archives_pb2)
 # The other memories of the world stay where they are.

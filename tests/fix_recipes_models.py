@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from typing import TYPE_CHECKING
+from typing import Any
 
 from fix_recipe import service
 from fix_world import MAKERS, World
@@ -12,9 +12,6 @@ from fix_world import MAKERS, World
 from skein.auth.v1 import certificates_pb2
 from skein.recall.v1 import recall_pb2 as pb
 from skein.tenancy.v1 import subjects_pb2
-
-if TYPE_CHECKING:
-    from typing import Any
 
 _recall = service("skein.recall.v1.RecallService", pb)
 _auth_internal = service("skein.auth.v1.AuthInternalService", certificates_pb2)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from fix_recipe import service
 from fix_world import MAKERS, World
 
 from skein.session.v1 import archives_pb2, session_pb2
-
-if TYPE_CHECKING:
-    from typing import Any
 
 _archives = service("skein.session.v1.SessionService", archives_pb2)
 _internal = service("skein.session.v1.SessionInternalService", archives_pb2)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import Any
 
 from fix_recipe import mask, service
 from fix_world import MAKERS, World, system_identity
 
 from skein.memory.v1 import access_log_pb2, memory_pb2, memory_pb2_grpc, webhooks_pb2
-
-if TYPE_CHECKING:
-    from typing import Any
 
 _webhooks = service("skein.memory.v1.HistoryService", webhooks_pb2)
 _access_log = service("skein.memory.v1.HistoryService", access_log_pb2)

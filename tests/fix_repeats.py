@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 from fix_matrix import GUARDED, METHODS, call, outcome
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
+from google.protobuf.message import Message
 
 # RPCs that may be repeated under a request_id; the request of each is that of the matrix.
 REPEATABLE = [path for path in GUARDED if "request_id" in METHODS[path].input_type.fields_by_name]

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from uuid import UUID
 
-if TYPE_CHECKING:
-    from uuid import UUID
-
-    import asyncpg
+import asyncpg
 
 # Changes here do not matter: bookkeeping of calls, and rows that background work makes anew.
 UNSTEADY = {

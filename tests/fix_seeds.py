@@ -7,17 +7,15 @@ import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from fix_cluster import Stubs
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.struct_pb2 import Struct
 
 from skein.memory.v1 import blocks_pb2, curation_pb2, memory_pb2, webhooks_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
-
-if TYPE_CHECKING:
-    from fix_cluster import Stubs
 
 
 @dataclass(frozen=True, kw_only=True)

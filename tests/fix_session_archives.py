@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import gzip
 import uuid
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from fix_database import TestDatabase
 from fix_session_server import SessionServer, run_session_server
 from google.protobuf import json_format
 
 from skein.session.v1 import archives_pb2, states_pb2
 from skein.session.v1 import session_pb2 as pb
 from skein.session.v1 import session_pb2_grpc as rpc
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from fix_database import TestDatabase
 
 MARKER = "a heron named marker"
 SAID: tuple[dict[str, Any], ...] = (

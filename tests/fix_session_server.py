@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 from uuid import UUID, uuid4
 
 from fix_cluster import PATIENT, AuthorizedChannel
+from fix_database import TestDatabase
 from fix_external_postgres import database_settings, password_environment
 from fix_identities import identity_settings, service_channel
 from grpc import aio
@@ -20,11 +22,6 @@ from skein_kit.host.process import Host, run_services
 from skein_kit.identity import permissions as access
 from skein_kit.identity.identity_token import Caller, IdentityTokenVerifier, sign_identity_token
 from skein_kit.settings import ProcessSettings
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-
-    from fix_database import TestDatabase
 
 KEY = OKPKey.generate_key("Ed25519", {"kid": "test"}, private=True)
 

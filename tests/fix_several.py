@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import asyncpg
 from fix_fleet import COPIES, HOST, PATIENT_SECONDS, REPLICATED, Fleet, running_fleet
@@ -18,13 +19,8 @@ from fix_pgbouncer import Pooler, pooled_environment, pooler
 from skein_client.retry import RetryPolicy
 from skein_cluster import embedded, registry
 from skein_cluster.embedded.databases import DATABASE
+from skein_cluster.embedded.server import Server
 from skein_cluster.processes.ports import free_ports
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping
-    from pathlib import Path
-
-    from skein_cluster.embedded.server import Server
 
 POSTGRES, REPLICA, PGBOUNCER = "postgres", "replica", "pgbouncer"
 # Connections that PgBouncer keeps to Postgres for each role.

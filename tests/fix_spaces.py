@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import grpc
 from fix_cluster import Cluster, Stubs, Tenant
@@ -15,9 +15,6 @@ from fix_world import identity
 from skein.auth.v1 import auth_pb2
 from skein.tenancy.v1 import spaces_pb2 as pb
 from skein_kit.identity.permissions import AGENT_PERMISSIONS, TENANT_PERMISSIONS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 SPACE_KEY = "skein-space-id"
 ALL = sorted(TENANT_PERMISSIONS)

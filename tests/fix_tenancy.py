@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import cast
 from uuid import UUID, uuid4
 
 import pytest
 from fix_cluster import AuthorizedChannel
-from fix_database import fresh_database
+from fix_database import TestDatabase, fresh_database
 from fix_external_postgres import database_settings, password_environment
 from fix_identities import identity_settings, service_channel
 from grpc import aio
@@ -19,17 +20,11 @@ from joserfc.jwk import OKPKey
 
 from skein.tenancy.v1 import members_pb2, tenancy_pb2, tenancy_pb2_grpc
 from skein_cluster import registry
+from skein_cluster.embedded.server import Server
 from skein_kit.host.process import Host, run_services
 from skein_kit.identity import permissions as access
 from skein_kit.identity.identity_token import Caller, IdentityTokenVerifier, sign_identity_token
 from skein_kit.settings import ProcessSettings
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_database import TestDatabase
-
-    from skein_cluster.embedded.server import Server
 
 KEY = OKPKey.generate_key("Ed25519", {"kid": "test"}, private=True)
 OPERATOR = Caller(principal="operator:1", tenant_id=None, permissions=frozenset(access.OPERATOR_PERMISSIONS))

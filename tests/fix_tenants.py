@@ -7,18 +7,15 @@ made so, and the others get its rows under ids of their own.
 from __future__ import annotations
 
 import asyncio
+import uuid
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+
+import asyncpg
 
 from skein_auth.api_keys.model import ApiKeyToken
 from skein_kit.ids import new_ids, now
-
-if TYPE_CHECKING:
-    import uuid
-    from collections.abc import Awaitable, Callable
-    from contextlib import AbstractAsyncContextManager
-
-    import asyncpg
 
 # What a tenant with a key has, with what distinguishes one from the other; `made` has a row for each new one.
 _COPIES = {

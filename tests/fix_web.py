@@ -6,23 +6,20 @@ import base64
 import hashlib
 import secrets
 import uuid
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs, parse_qsl, urlencode, urljoin, urlsplit
 
 import httpx
 from argon2 import PasswordHasher
+from fix_cluster import Cluster, Tenant
 from fix_http import TLS
 
 from skein.auth.v1 import accounts_pb2
 from skein.tenancy.v1 import members_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_cluster import Cluster, Tenant
 
 PASSWORD = "a password of some length"
 # Nothing listens here: a test reads where it is sent.

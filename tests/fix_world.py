@@ -6,8 +6,9 @@ import asyncio
 import time
 import uuid
 from collections import defaultdict
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fix_accounts import Account, member, new_account
 from fix_cluster import SYSTEM_KEY, Cluster, Stubs, Tenant, new_tenant
@@ -25,10 +26,6 @@ from skein_auth.signing.store import SigningKeyStore
 from skein_kit.database.transactions import Database
 from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.permissions import SYSTEM_PERMISSIONS
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
 
 REDIRECT = "http://127.0.0.1:7777/back"
 CHALLENGE = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"

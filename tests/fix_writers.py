@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
+from fix_cluster import Stubs
 from grpc import aio
 from grpc_status import rpc_status
 
@@ -19,11 +21,6 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import blocks_pb2, memory_pb2
 from skein.session.v1 import session_pb2
 from skein_kit.errors import status_reason
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from fix_cluster import Stubs
 
 SIZE = 4
 _SAID, _TOLD = "said", "told"

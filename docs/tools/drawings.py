@@ -8,12 +8,9 @@ nesting: lines `name: remark`, indented by two spaces for each level.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+from pathlib import Path
 
 _WIDTH, _MARGIN, _TOP, _STEP = 880, 24, 84, 36
 _INK, _SOFT, _BLUE, _LINE, _PAPER = "#1c1b19", "#5b5953", "#1f4e8c", "#d8d6cf", "#f5f4f0"

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 # Names that read better as code: SKEIN_POOL_SIZE, request_id, skein-tenant-id.
 _IDENTIFIER = re.compile(r"(?<![`\w/.-])(?:[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+|skein(?:-[a-z]+)+)(?![\w`])")

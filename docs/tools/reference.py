@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import drawings
 import registries
 import rpc_pages
 from markdown_text import anchor, code, paragraphs, prose, rpc_link, table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 HOME = Path(__file__).parents[1] / "reference"
 DRAWINGS = Path(__file__).parents[1] / "drawings"

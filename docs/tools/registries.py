@@ -11,14 +11,16 @@ import pkgutil
 import re
 import sys
 import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import yaml
 from google.protobuf import descriptor_pool
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, FileDescriptor, ServiceDescriptor
 from prometheus_client import REGISTRY
 
 from skein.errors.v1 import errors_pb2
@@ -35,17 +37,6 @@ from skein_kit.errors import RpcError
 from skein_kit.identity import permissions as access
 from skein_kit.rpc.declarations import method_rule
 from skein_kit.settings import Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from google.protobuf.descriptor import (
-        Descriptor,
-        EnumDescriptor,
-        FieldDescriptor,
-        FileDescriptor,
-        ServiceDescriptor,
-    )
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("skein_kit", "skein_client", "skein_cluster", *(f"skein_{name}" for name in registry.NAMES))

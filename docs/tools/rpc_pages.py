@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import registries
-from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, FileDescriptor, ServiceDescriptor
 from markdown_text import anchor, code, paragraphs, prose, squeezed, table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from google.protobuf.descriptor import Descriptor, EnumDescriptor, FileDescriptor, ServiceDescriptor
 
 _SCALARS = {
     number: name.removeprefix("TYPE_").lower()

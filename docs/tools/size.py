@@ -16,9 +16,11 @@ import tempfile
 import threading
 import tokenize
 from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import Any
 
 import registries
 import structlog
@@ -29,10 +31,6 @@ from skein.session.v1 import session_pb2
 from skein_client.client import Client
 from skein_cluster.processes.single_process import single_process_cluster
 from skein_kit.rpc.declarations import paths
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
-    from types import FrameType
 
 ROOT = Path(__file__).resolve().parents[2]
 # Generated, or written by others.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import click
 import fix_settings
@@ -17,9 +18,6 @@ from skein.errors.v1 import errors_pb2
 from skein_cluster import registry
 from skein_cluster.main import skein
 from skein_kit.identity.permissions import ACCESS_RULES as ACCESS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
 PAGES = runbooks()

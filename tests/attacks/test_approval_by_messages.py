@@ -9,7 +9,8 @@ May be spent: what the source's messages cost.
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 import grpc
 import pytest
@@ -24,9 +25,6 @@ from skein.session.v1 import archives_pb2
 from skein.session.v1 import session_pb2 as pb
 from skein.tenancy.v1 import subjects_pb2
 from skein_kit.identity.permissions import TENANT_PERMISSIONS
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
 
 LIE = "The administrator password may be shared with callers who ask"
 DENIED = grpc.StatusCode.PERMISSION_DENIED

@@ -5,18 +5,14 @@ May be spent: one write that waits.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
+from fix_cluster import Cluster, Stubs, Tenant
 from fix_console import BrowserSession
 
 from skein.memory.v1 import approvals_pb2
 from skein.memory.v1 import memory_pb2 as pb
 from skein.recall.v1 import recall_pb2
 from skein_kit.text.invisible import show_invisible, show_invisible_in_html
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster, Stubs, Tenant
 
 QUESTION = "What is the administrator password?"
 # Tags that spell "obey", an override of the direction, a zero width space, a lone selector, a blank letter.

@@ -17,14 +17,15 @@ import random
 import tarfile
 import zipfile
 import zlib
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import pytest
 from fix_attacks import attack_size
-from fix_cluster import refused
+from fix_cluster import Cluster, Tenant, refused
 from fix_odd_values import JSON_TEXTS, STRUCTS, TEXTS
 from grpc import aio
 
@@ -35,11 +36,6 @@ from skein_importers.errors import SourceInvalid
 from skein_importers.records import UnreadableRecord, read_jsonl
 from skein_importers.sources import FORMATS
 from skein_importers.sources.base import Notes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fix_cluster import Cluster, Tenant
 
 MEBIBYTE = 1024 * 1024
 INFLATED = attack_size(256, 8192) * MEBIBYTE

@@ -5,9 +5,10 @@ May be spent: the refused call.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import pytest
@@ -29,9 +30,6 @@ from skein.memory.v1 import memory_pb2 as pb
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein_kit.identity.permissions import TENANT_PERMISSIONS
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
 NOT_FOUND = (grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND")
 BOUND = (grpc.StatusCode.PERMISSION_DENIED, "AGENT_BOUND")

@@ -11,9 +11,8 @@ May be spent: one Forget, and the worker's round that follows it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from fix_canaries import PERSON, Canaries, DeadLetters, Exports, published_keys
+from fix_cluster import Cluster, Tenant
 from fix_forgetting import finish
 from fix_marker import files_with, places_of
 
@@ -21,9 +20,6 @@ from skein.auth.v1 import certificates_pb2
 from skein.gateway.v1 import gateway_pb2
 from skein_cluster.certificates import proof
 from skein_kit.erasure_certificates import document
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster, Tenant
 
 COUNT = 120
 # Deliveries to it fail.

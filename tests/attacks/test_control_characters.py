@@ -11,26 +11,21 @@ import asyncio
 import io
 import json
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import structlog
-from fix_cluster import test_environment
+from fix_cluster import Cluster, Tenant, test_environment
 from fix_command import skein
 from fix_database import all_told
+from fix_memory import MemoryServer
 from fix_web import Pkce, Web, authorize_url, new_person
 
 from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import history_pb2_grpc, memory_pb2, memory_pb2_grpc
 from skein.memory.v1 import webhooks_pb2 as pb
 from skein_kit.telemetry import logs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from fix_cluster import Cluster, Tenant
-    from fix_memory import MemoryServer
 
 # Clears a terminal, renames its window, starts a header, a line of a log and of CSV, and turns what follows around.
 HOSTILE = (

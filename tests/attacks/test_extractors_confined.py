@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable
 
 import grpc
-from fix_cluster import Stubs, refused
+from fix_cluster import Cluster, Stubs, refused
 from fix_extraction import current, extract, extractor_token, learning_tenant, say
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.memory.v1 import memory_pb2, memory_pb2_grpc
 from skein_kit.identity.permissions import ACCESS_RULES, EXTRACT, EXTRACTOR_PERMISSIONS, TENANT_PERMISSIONS
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
-    from fix_cluster import Cluster
 
 ADDED = {
     "/skein.memory.v1.MemoryService/BatchCreateMemories",

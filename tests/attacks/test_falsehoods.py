@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
 from bench.falsehoods import MAX_LOST_SHARE, MAX_PREFERRED_SHARE, TRUST, Claim, add_liar, attack, choose
 from fix_attacks import attack_size
+from fix_cluster import Cluster, Tenant
 
 from skein.memory.v1 import memory_pb2
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster, Tenant
-
-    from skein_client.client import Client
+from skein_client.client import Client
 
 _PEOPLE = ("Mira", "Jonas", "Edda", "Theo", "Nadia", "Ines", "Oskar", "Lena", "Samir", "Clara", "Emil", "Rosa")
 _TRAITS = (

@@ -7,31 +7,28 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 from urllib.parse import urljoin, urlsplit
 
 import httpx
 import pytest
 from fix_attacks import attack_size
+from fix_cluster import Cluster, Tenant
 from fix_console import furnished
 from fix_extraction import keep_refused
 from fix_receipts import get_receipt, recall_with_receipt
 from fix_web import PASSWORD, Form, Person, Pkce, Web, authorize_url, form_of, forms_of, new_person, step_of
 from grpc import aio
+from starlette.routing import Route
 
 from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import blocks_pb2, memory_pb2, webhooks_pb2
 from skein.tenancy.v1 import members_pb2, subjects_pb2
 from skein_gateway.console.routes import Console
 from skein_gateway.oauth.routes import oauth_routes
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_cluster import Cluster, Tenant
-    from starlette.routing import Route
 
 # What takes a POST of software, which shows a credential of its own and no cookie.
 OF_SOFTWARE = {"/token", "/revoke", "/introspect", "/device_authorization", "/userinfo", "/register"}

@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import asyncpg
 import grpc
@@ -33,9 +33,6 @@ from skein_auth.api_keys.model import ApiKeyToken
 from skein_auth.signing.keyring import UNKNOWN_KEY_SECONDS
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.ids import new_id, now
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
 
 INVALID = (grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID")
 # More calls than these at once are refused by admission control before their credential is read.

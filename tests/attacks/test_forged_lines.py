@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from fix_attacks import attack_size
+from fix_cluster import Cluster, Tenant
 from fix_mcp import Mcp
 from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -34,12 +37,6 @@ from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
 from skein_kit.json_values import fields as json_fields
 from skein_kit.text.quoted_text import MARK, one_line, one_line_json, quote
 from skein_kit.text.summary import SpeakerTurn, summarize
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_cluster import Cluster, Tenant
-    from google.protobuf.message import Message
 
 # Everything that str.splitlines takes for a line end; a test below shows that nothing else is one.
 LINE_ENDS = ("\n", "\r\n", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
+from uuid import UUID
 
 import grpc
 from fix_auth import run_auth_server, run_plain_auth_server
-from fix_cluster import refused
+from fix_cluster import Cluster, Tenant, refused
+from fix_database import TestDatabase
 from fix_identities import identity_settings
 from google.protobuf import message_factory
 from google.protobuf.descriptor_pool import Default
@@ -22,13 +25,6 @@ from skein_kit.identity.permissions import ACCESS_RULES, PUBLIC_SERVICES
 from skein_kit.rpc.channel import ServiceChannel
 from skein_kit.settings import ProcessSettings
 from skein_kit.tls.mutual_tls import MutualTlsFiles
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-    from uuid import UUID
-
-    from fix_cluster import Cluster, Tenant
-    from fix_database import TestDatabase
 
 # Every method that the gateway does not offer, by the contract.
 INTERNAL = {path: rule.services for path, rule in ACCESS_RULES.items() if rule.services}

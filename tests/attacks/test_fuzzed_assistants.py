@@ -7,25 +7,21 @@ May be spent: no row of another tenant changes, and an honest peer beside it is 
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import zlib
-from typing import TYPE_CHECKING
 
 import asyncpg
 import pytest
 from fix_attacks import attack_size
+from fix_cluster import Cluster, Tenant
 from fix_pc2 import HEALTH_PORTS, MAIN_PORTS, Assistant
 from fix_pc2_fuzzing import assert_answered, collect_errors, messages
 from fix_rows import rows_of
 
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
-
-if TYPE_CHECKING:
-    import io
-
-    from fix_cluster import Cluster, Tenant
 
 # Another seed makes other messages.
 SEED = int(os.environ.get("SKEIN_ATTACKS_SEED", "0"))

@@ -8,9 +8,9 @@ May be spent: eight connections for a tenant, four for its every destination, no
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import grpc
@@ -18,16 +18,12 @@ import pytest
 from fix_attacks import attack_size
 from fix_cluster import refused
 from fix_database import all_told
+from fix_memory import MemoryServer
 from google.protobuf.duration_pb2 import Duration
 
 from skein.memory.v1 import history_pb2_grpc, memory_pb2, memory_pb2_grpc
 from skein.memory.v1 import webhooks_pb2 as pb
 from skein_memory.webhooks import sender
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_memory import MemoryServer
 
 TENANTS, WEBHOOKS = attack_size(3, 8), attack_size(12, 30)
 QUOTA = 50

@@ -15,9 +15,9 @@ import io
 import json
 import shutil
 import tarfile
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import asyncpg
 import pytest
@@ -34,9 +34,6 @@ from skein_cluster.cli.error_messages import command_error
 from skein_cluster.embedded.account import Account
 from skein_cluster.main import skein
 from skein_kit.backup_folder import MANIFEST
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 _MARK = b'"Manifest-Checksum": '

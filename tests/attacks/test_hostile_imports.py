@@ -15,20 +15,17 @@ import sqlite3
 import zipfile
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from fix_cluster import Cluster
 from fix_moving import a_database
 
 from skein_importers.errors import SourceInvalid, SourceTooLarge
 from skein_importers.records import Record, UnreadableRecord
 from skein_importers.sources import FORMATS
 from skein_importers.sources.base import Notes
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from fix_cluster import Cluster
 
 # Makes a source in a folder and returns what is imported.
 Maker = Callable[["Path"], str]

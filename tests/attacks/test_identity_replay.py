@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import time
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 import grpc
 import httpx
@@ -34,9 +35,6 @@ from skein_auth.signing.store import SigningKeyStore
 from skein_kit.database.transactions import Database
 from skein_kit.identity.identity_token import ALGORITHM, Caller, sign_identity_token
 from skein_kit.identity.permissions import ACCESS_RULES, SYSTEM, SYSTEM_PERMISSIONS, TENANT_PERMISSIONS
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
 
 INVALID = (grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID")
 DENIED = (grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING")

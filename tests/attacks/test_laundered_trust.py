@@ -8,7 +8,8 @@ May be spent: the trust of what it changed, which an undone change gives back.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 from fix_cluster import Cluster, Stubs, Tenant
@@ -19,9 +20,6 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import blocks_pb2, curation_pb2, memory_pb2, scores_pb2, snapshots_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_memory.memories.convert import UPDATABLE
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
 TRUTH = "Anna drinks green tea in the morning."
 VALUES: dict[str, Any] = {

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fix_calls import USER, all_pages, stamp
+from fix_cluster import Cluster, Tenant
 from fix_lineage import MESSAGE, create, of, replace_sources
 from fix_marker import files_with, places_of
 
@@ -22,7 +23,6 @@ from skein.memory.v1.memory_pb2 import SCOPE_USER, SourceReference
 from skein.session.v1 import session_pb2, states_pb2
 
 if TYPE_CHECKING:
-    from fix_cluster import Cluster, Tenant
     from fix_marker import Connection
 
 WORD = "zirbelnuss"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Awaitable
 
 import grpc
 import pytest
@@ -18,6 +18,7 @@ from fix_accounts import PASSWORD, Account, new_account
 from fix_attacks import attack_size
 from fix_auth import AuthServer, run_auth_server
 from fix_cluster import Cluster, Tenant, fault_of, reason_in
+from fix_database import TestDatabase
 from fix_oauth import App
 from fix_web import PASSWORD as PERSONS_PASSWORD
 from fix_web import Web, new_person
@@ -25,11 +26,6 @@ from grpc import aio
 
 from skein.auth.v1 import accounts_pb2 as pb
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc, oauth_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable
-
-    from fix_database import TestDatabase
 
 EXHAUSTED = grpc.StatusCode.RESOURCE_EXHAUSTED
 # What a source has for one account in a window, as settings have it.

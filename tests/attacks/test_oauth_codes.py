@@ -6,21 +6,18 @@ May be spent: one grant, which ends with everything that it gave as soon as a se
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import pytest
 from fix_accounts import Account, member
 from fix_attacks import attack_size
-from fix_cluster import refused
+from fix_cluster import Cluster, Tenant, refused
 from fix_oauth import VERIFIER, App, answer
 from grpc import aio
 
 from skein.auth.v1 import auth_pb2, oauth_pb2
 from skein_auth.auth_sessions.model import challenge_of
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster, Tenant
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 OTHER_VERIFIER = "the-attacker-s-own-verifier-of-enough-characters"

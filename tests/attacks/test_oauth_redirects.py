@@ -5,22 +5,17 @@ May be spent: one read of the client per request; nothing is stored before a per
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
 import grpc
 import pytest
 from fix_attacks import attack_size
-from fix_cluster import refused
+from fix_cluster import Cluster, Tenant, refused
 from fix_oauth import App
 from fix_web import PASSWORD, Pkce, Web, authorize_url, new_person, query_of
+from grpc import aio
 
 from skein.auth.v1 import oauth_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_cluster import Cluster, Tenant
-    from grpc import aio
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 HTTPS = "https://app.example/back"

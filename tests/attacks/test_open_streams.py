@@ -6,8 +6,9 @@ May be spent: eight watches and four reflections of a connection, 1,024 watches 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import grpc
 import pytest
@@ -19,9 +20,6 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from skein_kit.rpc.health_reflection import MAX_REFLECTIONS_PER_CONNECTION, MAX_WATCHES, MAX_WATCHES_PER_CONNECTION
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 FULL = grpc.StatusCode.RESOURCE_EXHAUSTED
 SERVING = health_pb2.HealthCheckResponse.SERVING

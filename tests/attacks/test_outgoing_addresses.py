@@ -11,26 +11,22 @@ import asyncio
 import ipaddress
 import json
 import socket
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 import grpc
 import httpx
 import pytest
 from fix_catalogue import over
-from fix_cluster import Stubs, reason_in
+from fix_cluster import Cluster, Stubs, Tenant, reason_in
 from grpc import aio
 
 from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import webhooks_pb2 as pb
 from skein.recall.v1 import recall_pb2
 from skein_kit.outbound.fetch import OutboundError, SafeHttpClient, is_public
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_cluster import Cluster, Tenant
 
 # Hosts that are, or would be for a careless reader, this machine or its network.
 HOSTS = [

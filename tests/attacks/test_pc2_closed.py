@@ -9,14 +9,16 @@ May be spent: no ZeroMQ socket and no call to the gateway.
 from __future__ import annotations
 
 import asyncio
+import io
 import socket
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from fix_attacks import attack_size
 from fix_catalogue import over
-from fix_cluster import Stubs, test_environment, until_all_serve
+from fix_cluster import Cluster, Stubs, Tenant, test_environment, until_all_serve
 from fix_pc2 import HEALTH_PORTS, MAIN_PORTS, assert_healthy, assistant_of
 from grpc import aio
 
@@ -29,13 +31,6 @@ from skein_cluster.processes.single_process import single_process_cluster
 from skein_kit.settings import ProcessSettings, SettingInvalid
 from skein_pc2.settings import Pc2Settings, setting_of
 from skein_pc2.transport.router import REPLIES
-
-if TYPE_CHECKING:
-    import io
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from fix_cluster import Cluster, Tenant
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - what is attacked.
 OPEN = {"SKEIN_PC2_HOST": EVERYWHERE}

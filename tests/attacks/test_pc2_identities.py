@@ -9,23 +9,20 @@ from __future__ import annotations
 
 import json
 import socket
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import zmq
 import zmq.asyncio
 import zmq.auth
 from fix_attacks import attack_size
+from fix_cluster import Cluster, Tenant
 from fix_pc2 import Assistant, DedicatedAssistant, assistant_of
 
 from skein_pc2.transport.curve import SERVER, create_certificate
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from fix_cluster import Cluster, Tenant
 
 IDENTITY = b"kitchen"
 # Ports that answer alone, and ports that publish as well.

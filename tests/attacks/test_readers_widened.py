@@ -6,20 +6,16 @@ May be spent: the refused call; the memories stay as they were.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import grpc
 import pytest
-from fix_cluster import refused
+from fix_cluster import Cluster, Tenant, refused
 
 from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import approvals_pb2, scores_pb2, snapshots_pb2
 from skein.memory.v1 import memory_pb2 as pb
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fix_cluster import Cluster, Tenant
 
 WIDENED = (grpc.StatusCode.FAILED_PRECONDITION, "READERS_WIDENED")
 SECRET = "Alice takes insulin"

@@ -6,7 +6,8 @@ May be spent: 8 KiB a client, bounded numbers of clients per source and in all, 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, cast
+from collections.abc import AsyncIterator
+from typing import cast
 
 import grpc
 import pytest
@@ -14,16 +15,12 @@ from fix_accounts import Account
 from fix_attacks import attack_size
 from fix_auth import PASSWORD, AuthServer, run_auth_server
 from fix_cluster import Cluster, Stubs, Tenant, refused
+from fix_database import TestDatabase
 from fix_oauth import App
 from fix_world import system_identity
 from grpc import aio
 
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc, oauth_pb2, oauth_pb2_grpc
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_database import TestDatabase
 
 EXHAUSTED = grpc.StatusCode.RESOURCE_EXHAUSTED
 OF_SOURCE, IN_ALL = 3, 5

@@ -11,12 +11,14 @@ from __future__ import annotations
 import ast
 import dataclasses
 import uuid
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from fix_accounts import Account
 from fix_cluster import Cluster, Tenant, reason_in
 from fix_metrics import counted
+from fix_oauth import App
 from grpc import aio
 
 import skein_auth
@@ -29,12 +31,6 @@ from skein_auth.auth_sessions import model as grants
 from skein_auth.oauth_clients import model as clients
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.identity.bearer_token import BearerToken
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
-
-    from fix_accounts import Account
-    from fix_oauth import App
 
 # Names of what must not be compared character by character.
 SECRETS = frozenset(

@@ -9,12 +9,14 @@ import asyncio
 import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fix_accounts import PASSWORD, Account, new_email
 from fix_attacks import attack_size
+from fix_cluster import Cluster, Tenant
 from fix_recipes_webhooks import NOWHERE
 from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
 
 from skein.auth.v1 import accounts_pb2, auth_pb2, oauth_pb2
 from skein.gateway.v1 import gateway_pb2
@@ -29,10 +31,6 @@ from skein.memory.v1 import (
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import members_pb2, tenancy_pb2
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster, Tenant
-    from google.protobuf.message import Message
 
 CONTRACT = (
     auth_pb2, oauth_pb2, memory_pb2, history_pb2, blocks_pb2, curation_pb2, snapshots_pb2, session_pb2, tenancy_pb2,

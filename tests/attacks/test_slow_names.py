@@ -11,15 +11,13 @@ import asyncio
 import contextlib
 import socket
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from fix_attacks import attack_size
 
 from skein_kit.outbound.fetch import OutboundError, SafeHttpClient
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 OWNERS, NAMES = attack_size(12, 60), attack_size(6, 30)
 PER_OWNER, TOTAL = 4, 256

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import grpc
 from fix_catalogue import over
-from fix_cluster import Tenant, reason_in, refused
+from fix_cluster import Cluster, Tenant, reason_in, refused
 from fix_recipes import request_for
 from fix_world import World
 from google.protobuf import field_mask_pb2, json_format
 from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
 from grpc import aio
 
 from skein.memory.v1 import blocks_pb2, snapshots_pb2
@@ -19,12 +21,6 @@ from skein.options.v1 import options_pb2 as options
 from skein.tenancy.v1 import subjects_pb2
 from skein_kit.rpc.declarations import method_rule, paths, response_class, screening, text_kind
 from skein_memory.transfer.model import KINDS, MESSAGES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fix_cluster import Cluster
-    from google.protobuf.message import Message
 
 TOKEN = "ghp_" + "a1B2" * 9
 IMPORT = "/skein.memory.v1.SnapshotService/ImportData"

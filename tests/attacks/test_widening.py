@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import pytest
@@ -15,13 +15,11 @@ from fix_accounts import member, new_account
 from fix_cluster import Cluster, Stubs, Tenant, refused
 from fix_oauth import App
 from google.protobuf.field_mask_pb2 import FieldMask
+from grpc import aio
 
 from skein.auth.v1 import accounts_pb2, auth_pb2
 from skein.tenancy.v1 import members_pb2
 from skein_kit.identity.permissions import ROLE_PERMISSIONS
-
-if TYPE_CHECKING:
-    from grpc import aio
 
 DENIED = grpc.StatusCode.PERMISSION_DENIED
 # Enough to manage everything, and too little to read anything that is remembered.

@@ -11,10 +11,14 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from bench.household import SeededTenant
+from bench.subject import Subject
+from bench.ways import Way
 
 # The folder of the tests, so that what lies in this one has a name: `python tests/bench` is how it is run.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -25,13 +29,6 @@ from bench import household, plot, processes, report, ways
 from bench.figures import Cell, Figures
 from bench.load import Limits, measured
 from bench.subject import FORMS, DidNotStart, data_folder, running
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from bench.household import SeededTenant
-    from bench.subject import Subject
-    from bench.ways import Way
 
 OPERATIONS = {"get": ways.GET, "create": ways.CREATE, "append": ways.APPEND, "recall": ways.RECALL}
 IN_FLIGHT = (1, 8)

@@ -15,10 +15,10 @@ import secrets
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 # The folder of the tests, so that what lies in this one has a name: `python tests/bench/budgets.py` is how it is run.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -41,9 +41,6 @@ from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import memory_pb2
 from skein_cluster import registry
 from skein_kit.identity.permissions import ROLE_PERMISSIONS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
 
 _POSTGRES = "postgres"
 _WORKERS = 16

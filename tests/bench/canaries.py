@@ -15,10 +15,18 @@ import asyncio
 import random
 import sys
 import time
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from fix_cluster import Cluster, Tenant
+from rich.console import Console
+
+from skein_cluster.backup.repository import Backup
 
 # The folder of the tests, so that what lies in this one has a name: `python tests/bench/canaries.py` is how it is run.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -40,16 +48,6 @@ from skein_cluster.backup import restore as restoring
 from skein_cluster.backup.repository import BackupRepository
 from skein_cluster.certificates import proof
 from skein_kit.erasure_certificates import document
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping
-    from datetime import datetime
-
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-    from fix_cluster import Cluster, Tenant
-    from rich.console import Console
-
-    from skein_cluster.backup.repository import Backup
 
 _CALLERS = 4
 _STATUS_503 = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"

@@ -5,22 +5,18 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import asyncpg
 from bench import processes
 from bench.load import Limits, measured
+from bench.subject import Subject
 from bench.ways import Material
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein_client.client import Client
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
-    from bench.subject import Subject
 
 _SEED = 23
 _TIMEOUT = 60.0

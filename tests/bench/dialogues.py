@@ -6,11 +6,8 @@ A turn has the form that LoCoMo's turns have as memories: a speaker and what the
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _SPEAKERS = (
     "Alva", "Bruno", "Carmen", "Dario", "Elif", "Farid", "Greta", "Hanno", "Ilse", "Joao", "Kaya", "Luis", "Malik",

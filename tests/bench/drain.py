@@ -13,10 +13,11 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 # The folder of the tests, so that what lies in this one has a name.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -32,9 +33,6 @@ from rich import box
 from rich.table import Table
 
 from skein_client.retry import RetryPolicy
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _SIGNALS = {"TERM": signal.SIGTERM, "KILL": signal.SIGKILL}
 # One that is called by the gateway, and the gateway.

@@ -25,15 +25,16 @@ import random
 import re
 import sys
 import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from skein.auth.v1 import auth_pb2
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import curation_pb2, memory_pb2, scores_pb2
 from skein.session.v1 import session_pb2
+from skein_client.client import Client
 from skein_client.connection import Connection
 from skein_cluster.api.client import open_client
 from skein_cluster.bench.conversations import read_conversations
@@ -41,11 +42,6 @@ from skein_cluster.bench.run import BenchItems, temporary_tenant
 from skein_cluster.processes.ports import free_ports
 from skein_cluster.processes.single_process import single_process_cluster
 from skein_cluster.registry import OTHER_PORTS, PORTS
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
-
-    from skein_client.client import Client
 
 TRUST = 0.1
 MAX_PREFERRED_SHARE = 0.01

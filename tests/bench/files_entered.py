@@ -16,8 +16,11 @@ import os
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import FrameType
+
+from fix_cluster import Cluster
 
 # The folder of the tests, so that what lies in this one has a name.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -32,12 +35,6 @@ from fix_cluster import running_cluster, test_environment
 from skein.auth.v1 import accounts_pb2
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from types import FrameType
-
-    from fix_cluster import Cluster
 
 _ROOT = Path(__file__).resolve().parents[2]
 _PRODUCT = (f"{_ROOT}/services/", f"{_ROOT}/libs/")

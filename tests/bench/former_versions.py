@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import Any
 
 import asyncpg
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 
 async def add_former_versions(url: str, versions: int) -> datetime:

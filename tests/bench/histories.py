@@ -16,8 +16,8 @@ import random
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 # The folder of the tests, as in tests/bench/outages.py.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -28,9 +28,6 @@ from fix_histories import DIMENSIONS, QUERIES, History, Moment
 from fix_models import EMBEDDED, SCAN_NOW
 
 from skein.recall.v1 import recall_pb2 as pb
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _MOMENTS, _CHANGES, _CHANGES_AFTER = 20, 6, 20
 # Histories that go on side by side, so that all of them see the same changes of the model.

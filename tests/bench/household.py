@@ -5,21 +5,17 @@ from __future__ import annotations
 import asyncio
 import itertools
 import uuid
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import asyncpg
+from bench.subject import Subject
 from bench.ways import Material
 
 from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein_client.client import Client
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from bench.subject import Subject
 
 _SEED = 1
 # What a call writes; the vectors of so many are made before it returns.

@@ -16,9 +16,11 @@ import json
 import sys
 import time
 import urllib.request
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from bench.subject import Subject
 
 # The folder of the tests, so that what lies in this one has a name: `python tests/bench/idle.py` is how it is run.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -36,11 +38,6 @@ from rich.table import Table
 from skein_client.connection import Connection
 from skein_cluster.api.client import open_client, read_credentials
 from skein_cluster.api.tenants import create_tenant
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from bench.subject import Subject
 
 _TIMEOUT = 60.0
 # Statements that are printed, those that took the most time.

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import struct
 import time
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import asyncpg
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 DIMENSIONS = 384
 # Rows of one COPY: some megabytes.

@@ -22,11 +22,14 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from skein_cluster.processes.single_process import LocalCluster
 
 # The folder of the tests, so that what lies in this one has a name: `python tests/bench/layers.py` is how it is run.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -65,12 +68,6 @@ from skein_recall.search.search_transaction import SearchTransaction
 from skein_recall.search.searcher import RecallSearcher
 from skein_recall.search.store import QueryTransaction
 from skein_recall.vector_cache.cache import VectorCache
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
-    from datetime import datetime
-
-    from skein_cluster.processes.single_process import LocalCluster
 
 _HOST = "127.0.0.1"
 _TIMEOUT = 120.0

@@ -15,28 +15,22 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.gateway.v1 import gateway_pb2
-from skein.memory.v1 import curation_pb2
+from skein.memory.v1 import curation_pb2, memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import jobs_pb2, subjects_pb2
+from skein_client.client import Client
 from skein_client.connection import Connection
-from skein_cluster.bench.conversations import read_conversations
+from skein_cluster.bench.conversations import BenchQuestion, read_conversations
 from skein_cluster.bench.run import BenchItems, temporary_tenant
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from skein.memory.v1 import memory_pb2
-    from skein_client.client import Client
-    from skein_cluster.bench.conversations import BenchQuestion
 
 _LIMIT = 10
 _TOKENS = 1000

@@ -6,13 +6,10 @@ import asyncio
 import itertools
 import time
 from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from bench.figures import Figures
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

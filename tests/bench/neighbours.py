@@ -19,11 +19,15 @@ import secrets
 import sys
 import time
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from bench.subject import Subject
+from google.protobuf.message import Message
 
 # The folder of the tests, so that what lies in this one has a name: `python tests/bench/neighbours.py` runs it.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -52,13 +56,6 @@ from skein_client.connection import Connection
 from skein_client.errors import SkeinError
 from skein_cluster.api.client import open_client, read_credentials
 from skein_cluster.api.tenants import create_tenant
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-    from concurrent.futures import Executor
-
-    from bench.subject import Subject
-    from google.protobuf.message import Message
 
 GRPC, HTTP = "gRPC", "HTTP/JSON"
 _MEMORIES_API, _LINKS_API = "/skein.memory.v1.MemoryService/", "/skein.memory.v1.LinkService/"

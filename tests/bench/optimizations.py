@@ -9,9 +9,14 @@ from __future__ import annotations
 import itertools
 import statistics
 import sys
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+from bench.figures import Figures
+from bench.subject import Subject
+from bench.ways import Way
 
 # The folder of the tests, so that what lies in this one has a name.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -22,13 +27,6 @@ from bench import household, processes, report, ways
 from bench.load import Limits, measured
 from bench.plain_forms import FORMS, SETTINGS
 from bench.subject import ONE_PROCESS, data_folder, running
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from bench.figures import Figures
-    from bench.subject import Subject
-    from bench.ways import Way
 
 _PLAIN = str(Path(__file__).with_name("plain_forms.py"))
 # A busy machine must make both clusters slower, not make one of them refuse calls.

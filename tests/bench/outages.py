@@ -15,9 +15,9 @@ import asyncio
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 # The folder of the tests, so that what lies in this one has a name: `python tests/bench/outages.py` is how it is run.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -33,9 +33,6 @@ from rich import box
 from rich.table import Table
 
 from skein_client.retry import RetryPolicy
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _CALLERS = 2
 _TIMEOUT = 30.0

@@ -10,21 +10,17 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import chromadb
+import numpy as np
 from bench.searches import DEPTH, LOADED, TEXT, VECTOR, Calls, Corpus, Engine, measure
 from chromadb.config import Settings
+from numpy.typing import NDArray
 
 from skein_recall.embedded_model.embedder import LocalEmbedder
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
 
 _BATCH = 1000
 

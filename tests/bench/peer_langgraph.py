@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bench import processes
 from bench.searches import DEPTH, LOADED, TEXT, VECTOR, Calls, Corpus, Engine, measure
@@ -19,9 +19,6 @@ from langgraph.store.base import PutOp
 from langgraph.store.postgres import AsyncPostgresStore
 
 from skein_recall.embedded_model.embedder import LocalEmbedder
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _BATCH = 100
 

@@ -16,10 +16,14 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from numpy.typing import NDArray
+
+from skein_cluster.embedded import Server
 
 # The folder of the tests, so that what lies in this one has a name: `python tests/bench/peers.py` is how it is run.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -46,13 +50,6 @@ from skein_cluster import embedded
 from skein_cluster.api.client import open_client, read_credentials
 from skein_cluster.api.tenants import create_tenant
 from skein_recall.embedded_model.embedder import LocalEmbedder
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from skein_cluster.embedded import Server
 
 _TESTS = Path(__file__).resolve().parents[1]
 _ENVIRONMENT = _TESTS.parent / ".edge" / "peers"

@@ -6,19 +6,16 @@ For A/B runs alone (tests/bench/optimizations.py). Each entry of FORMS undoes on
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from skein_cluster.main import main
 from skein_gateway.rate_limits.limiter import LeasedBucket
 from skein_recall.vector_cache.codes import ExactCodes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from skein_recall.vector_cache.quantization import QuantizedQuery
+from skein_recall.vector_cache.quantization import QuantizedQuery
 
 
 def lease_each_call() -> None:

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import time
 import uuid
-from typing import TYPE_CHECKING
 
 import asyncpg
 from bench.household import SeededTenant, settled
+from bench.subject import Subject
 from bench.ways import Material
 
 from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein_client.client import Client
-
-if TYPE_CHECKING:
-    from bench.subject import Subject
 
 _SEED = 22
 _TIMEOUT = 60.0

@@ -20,30 +20,24 @@ import dataclasses
 import os
 import re
 import sys
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
+from skein_client.client import Client
 from skein_client.connection import Connection
-from skein_cluster.bench.conversations import read_conversations
+from skein_cluster.bench.conversations import BenchQuestion, read_conversations
 from skein_cluster.bench.corpus import read_corpus
 from skein_cluster.bench.run import BenchItems, temporary_tenant
 from skein_cluster.cli.recall_hits import hit_name
 from skein_recall.search.unknown_names import names_in
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from skein_client.client import Client
-    from skein_cluster.bench.conversations import BenchQuestion
 
 _LIMIT = 10
 _BINS = 10

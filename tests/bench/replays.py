@@ -14,8 +14,10 @@ import random
 import sys
 import tempfile
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from skein.gateway.v1 import gateway_pb2
 
 # The folder of the tests, so that what lies in this one has a name: `python tests/bench/replays.py` is how it is run.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -27,11 +29,6 @@ from fix_contexts import Household, build, build_with_receipt, is_same, random_r
 from fix_receipts import set_policy
 
 from skein.recall.v1 import recall_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from skein.gateway.v1 import gateway_pb2
 
 _WRITERS, _MEMORIES = 3, 300
 # Calls of one round of writes. Between rounds nothing is written while the receipts of the last one are stored.

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 from bench.figures import Cell, ratio
 from bench.ways import GATEWAY, RECALL, SQL, SQL_ONE_SEARCH
 from rich import box
 from rich.console import Console
 from rich.table import Table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 # For a pipe or a file, where rich would assume 80.
 _WIDTH = 120

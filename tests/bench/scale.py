@@ -18,9 +18,13 @@ import json
 import math
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from bench.household import SeededTenant
+from bench.subject import Subject
+from rich.console import Console
 
 # The folder of the tests, so that what lies in this one has a name: `python tests/bench/scale.py` is how it is run.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -39,13 +43,6 @@ from rich.table import Table
 from skein_client.connection import Connection
 from skein_cluster.api.client import open_client, read_credentials
 from skein_cluster.api.tenants import create_tenant
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from bench.household import SeededTenant
-    from bench.subject import Subject
-    from rich.console import Console
 
 _TIMEOUT = 60.0
 # Tenants that one step writes, so that a population that takes too long ends near its time.

@@ -15,10 +15,13 @@ import sys
 import time
 import urllib.request
 from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from bench.subject import Subject
+from rich.console import Console
 
 # The folder of the tests, so that what lies in this one has a name: `python tests/bench/soak.py` is how it is run.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -37,12 +40,6 @@ from rich.table import Table
 from skein_client.client import Client
 from skein_cluster import registry
 from skein_cluster.processes.ports import free_ports
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from bench.subject import Subject
-    from rich.console import Console
 
 _SEED = 7
 _CALLERS = 6

@@ -8,25 +8,21 @@ import json
 import time
 import uuid
 from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import zmq
 import zmq.asyncio
+from bench.ways import Material
 from fix_mcp import Mcp
 
 from skein.memory.v1 import blocks_pb2, history_pb2, memory_pb2, webhooks_pb2
 from skein.session.v1 import session_pb2
+from skein_client.client import Client
 from skein_client.errors import SkeinError
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-
-    from bench.ways import Material
-
-    from skein_client.client import Client
 
 # Between two calls of one caller.
 _PAUSE_SECONDS = 0.05

@@ -10,19 +10,16 @@ import shutil
 import signal
 import sys
 import tempfile
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from fix_identities import identity_environment
 
 from skein_cluster import embedded, registry
 from skein_cluster.processes.ports import free_ports
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
 ONE_PROCESS, PROCESSES = "one process", "one each"
 FORMS: Mapping[str, tuple[str, ...]] = {ONE_PROCESS: ("up",), PROCESSES: ("cluster",)}

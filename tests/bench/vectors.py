@@ -17,10 +17,13 @@ import itertools
 import json
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from uuid import UUID
+
+from bench.subject import Subject
+from numpy.typing import NDArray
 
 # The folder of the tests, so that what lies in this one has a name: it is run as a program.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -43,12 +46,6 @@ from skein_client.connection import Connection
 from skein_cluster.api.client import open_client, read_credentials
 from skein_cluster.api.tenants import create_tenant
 from skein_recall.embedded_model.embedder import LocalEmbedder
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from bench.subject import Subject
-    from numpy.typing import NDArray
 
 _SIZES, _LARGE = (1000, 10_000, 100_000, 1_000_000), 5_000_000
 _TEXTS, _QUESTIONS, _DEPTH = 1500, 250, 10

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.sentences import Sentences
+from bench.subject import Subject
 from fix_identities import service_channel
 from grpc import aio
 
@@ -32,6 +34,7 @@ from skein_kit.ids import now
 from skein_kit.outbound.fetch import OutboundSettings, SafeHttpClient
 from skein_kit.policies.store import PolicyCache
 from skein_kit.quotas.store import QuotaCounter
+from skein_kit.search_text.postings import Document
 from skein_kit.search_text.vector_columns import prepare_connection as prepare_vectors
 from skein_memory.memories import convert as memory_wire
 from skein_memory.memories.model import create_memories, documents_of
@@ -65,13 +68,6 @@ from skein_session.idempotency import SessionIdempotencyStore
 from skein_session.messages import convert as message_convert
 from skein_session.messages.store import MessageStore
 from skein_session.sessions.store import SessionStore
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-
-    from bench.subject import Subject
-
-    from skein_kit.search_text.postings import Document
 
 GET, CREATE, APPEND, RECALL = "GetMemory", "CreateMemory", "AppendMessages", "Recall"
 SQL, SQL_ONE_SEARCH, SERVICE, GATEWAY = "SQL directly", "SQL, one search", "service", "gateway"

@@ -11,9 +11,10 @@ import os
 import re
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from fix_cluster import Cluster, Tenant
 from fix_console import attempt_deliveries, certify, furnished
 from fix_node import run, tool, version_of
 from fix_receipts import recall_with_receipt
@@ -22,9 +23,6 @@ from fix_web import PASSWORD, new_person
 from skein.memory.v1 import blocks_pb2, memory_pb2, webhooks_pb2
 from skein.tenancy.v1 import members_pb2, tenancy_pb2
 from skein_gateway.console.navigation import GROUPS
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster, Tenant
 
 SCRIPT = Path(__file__).with_name("console.mjs")
 MANAGEMENT = Path(__file__).with_name("console_management.mjs")

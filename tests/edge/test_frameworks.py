@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-from fix_cluster import test_environment
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster, Tenant
+from fix_cluster import Cluster, Tenant, test_environment
 
 ROOT = Path(__file__).parents[2]
 CHECKS = Path(__file__).with_name("frameworks")

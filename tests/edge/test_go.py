@@ -8,12 +8,9 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster, Tenant
+from fix_cluster import Cluster, Tenant
 
 ROOT = Path(__file__).parents[2]
 HOME = ROOT / ".edge/go"

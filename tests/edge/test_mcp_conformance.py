@@ -8,25 +8,21 @@ send a credential: before Skein stands a proxy that adds one.
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+from fix_cluster import Cluster, Tenant
 from fix_conformance import serve_conformance
 from fix_connections import limits
 from fix_node import command, version_of
 from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from skein_kit.http_server.server import serve_http
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_cluster import Cluster, Tenant
-    from starlette.requests import Request
 
 RELEASED = "@modelcontextprotocol/conformance"
 # The first that knows the protocol's version of 2026-07-28.

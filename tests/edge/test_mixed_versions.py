@@ -12,9 +12,9 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from fix_cluster import IMPATIENCE, MASTER_KEY, SYSTEM_KEY
@@ -24,11 +24,7 @@ from fix_identities import identity_environment
 from fix_node import tool
 
 from skein_cluster import registry
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from skein_kit.database.schema_migrations import Migration
+from skein_kit.database.schema_migrations import Migration
 
 pytestmark = pytest.mark.timeout(1800)
 

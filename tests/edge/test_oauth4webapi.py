@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from fix_cluster import Cluster, Tenant
 from fix_node import run, version_of
 from fix_web import REDIRECT, Web, new_person
 
 from skein.auth.v1 import accounts_pb2, auth_pb2
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster, Tenant
 
 SCRIPT = Path(__file__).with_name("oauth4webapi.mjs")
 

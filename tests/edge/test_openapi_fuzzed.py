@@ -12,20 +12,16 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 from fix_attacks import attack_size
-from fix_cluster import until_all_serve
+from fix_cluster import Cluster, until_all_serve
 from fix_fuzzing import NAMED
 from fix_world import World
 
 from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
 from skein_kit.identity.permissions import ACCESS_RULES, ACCOUNT
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / ".edge/schemathesis/bin/schemathesis"

@@ -12,20 +12,17 @@ import tarfile
 import zipfile
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
+from email.message import Message
 from email.parser import Parser
 from email.policy import compat32
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from fix_cluster import test_environment
 from fix_command import erase
 from fix_node import tool
 from packaging.requirements import Requirement
-
-if TYPE_CHECKING:
-    from email.message import Message
 
 ROOT = Path(__file__).parents[2]
 DIST = ROOT / "dist"

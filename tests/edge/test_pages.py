@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from fix_cluster import Cluster, Tenant
 from fix_node import run, tool, version_of
 from fix_web import PASSWORD, Pkce, Web, authorize_url, new_person
 
 from skein.tenancy.v1 import tenancy_pb2
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster, Tenant
 
 SCRIPT = Path(__file__).with_name("pages.mjs")
 DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"

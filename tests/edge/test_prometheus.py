@@ -9,30 +9,25 @@ import math
 import shutil
 import subprocess
 import uuid
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 import yaml
 from fix_accounts import new_account
-from fix_cluster import Cluster, running_cluster, test_environment
+from fix_cluster import Cluster, Tenant, running_cluster, test_environment
 from fix_http import get
-from fix_watching import ROOT, RULE_FILES, RULES, SHOWN_FILES, panel_queries, runbook_queries
+from fix_watching import ROOT, RULE_FILES, RULES, SHOWN_FILES, Query, panel_queries, runbook_queries
 from grpc import aio
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein_cluster.processes.ports import free_ports
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from fix_cluster import Tenant
-    from fix_watching import Query
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -11,9 +11,10 @@ import subprocess
 import tarfile
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from fix_cluster import Cluster, Tenant
 from fix_gateway import gateway_before
 from fix_model_server import ANSWER, Model
 from fix_node import newer_node, run, tool
@@ -23,11 +24,7 @@ from skein.memory.v1 import memory_pb2
 from skein_client.retry import is_read
 from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
 from skein_kit import errors
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster, Tenant
-
-    from skein_kit.calls.call import Call
+from skein_kit.calls.call import Call
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent

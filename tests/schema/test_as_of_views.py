@@ -5,20 +5,16 @@ from __future__ import annotations
 import re
 import uuid
 from importlib import resources
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import asyncpg
 import pytest
+from fix_database import TestDatabase
 
-from skein_kit.database.named_queries import AS_OF_VIEWS, CONDITION, as_of, parse, with_condition
+from skein_kit.database.named_queries import AS_OF_VIEWS, CONDITION, Query, as_of, parse, with_condition
 from skein_kit.search_text.vector_columns import for_table
 from skein_recall.search.joined_queries import NEAREST_AND_READ
 from skein_recall.search.statements import look_up_each
-
-if TYPE_CHECKING:
-    from fix_database import TestDatabase
-
-    from skein_kit.database.named_queries import Query
 
 Catalog: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
+
+import asyncpg
+from fix_database import TestDatabase
 
 from skein_cluster.backup.deletion_statements import revoke_access, revoke_statement
 from skein_cluster.backup.deletions import REVOCABLE_TABLES, read_deletions
-
-if TYPE_CHECKING:
-    import asyncpg
-    from fix_database import TestDatabase
 
 # A row of each table that grants access, named by $1; all belong to a tenant of their own.
 _OPEN = {

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
+
+from fix_database import TestDatabase
 
 from skein_cluster.backup import purged_items
 from skein_cluster.backup.deletions import Deletions, read_deletions
 from skein_kit.identity.spaces import DEFAULT_SPACE
 from skein_memory.tombstones.store import digest_of
 from skein_session.tombstones import store as session_names
-
-if TYPE_CHECKING:
-    from fix_database import TestDatabase
 
 
 async def test_a_person_in_the_access_log_of_a_restored_database_is_found(database: TestDatabase) -> None:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from fix_catalogue import over
+from fix_database import TestDatabase
 
 from skein_cluster import registry
 from skein_cluster.config.database_check import check_database, max_connections
-
-if TYPE_CHECKING:
-    from fix_database import TestDatabase
 
 
 def configuration(url: str, **settings: str) -> dict[str, str]:

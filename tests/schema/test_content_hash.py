@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
+import asyncpg
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from skein_memory.memories.model import content_hash
-
-if TYPE_CHECKING:
-    import asyncpg
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
 JSON = st.recursive(

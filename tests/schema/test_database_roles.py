@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
-from fix_own_postgres import password_server
+from fix_own_postgres import PasswordServer, password_server
 
 from skein_cluster import registry
 from skein_kit.database.citus import SETTINGS
 from skein_kit.database.schema_migrations import OWNER, MigrationError, migrate
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_own_postgres import PasswordServer
 
 PASSWORDS = {name: f"of {name}" for name in registry.WITH_DATABASE}
 

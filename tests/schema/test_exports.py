@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+import asyncpg
 from fix_catalogue import over
 
 from skein_importers.records import FIELDS, ITEMS, Kind
-
-if TYPE_CHECKING:
-    import asyncpg
 
 # The records of `skein export` that hold what a table keeps.
 EXPORTED = {

@@ -5,24 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from fix_database import TestDatabase
 from fix_filtering import EXPRESSIONS, ITEM_EXPRESSIONS, MEMORIES
 from fix_filtering import MESSAGES as MESSAGE_ROWS
 from hypothesis import HealthCheck, Phase, given, settings
 
 from skein_kit.database.named_queries import Query, with_condition
-from skein_kit.filters.compiler import ENTRIES, MESSAGES, VERSIONS, compile_to_sql
+from skein_kit.filters.compiler import ENTRIES, MESSAGES, VERSIONS, FilterTable, compile_to_sql
 from skein_kit.filters.evaluator import matches
 from skein_kit.filters.expression import Expression, format_expression
 from skein_kit.filters.item_kinds import for_kind
 from skein_kit.ids import new_ids, now
-
-if TYPE_CHECKING:
-    from fix_database import TestDatabase
-
-    from skein_kit.filters.compiler import FilterTable
 
 TENANT = uuid.UUID(int=1)
 ROWS = 60

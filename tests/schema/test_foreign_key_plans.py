@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterator
+from typing import Any, TypeAlias
 
 import asyncpg
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Catalog: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 

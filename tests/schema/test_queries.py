@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import asyncpg
 import pytest
 from fix_catalogue import over
 from fix_database import TestDatabase
 
 from skein_cluster import registry
 from skein_kit.database.named_queries import Queries, Query
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    import asyncpg
 
 # Statements about things that belong to no tenant.
 GLOBAL = re.compile(

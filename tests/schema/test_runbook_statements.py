@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from fix_database import TestDatabase
 from fix_watching import blocks, runbooks
-
-if TYPE_CHECKING:
-    from fix_database import TestDatabase
 
 # Tables of Citus, which is not here.
 CITUS = "FROM pg_dist_node "

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import pytest
@@ -21,9 +22,6 @@ from skein.memory.v1 import history_pb2, memory_pb2, memory_pb2_grpc
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein_kit.access_log.writer import DROPPED
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
 
 SECRET = "the dentist is on Tuesday"
 

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
 
 import grpc
 from fix_cluster import refused
+from fix_database import TestDatabase
 from fix_tenancy import OPERATOR, ROLES, Person, Tenancy, key_of, serving
 from google.protobuf.field_mask_pb2 import FieldMask
 
@@ -12,9 +12,6 @@ from skein.tenancy.v1 import members_pb2
 from skein.tenancy.v1 import tenancy_pb2 as pb
 from skein_kit.identity import permissions
 from skein_kit.identity.identity_token import Caller
-
-if TYPE_CHECKING:
-    from fix_database import TestDatabase
 
 
 def create(

@@ -3,8 +3,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import uuid
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import asyncpg
 import grpc
@@ -12,6 +12,7 @@ import pytest
 from fix_accounts import PASSWORD, Account, member, new_account, new_email, sign_in
 from fix_auth import run_auth_server
 from fix_cluster import Cluster, Tenant, refused
+from fix_database import TestDatabase
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.auth.v1 import accounts_pb2 as pb
@@ -19,11 +20,6 @@ from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein.tenancy.v1 import members_pb2
 from skein_kit.database.connection_settings import connect_arguments
 from skein_kit.settings import SettingInvalid
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_database import TestDatabase
 
 NEW_PASSWORD = "another horse battery"
 GONE = (

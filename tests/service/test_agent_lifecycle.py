@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import asyncpg
 import grpc
@@ -18,9 +19,6 @@ from skein.memory.v1 import blocks_pb2, memory_pb2, memory_pb2_grpc
 from skein.session.v1 import session_pb2, session_pb2_grpc, states_pb2
 from skein.tenancy.v1 import members_pb2, subjects_pb2, tenancy_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2 as pb
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 NOT_FOUND = grpc.StatusCode.NOT_FOUND
 TAKEN = grpc.StatusCode.ALREADY_EXISTS

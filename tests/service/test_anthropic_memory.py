@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
+from fix_cluster import Cluster, Tenant
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.memory.v1 import blocks_pb2
 from skein_adapters.anthropic_memory import MemoryToolError, SkeinMemoryTool
 from skein_client import Client
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_cluster import Cluster, Tenant
 
 NOTES = "/memories/notes.md"
 TEXT = "Tests come first.\nSpaces, no tabs.\n"

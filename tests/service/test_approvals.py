@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import grpc
 import pytest
@@ -19,9 +20,6 @@ from skein.recall.v1 import recall_pb2
 from skein.session.v1 import states_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_kit.identity.permissions import TENANT_PERMISSIONS
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
 DENIED, NOT_FOUND = grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.NOT_FOUND
 

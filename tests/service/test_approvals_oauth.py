@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
 import grpc
 import pytest
 from fix_accounts import sign_in
-from fix_cluster import refused
-from fix_web import PASSWORD, REDIRECT, Pkce, Web, authorize_url, new_person
+from fix_cluster import Cluster, Stubs, Tenant, refused
+from fix_web import PASSWORD, REDIRECT, Person, Pkce, Web, authorize_url, new_person
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.memory.v1 import approvals_pb2 as pb
 from skein.tenancy.v1 import members_pb2, subjects_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_cluster import Cluster, Stubs, Tenant
-    from fix_web import Person
 
 EVERYTHING = "memory.read memory.write memory.approve"
 

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
+from fix_cluster import Cluster, Tenant
 from fix_pc2 import Assistant, assistant_of
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import approvals_pb2, memory_pb2
 from skein.tenancy.v1 import subjects_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_cluster import Cluster, Tenant
 
 
 @pytest.fixture

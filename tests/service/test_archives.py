@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import grpc
@@ -22,9 +23,6 @@ from skein.memory.v1 import archives_pb2 as pb
 from skein.memory.v1 import history_pb2, history_pb2_grpc, memory_pb2, memory_pb2_grpc
 from skein.recall.v1 import recall_pb2
 from skein_memory.cold_storage.rows import ARCHIVED_TABLES
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 # What hangs on memories and does not go with them: secrets keep their memory here, and so does a snapshot's copy.

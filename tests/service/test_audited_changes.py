@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
 
 import grpc
 from fix_cluster import Cluster, Tenant, refused
 
 from skein.auth.v1 import accounts_pb2, auth_pb2
+from skein.auth.v1.accounts_pb2 import AuditEvent
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
-
-if TYPE_CHECKING:
-    from skein.auth.v1.accounts_pb2 import AuditEvent
 
 
 async def events_of(tenant: Tenant, *names: str) -> list[AuditEvent]:

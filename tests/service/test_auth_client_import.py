@@ -2,20 +2,18 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
+from fix_accounts import Account
 from fix_catalogue import over
 from fix_cluster import Cluster, Tenant, refused
 from fix_oauth import REDIRECT, App
 from google.protobuf.timestamp_pb2 import Timestamp
+from grpc import aio
 
 from skein.auth.v1 import oauth_pb2 as pb
 from skein_auth.accounts.passwords import PASSWORD_OPERATIONS
-
-if TYPE_CHECKING:
-    from fix_accounts import Account
-    from grpc import aio
 
 SECRET = "mcs_a-secret-of-an-earlier-system"
 

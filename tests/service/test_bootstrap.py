@@ -1,21 +1,16 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-from fix_cluster import test_environment
+from fix_cluster import Cluster, Tenant, test_environment
 from fix_command import skein
 
 from skein.auth.v1 import accounts_pb2, auth_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_cluster.cli.exit_codes import ExitCode
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_cluster import Cluster, Tenant
 
 
 @pytest.fixture

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
+from fix_database import TestDatabase
 
 from skein_auth.api_keys.store import OperatorKeyStore
 from skein_kit.database.transactions import Database
-
-if TYPE_CHECKING:
-    from fix_database import TestDatabase
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ import asyncio
 import uuid
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from fix_cluster import test_environment
+from fix_cluster import Cluster, Tenant, test_environment
 from fix_command import skein
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -19,9 +19,6 @@ from skein.memory.v1 import archives_pb2, blocks_pb2, memory_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_cluster.cli.exit_codes import ExitCode
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster, Tenant
 
 
 @pytest.fixture

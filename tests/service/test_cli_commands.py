@@ -6,10 +6,10 @@ import uuid
 from datetime import UTC, datetime
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from fix_cluster import test_environment
+from fix_cluster import Cluster, Tenant, test_environment
 from fix_command import skein, status
 from google.protobuf.field_mask_pb2 import FieldMask
 
@@ -19,9 +19,6 @@ from skein.tenancy.v1 import subjects_pb2
 from skein_cluster import registry
 from skein_cluster.cli.exit_codes import ExitCode
 from skein_cluster.processes.ports import free_ports
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster, Tenant
 
 
 @pytest.fixture

@@ -1,15 +1,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-from fix_cluster import test_environment
+from fix_cluster import Cluster, Tenant, test_environment
 from fix_command import skein
 
 from skein_cluster.cli.exit_codes import ExitCode
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster, Tenant
 
 
 async def test_a_ledger_continues_a_context_from_a_revision(cluster: Cluster, tenant: Tenant) -> None:

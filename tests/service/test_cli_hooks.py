@@ -12,11 +12,11 @@ import socket
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from fix_catalogue import over
-from fix_cluster import test_environment
+from fix_cluster import Cluster, Tenant, test_environment
 from fix_command import CommandResult, skein, start
 from fix_lineage import rate, rescore, writer
 
@@ -25,9 +25,6 @@ from skein.session.v1 import session_pb2
 from skein_client.exact_json import get_json
 from skein_cluster.cli.exit_codes import ExitCode
 from skein_cluster.hooks.agents import AGENTS
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster, Tenant
 
 INPUTS = Path(__file__).with_name("hook_inputs")
 PROMPT = "How do we deploy the webshop?"

@@ -1,18 +1,14 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
 
 import httpx
-from fix_cluster import test_environment
+from fix_cluster import Cluster, Tenant, test_environment
 from fix_command import skein
 
 from skein.auth.v1 import accounts_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_cluster.cli.exit_codes import ExitCode
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster, Tenant
 
 
 async def test_the_operator_keeps_the_members_of_a_tenant(cluster: Cluster, tenant: Tenant) -> None:

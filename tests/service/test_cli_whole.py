@@ -1,15 +1,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from fix_cluster import Cluster, Tenant, test_environment
 from fix_command import skein
 
 from skein.memory.v1 import memory_pb2
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def holder(cluster: Cluster, tenant: Tenant) -> dict[str, str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from fix_cluster import Cluster, Tenant
@@ -21,12 +22,7 @@ from skein.recall.v1 import recall_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_client import Client, ClientClosed, Memory, Message, RetryPolicy, sync
 from skein_kit import errors
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from skein_kit.calls.call import Call
+from skein_kit.calls.call import Call
 
 
 @pytest.fixture

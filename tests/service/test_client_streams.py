@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from fix_cluster import Cluster, Tenant, running_cluster, test_environment
@@ -13,9 +14,6 @@ from fix_cluster import Cluster, Tenant, running_cluster, test_environment
 from skein.memory.v1 import history_pb2, memory_pb2
 from skein.session.v1 import session_pb2
 from skein_client import Client, ClientClosed, InvalidArgument, Message, NotFound, sync
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 SECONDS = 60.0
 

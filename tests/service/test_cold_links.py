@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from fix_cluster import Tenant
@@ -14,9 +15,6 @@ from skein.memory.v1 import archives_pb2 as pb
 from skein.memory.v1 import curation_pb2, memory_pb2
 from skein.tenancy.v1 import limits_pb2
 from skein_kit.ids import now
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 

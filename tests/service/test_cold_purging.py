@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import pytest
@@ -14,9 +15,6 @@ from skein.memory.v1 import archives_pb2 as pb
 from skein.memory.v1 import memory_pb2
 from skein_memory.cold_storage import store as archive_store
 from skein_memory.erasure import archive_purge
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 import asyncpg
 import pytest
+from fix_cluster import Cluster, Tenant
 
 from skein.memory.v1 import archives_pb2, memory_pb2
 from skein_kit.database.connection_settings import connect_arguments
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_cluster import Cluster, Tenant
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 _WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%memory.memories%'"

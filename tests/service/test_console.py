@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
 import pytest
+from fix_cluster import Cluster, Tenant
 from fix_console import HOSTILE_TITLE, BrowserSession, SeededData, furnished
 from fix_web import PASSWORD, Person, form_of, new_person
 
@@ -14,11 +15,6 @@ from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import members_pb2, tenancy_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_cluster import Cluster, Tenant
 
 PAGES = (
     "", "search", "memories", "sessions", "conflicts", "approvals", "refused-facts", "changes", "policy", "jobs",

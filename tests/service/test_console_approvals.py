@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
+import httpx
 import pytest
+from fix_cluster import Cluster, Tenant
 from fix_console import BrowserSession, filled
 from fix_web import PASSWORD, new_person
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -15,12 +17,6 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import members_pb2, subjects_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    import httpx
-    from fix_cluster import Cluster, Tenant
 
 
 @pytest.fixture

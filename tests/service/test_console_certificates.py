@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import pytest
+from fix_cluster import Cluster, Tenant
 from fix_console import BrowserSession, furnished
 from fix_web import PASSWORD, new_person
 
@@ -14,9 +14,6 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import members_pb2
 from skein_kit.erasure_certificates import document, key_set
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster, Tenant
 
 
 async def test_an_erasure_is_told_in_words(web: BrowserSession, tenant: Tenant) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
+from fix_cluster import Tenant
 from fix_console import BrowserSession
 
 from skein.auth.v1 import auth_pb2
@@ -12,9 +12,6 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import blocks_pb2
 from skein.session.v1 import session_pb2
 from skein_gateway.console.context_lines import read_lines
-
-if TYPE_CHECKING:
-    from fix_cluster import Tenant
 
 QUERY = "which colour has the kettle?"
 

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from fix_cluster import Cluster, Tenant
 from fix_console import BrowserSession, furnished
 from fix_gateway import gateway_before
 from fix_web import PASSWORD, new_person
 
+from skein_kit.calls.call import Call
 from skein_kit.errors import ServiceUnavailable
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from fix_cluster import Cluster, Tenant
-
-    from skein_kit.calls.call import Call
 
 NOWHERE = "127.0.0.1:9"
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from fix_cluster import Tenant
 from fix_console import BrowserSession
 
 from skein.tenancy.v1 import jobs_pb2 as pb
-
-if TYPE_CHECKING:
-    from fix_cluster import Tenant
 
 DECAY = "JOB_KIND_DECAY"
 

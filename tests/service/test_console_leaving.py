@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import TYPE_CHECKING
 
 import pytest
+from fix_cluster import Tenant
 from fix_console import BrowserSession
 
 from skein.memory.v1 import memory_pb2
-
-if TYPE_CHECKING:
-    from fix_cluster import Tenant
 
 
 async def test_signing_out_ends_the_change_log_of_the_same_key(web: BrowserSession) -> None:

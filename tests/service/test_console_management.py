@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import html
 import re
-from typing import TYPE_CHECKING
 
+import httpx
 import pytest
+from fix_cluster import Cluster, Tenant
 from fix_console import BrowserSession, attempt_deliveries, filled
 from fix_web import PASSWORD, Person, new_person
 
 from skein.memory.v1 import blocks_pb2, memory_pb2, webhooks_pb2
 from skein.tenancy.v1 import members_pb2
-
-if TYPE_CHECKING:
-    import httpx
-    from fix_cluster import Cluster, Tenant
 
 # Nothing is sent there: the address is refused before.
 NOWHERE = "https://127.0.0.1/hook"

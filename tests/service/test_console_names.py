@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import re
 import uuid
-from typing import TYPE_CHECKING
 
+from fix_cluster import Tenant
 from fix_console import BrowserSession
 from fix_receipts import recall_with_receipt
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
-
-if TYPE_CHECKING:
-    from fix_cluster import Tenant
 
 INVISIBLE = "\u200b"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from typing import TYPE_CHECKING
 
 import pytest
+from fix_cluster import Cluster, Tenant
 from fix_console import BrowserSession, SeededData, filled, furnished
 from fix_database import all_told
 from fix_web import PASSWORD, new_person
@@ -17,9 +17,6 @@ from skein.memory.v1 import curation_pb2, memory_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import members_pb2, subjects_pb2
 from skein_gateway.console.policy import inputs
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster, Tenant
 
 
 @pytest.fixture

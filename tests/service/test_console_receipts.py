@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import uuid
-from typing import TYPE_CHECKING
 
+import httpx
 import pytest
+from fix_cluster import Cluster, Tenant
 from fix_console import BrowserSession
 from fix_receipts import (
     get_context_receipt,
@@ -20,10 +21,6 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import members_pb2
 from skein_kit.recall_receipts import document
-
-if TYPE_CHECKING:
-    import httpx
-    from fix_cluster import Cluster, Tenant
 
 QUERY = "which colour has the kettle?"
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from fix_cluster import Cluster, Tenant
 from fix_console import BrowserSession, filled
 from fix_extraction import facts, keep_refused
 from fix_web import PASSWORD, new_person
@@ -11,9 +10,6 @@ from fix_web import PASSWORD, new_person
 from skein.memory.v1 import approvals_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import members_pb2
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster, Tenant
 
 PORTO = "I live in Porto"
 NONE = "No fact was refused"

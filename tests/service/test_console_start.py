@@ -9,9 +9,12 @@ import os
 import re
 import shlex
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
+from pathlib import Path
 
+import httpx
 import pytest
+from fix_cluster import Cluster, Tenant
 from fix_console import BrowserSession, filled
 from fix_web import PASSWORD, new_person
 
@@ -19,13 +22,6 @@ from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import limits_pb2, members_pb2
 from skein_gateway.console import plots
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    import httpx
-    from fix_cluster import Cluster, Tenant
 
 
 @pytest.fixture

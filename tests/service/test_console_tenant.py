@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import pytest
+from fix_cluster import Cluster, Tenant
 from fix_console import HOSTILE_TITLE, BrowserSession, SeededData, furnished
 from fix_web import PASSWORD, new_person
 
@@ -14,9 +14,6 @@ from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import members_pb2
 from skein_gateway.console.timeline import Span
 from skein_kit.rpc.well_known_types import to_timestamp
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster, Tenant
 
 
 @pytest.fixture

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import grpc
 import pytest
@@ -14,9 +15,6 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from skein.memory.v1 import memory_pb2 as pb
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 FAILED = "skein_guard_endpoint_failures_total"
 PERSON = {"Ann Lee": ("person_name", "personal_data")}

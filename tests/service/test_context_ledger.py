@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import pytest
@@ -21,9 +22,6 @@ from skein.memory.v1 import archives_pb2, blocks_pb2, curation_pb2, memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import limits_pb2, subjects_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 CHANGED = (grpc.StatusCode.ABORTED, "CONTEXT_LEDGER_CHANGED")
 NOT_FOUND = (grpc.StatusCode.NOT_FOUND, "CONTEXT_LEDGER_NOT_FOUND")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import asyncpg
 import grpc
 import pytest
 from fix_cluster import Cluster, Stubs, Tenant, refused
@@ -15,9 +16,6 @@ from skein.memory.v1 import memory_pb2, memory_pb2_grpc
 from skein.recall.v1 import recall_pb2, recall_pb2_grpc
 from skein.session.v1 import session_pb2, session_pb2_grpc
 from skein.tenancy.v1 import limits_pb2, members_pb2, tenancy_pb2, tenancy_pb2_grpc
-
-if TYPE_CHECKING:
-    import asyncpg
 
 # Each list: the service, its stub, and the request.
 BACKLOG = ("recall", recall_pb2_grpc.RecallInternalServiceStub, recall_pb2.ListDueTenantsRequest())

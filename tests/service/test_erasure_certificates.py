@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import asyncpg
 import grpc
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from fix_cluster import Cluster, Stubs, Tenant, refused
 from fix_world import identity
 
@@ -19,15 +21,9 @@ from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_cluster.certificates import event_log
 from skein_kit.erasure_certificates import document, key_set, merkle
+from skein_kit.erasure_certificates.document import VerifiedCertificate
 from skein_memory.tombstones.store import digest_of as memory_digest
 from skein_session.tombstones import store as session_names
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-    from skein_kit.erasure_certificates.document import VerifiedCertificate
 
 CERTIFICATE = auth_pb2.SIGNING_KEY_PURPOSE_CERTIFICATE
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import httpx
@@ -13,6 +13,7 @@ from fix_accounts import new_account
 from fix_cluster import Cluster, Tenant, fault_of, reason_in
 from fix_http import TLS
 from fix_mcp import Mcp
+from google.protobuf.message import Message
 
 from skein.auth.v1 import oauth_pb2
 from skein.memory.v1 import memory_pb2, webhooks_pb2
@@ -20,9 +21,6 @@ from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import members_pb2, subjects_pb2, tenancy_pb2
 from skein_client import Client, errors
 from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
 
 SCOPES = ("SCOPE_GLOBAL", "SCOPE_AGENT", "SCOPE_USER", "SCOPE_SESSION")
 

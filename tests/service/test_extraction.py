@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
+from fix_cluster import Cluster, Tenant
 from fix_extraction import current, extract, extraction_job, facts, learning_tenant, say
 from google.protobuf.field_mask_pb2 import FieldMask
 
@@ -15,9 +15,6 @@ from skein.memory.v1 import approvals_pb2, curation_pb2, history_pb2, memory_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_worker.extraction.model import EXTRACTOR
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster, Tenant
 
 PORTO = "I live in Porto"
 LISBON = "I live in Lisbon"

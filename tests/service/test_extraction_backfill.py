@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import grpc
 import pytest
-from fix_cluster import refused, test_environment
+from fix_cluster import Cluster, Tenant, refused, test_environment
 from fix_command import skein
 from fix_extraction import current, extract, extraction_job, facts, learning_tenant, say
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -17,9 +16,6 @@ from skein.memory.v1 import approvals_pb2, memory_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import jobs_pb2, subjects_pb2
 from skein_worker.extraction.model import EXTRACTOR
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster, Tenant
 
 PORTO = "I live in Porto"
 NUTS = "I'm allergic to peanuts"

@@ -5,15 +5,25 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import pytest
+from fix_cluster import Cluster, Tenant
 from fix_cluster import refused as refused_call
-from fix_extraction import current, facts, jobs_of, learning_tenant, say, settings_of
-from fix_language_model import BROKEN, CELLO, COMPLETION_TOKENS, HOSTILE, PROMPT_TOKENS, running_language_model
+from fix_extraction import Jobs, current, facts, jobs_of, learning_tenant, say, settings_of
+from fix_language_model import (
+    BROKEN,
+    CELLO,
+    COMPLETION_TOKENS,
+    HOSTILE,
+    PROMPT_TOKENS,
+    LanguageModel,
+    running_language_model,
+)
 from fix_language_model import facts as proposals
 from google.protobuf.field_mask_pb2 import FieldMask
 
@@ -23,13 +33,6 @@ from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import jobs_pb2, subjects_pb2
 from skein_kit.outbound.fetch import SafeHttpClient
 from skein_worker.settings import WorkerSettings
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_cluster import Cluster, Tenant
-    from fix_extraction import Jobs
-    from fix_language_model import LanguageModel
 
 SAID = CELLO[:-1]
 TOKENS = PROMPT_TOKENS + COMPLETION_TOKENS

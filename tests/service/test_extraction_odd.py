@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import pytest
-from fix_cluster import Stubs, refused
+from fix_cluster import Cluster, Stubs, Tenant, refused
 from fix_extraction import (
     current,
     extract,
@@ -27,11 +28,6 @@ from grpc import aio
 from skein.memory.v1 import approvals_pb2, curation_pb2, memory_pb2, memory_pb2_grpc
 from skein.session.v1 import session_pb2, session_pb2_grpc, states_pb2
 from skein.tenancy.v1 import jobs_pb2, tenancy_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from fix_cluster import Cluster, Tenant
 
 PORTO = "I live in Porto"
 # Longer than what it corrects, so that no quote ends behind it.

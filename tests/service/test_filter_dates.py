@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import pytest
+from fix_cluster import Tenant
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
-
-if TYPE_CHECKING:
-    from fix_cluster import Tenant
 
 DAY = datetime(2026, 3, 5, tzinfo=UTC)
 TIMES = {

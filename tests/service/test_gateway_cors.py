@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
 import pytest
+from fix_cluster import Cluster, Tenant
 from fix_gateway import gateway_before
 from fix_web import Web
 
 from skein.session.v1 import session_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_cluster import Cluster, Tenant
-
-    from skein_kit.calls.call import Call
+from skein_kit.calls.call import Call
 
 LIST = "/skein.memory.v1.MemoryService/ListMemories"
 OURS = "https://app.example"

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import pytest
@@ -23,11 +23,9 @@ from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_cluster import registry
 from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
+from skein_kit.calls.call import Call
 from skein_kit.identity.identity_token import IdentityTokenVerifier
 from skein_kit.identity.permissions import ACCESS_RULES, PUBLIC_SERVICES
-
-if TYPE_CHECKING:
-    from skein_kit.calls.call import Call
 
 ROOT = Path(__file__).parents[2]
 BUF = Path(sys.executable).with_name("buf")

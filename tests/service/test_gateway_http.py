@@ -9,7 +9,7 @@ import json
 import uuid
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import pytest
@@ -21,10 +21,8 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein_gateway.http_api.server import serve_http_api
+from skein_kit.calls.call import Call
 from skein_kit.host.process import PortTaken, ServicerRegistry
-
-if TYPE_CHECKING:
-    from skein_kit.calls.call import Call
 
 MEMORIES = "/skein.memory.v1.MemoryService"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import pytest
@@ -18,10 +18,8 @@ from skein.memory.v1 import blocks_pb2
 from skein.recall.v1 import recall_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_kit import errors
+from skein_kit.calls.call import Call
 from skein_recall.errors import ModelUnavailable
-
-if TYPE_CHECKING:
-    from skein_kit.calls.call import Call
 
 MEMORIES = recall_pb2.ITEM_KIND_MEMORY
 MESSAGES = recall_pb2.ITEM_KIND_MESSAGE

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
-from fix_cluster import refused
+from fix_cluster import Tenant, refused
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.gateway.v1 import gateway_pb2 as pb
@@ -21,10 +22,6 @@ from skein_kit.ids import now
 from skein_kit.rpc.well_known_types import to_timestamp
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from datetime import datetime
-
-    from fix_cluster import Tenant
     from fix_marker import Connection
 
 ANYTHING = pb.RecallRequest(query="What does Anna drink?", limit=20, min_relevance=0)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import grpc
 from fix_cluster import Cluster, Tenant, refused
@@ -13,11 +14,7 @@ from skein.gateway.v1 import gateway_pb2 as pb
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein_kit import errors
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from skein_kit.calls.call import Call
+from skein_kit.calls.call import Call
 
 BOTH = pb.RememberRequest(
     session_id="s",

@@ -7,10 +7,12 @@ import os
 import ssl
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
+from fix_cluster import Cluster, Tenant
 from fix_gateway import gateway_before
 from fix_tls import Certificates, made_in, private
 from fix_web import Web
@@ -23,11 +25,6 @@ from skein_client.sync import Client as SyncClient
 from skein_gateway.service import SERVICE
 from skein_kit.host.process import Host, run_services
 from skein_kit.settings import ProcessSettings, SettingInvalid
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from fix_cluster import Cluster, Tenant
 
 ONCE = RetryPolicy(attempts=1)
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from fix_accounts import member
+from fix_cluster import Cluster, Tenant
 from fix_console import BrowserSession
+from fix_oauth import App
 from fix_web import PASSWORD, Pkce, Web, authorize_url, new_person
 
 from skein.auth.v1 import auth_pb2
 from skein.tenancy.v1 import members_pb2
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster, Tenant
-    from fix_oauth import App
 
 
 async def test_the_consent_page_says_that_what_an_application_makes_ends_with_it(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import asyncpg
 import grpc
@@ -20,9 +21,6 @@ from skein.memory.v1 import history_pb2 as pb
 from skein.memory.v1 import memory_pb2
 from skein_kit.database.connection_settings import connect_arguments, database_role
 from skein_kit.ids import new_id, now
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
 
 SECONDS = 60.0
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from fix_cluster import Cluster, Tenant
@@ -14,9 +15,6 @@ from google.protobuf import json_format
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 AT = "2026-03-02T07:12:00Z"
 SESSIONS: list[dict[str, Any]] = [

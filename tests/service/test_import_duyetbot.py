@@ -6,7 +6,8 @@ import json
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -20,9 +21,6 @@ from grpc import aio
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 AT = "2026-03-02T07:12:00Z"
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from fix_cluster import Cluster, Tenant
 from fix_moving import a_file as sqlite_file
 from fix_moving import changed, move_in, outcome, refusal_of, refusals, remaining_counts
 from google.protobuf.json_format import MessageToDict
@@ -13,11 +15,6 @@ from google.protobuf.json_format import MessageToDict
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from fix_cluster import Cluster, Tenant
 
 T0 = 1_709_281_800.25
 USER, ASSISTANT = session_pb2.MESSAGE_ROLE_USER, session_pb2.MESSAGE_ROLE_ASSISTANT

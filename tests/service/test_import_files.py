@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from importlib.resources import as_file, files
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from fix_cluster import Cluster, Tenant
@@ -13,9 +14,6 @@ from fix_moving import changed, move_in, outcome, remaining_counts
 
 from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import memory_pb2, snapshots_pb2
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def some_of_the_sample(path: Path) -> str:

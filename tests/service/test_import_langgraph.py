@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from fix_cluster import Cluster, Tenant
 from fix_moving import a_database, fill, move_in, outcome, refusal_of, refusals, remaining_counts
 
 from skein.memory.v1 import memory_pb2
 from skein_langgraph.store import SkeinStore
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_cluster import Cluster, Tenant
 
 # The tables that PostgresStore.setup() makes.
 DDL = """

@@ -5,20 +5,17 @@ from __future__ import annotations
 import copy
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from fix_cluster import Cluster, Tenant
 from fix_moving import changed, move_in, outcome, refusal_of, refusals, remaining_counts
 from google.protobuf.json_format import MessageToDict
 
 from skein.memory.v1 import blocks_pb2, memory_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from fix_cluster import Cluster, Tenant
 
 WRAPPED = json.dumps({"type": "user_message", "message": "Where are the keys?", "time": "2026-03-02 07:12:00 AM"})
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import sqlite3
 import uuid
+from collections.abc import AsyncIterator
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from fix_cluster import Cluster, Tenant
@@ -17,10 +18,6 @@ from google.protobuf import json_format
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.tenancy.v1 import tenancy_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
 
 AT = "2026-03-02T07:12:00Z"
 DIMENSIONS = 384

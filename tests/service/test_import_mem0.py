@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from fix_cluster import Cluster, Tenant
 from fix_moving import a_database, changed, move_in, outcome, refusal_of, refusals
 from google.protobuf.json_format import MessageToDict
 
 from skein.memory.v1 import memory_pb2
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from fix_cluster import Cluster, Tenant
 
 TEA, GARDEN, PLAN = (f"0d2c4c1e-7b1f-4f63-9a55-00000000000{number}" for number in range(1, 4))
 GONE, KITCHEN = "0d2c4c1e-7b1f-4f63-9a55-0000000000ff", "0d2c4c1e-7b1f-4f63-9a55-0000000000e1"

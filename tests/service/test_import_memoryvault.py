@@ -7,7 +7,8 @@ import hashlib
 import json
 import uuid
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -20,9 +21,6 @@ from google.protobuf.json_format import MessageToDict
 from skein.auth.v1 import accounts_pb2, oauth_pb2
 from skein.memory.v1 import curation_pb2, memory_pb2, webhooks_pb2
 from skein.tenancy.v1 import members_pb2, subjects_pb2, tenancy_pb2
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 T0 = 1_709_281_800
 AT = {"created_at": T0, "updated_at": T0}

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from fix_cluster import Cluster, Tenant
 from fix_moving import changed, move_in, outcome, refusal_of, refusals, remaining_counts
 from google.protobuf.json_format import MessageToDict
 
 from skein.memory.v1 import memory_pb2
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from fix_cluster import Cluster, Tenant
 
 AT = "2026-03-02T07:12:00Z"
 TEA, CUPS, BLANK = (f"5f0c7d7e-0b43-4c52-8d3e-00000000000{number}" for number in range(1, 4))

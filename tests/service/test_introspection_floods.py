@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from fix_cluster import Cluster, Tenant
 from fix_gateway import gateway_before
 from fix_web import Web
 
 from skein_auth.api_keys.model import ApiKeyToken
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster, Tenant
 
 # Failures of one source at once: those of ten seconds.
 BURST = 10

@@ -2,18 +2,15 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aiosmtpd.smtp import SMTP
+from fix_database import TestDatabase
 from fix_tenancy import OPERATOR, ROLES, Person, key_of, serving
 
 from skein.tenancy.v1 import members_pb2, tenancy_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_database import TestDatabase
 
 ISSUER = "https://skein.example.com"
 

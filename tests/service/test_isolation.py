@@ -13,7 +13,8 @@ import json
 import re
 import time
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import asyncpg
 import grpc
@@ -40,6 +41,7 @@ from fix_repeats import REPEATABLE, assert_repeatable
 from fix_rows import rows_of
 from fix_world import World, identity
 from google.protobuf import message_factory
+from google.protobuf.message import Message
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 
@@ -57,11 +59,6 @@ from skein_kit.identity.permissions import (
     SYSTEM,
 )
 from skein_kit.rpc.declarations import audit_rule
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from google.protobuf.message import Message
 
 # Calls that leave the things of a tenant as they are.
 READS = re.compile("(Get|List|BatchGet|Search|Export|Explain|Find|Traverse|Suggest|Recall|Build|Compile|Diff)[A-Z]?")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from importlib.resources import as_file, files
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -25,11 +27,6 @@ from skein_importers import budget
 from skein_importers.importer import Importer, Report
 from skein_importers.memory_file import export_memory, import_memory
 from skein_importers.records import read_jsonl
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
 
 DECAY, EXPIRY, RETENTION, IMPORT = pb.JOB_KIND_DECAY, pb.JOB_KIND_EXPIRY, pb.JOB_KIND_RETENTION, pb.JOB_KIND_IMPORT
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from fix_cluster import test_environment
 from fix_command import skein
+from fix_database import TestDatabase
 
 from skein.memory.v1 import memory_pb2
 from skein_cluster.cli.exit_codes import ExitCode
@@ -18,12 +21,6 @@ from skein_kit.database.tx_options import READ_ONLY, TxOptions
 from skein_kit.errors import DatabaseUnavailable, HistoryNotKept
 from skein_kit.ids import now
 from skein_kit.rpc.due_tenants import list_due_tenants
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from fix_database import TestDatabase
 
 TENANT = Query.parse("tenant", "SELECT current_setting('skein.tenant_id')")
 PLANS = Query.parse("plans", "SELECT current_setting('plan_cache_mode')")

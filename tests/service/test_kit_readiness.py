@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import json
 import uuid
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import asyncpg
 import grpc
@@ -21,15 +22,11 @@ from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from skein_cluster import embedded, registry
+from skein_cluster.embedded.server import Server
+from skein_kit.database.transactions import Database
 from skein_kit.host.process import Host, Service, ServicerRegistry, is_ready, run_services
 from skein_kit.host.readiness import unready_reason
 from skein_kit.settings import ProcessSettings
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from skein_cluster.embedded.server import Server
-    from skein_kit.database.transactions import Database
 
 
 class ProbedService:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from fix_database import TestDatabase
+from fix_external_postgres import URL
 from fix_proxy import Proxy
 
 from skein_kit.database.named_queries import Query
@@ -20,12 +22,6 @@ from skein_kit.errors import (
     TextNotStorable,
     TransactionConflict,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_database import TestDatabase
-from fix_external_postgres import URL
 
 TROUBLES: dict[str, type[RpcError]] = {
     "40001": TransactionConflict,

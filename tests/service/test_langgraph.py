@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from fix_catalogue import over
@@ -24,9 +25,6 @@ from skein_client import Client, ClientClosed, InvalidArgument, PermissionDenied
 from skein_langgraph.namespaces import MAX_DEPTH
 from skein_langgraph.search_filters import SearchLimitExceeded
 from skein_langgraph.store import SkeinStore
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 ANNA, BOB = ("users", "anna"), ("users", "bob")
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import pytest
@@ -27,9 +28,6 @@ from fix_lineage import (
 from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import curation_pb2 as pb
 from skein.memory.v1 import memory_pb2, scores_pb2, snapshots_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 async def test_a_chain_that_grows_from_below_ends_and_stops_no_rating(cluster: Cluster, tenant: Tenant) -> None:

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import pytest
+from fix_cluster import Cluster, Stubs, Tenant
 from fix_lineage import AGENT, DOCUMENT, MESSAGE, create, named, of, rate, recalled, rescore, vouch, writer
 
 from skein.gateway.v1 import gateway_pb2
-from skein.memory.v1 import archives_pb2, curation_pb2
+from skein.memory.v1 import archives_pb2, curation_pb2, memory_pb2
 from skein.memory.v1.memory_pb2 import SourceReference
 from skein.session.v1 import session_pb2
 from skein_kit.ids import now
 from skein_kit.rpc.well_known_types import to_timestamp
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fix_cluster import Cluster, Stubs, Tenant
-
-    from skein.memory.v1 import memory_pb2
 
 
 async def said(caller: Stubs, content: str, **fields: str) -> SourceReference:

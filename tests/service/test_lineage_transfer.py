@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from fix_cluster import Cluster, Stubs, Tenant
 from fix_lineage import AGENT, DOCUMENT, create, lineage, named, of, rate, rescore, trust_of, vouch, writer
 
 from skein.memory.v1 import curation_pb2, memory_pb2, scores_pb2, snapshots_pb2
 from skein.session.v1 import session_pb2
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster, Stubs, Tenant
 
 
 async def transfer(source: Stubs, target: Stubs) -> None:

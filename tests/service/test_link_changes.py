@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import grpc
 import pytest
@@ -14,15 +15,11 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 from google.rpc.error_details_pb2 import ErrorInfo
+from grpc import aio
 from grpc_status import rpc_status
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein.tenancy.v1 import limits_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from grpc import aio
 
 
 def facts_of(error: aio.AioRpcError) -> Mapping[str, str]:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pytest
+from fix_cluster import Tenant
 
 from skein.memory.v1 import memory_pb2 as pb
-
-if TYPE_CHECKING:
-    from fix_cluster import Tenant
 
 NODES = 9
 RELATIONS = ("related", "causes", "supports")

@@ -7,10 +7,14 @@ import email
 import email.policy
 import io
 import json
+import ssl
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from email.headerregistry import Address
-from typing import TYPE_CHECKING, Any
+from email.message import EmailMessage
+from pathlib import Path
+from typing import Any
 
 import pytest
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
@@ -19,12 +23,6 @@ from fix_certificates import certified
 
 from skein_kit.outbound.mail import Mailer, MailSettings, SmtpRelay
 from skein_kit.settings import SettingInvalid
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import AsyncIterator
-    from email.message import EmailMessage
-    from pathlib import Path
 
 SENDER = Address(display_name="Skein", addr_spec="skein@example.com")
 

@@ -6,7 +6,8 @@ import asyncio
 import io
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from fix_cluster import Cluster, Tenant
@@ -17,14 +18,10 @@ from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import memory_pb2
+from skein.recall.v1 import recall_pb2
 from skein.tenancy.v1 import limits_pb2
 from skein_gateway.mcp.toolsets import TOOLSETS
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from skein.recall.v1 import recall_pb2
-    from skein_kit.calls.call import Call
+from skein_kit.calls.call import Call
 
 INITIALIZE = {
     "protocolVersion": HANDSHAKE,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import secrets
 import uuid
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import httpx2
 import pytest
+from fix_cluster import Cluster, Tenant
 from fix_mcp import HANDSHAKE, LATEST, Mcp
 from mcp.client.client import Client
 from mcp.client.extension import ClaimContext, ClientExtension, ResultClaim
@@ -22,11 +24,6 @@ from skein.memory.v1 import memory_pb2, snapshots_pb2
 from skein_gateway.mcp.toolsets import TOOLS
 from skein_kit.telemetry.metrics import TRACING
 from skein_memory.snapshots import store as snapshot_store
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_cluster import Cluster, Tenant
 
 TASKS = "io.modelcontextprotocol/tasks"
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"

@@ -6,12 +6,13 @@ import base64
 import json
 import time
 import uuid
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from fix_cluster import SYSTEM_KEY
+from fix_cluster import SYSTEM_KEY, Cluster, Tenant
 from fix_mcp import JSON, Mcp
 from fix_web import REDIRECT, Person, Pkce, Web, authorize_url, new_person, redirect_parameters
 from httpx2 import AsyncClient, Timeout
@@ -25,11 +26,6 @@ from pydantic import AnyUrl
 
 from skein_auth.encryption import SecretCipher
 from skein_auth.settings import SystemKeys
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_cluster import Cluster, Tenant
 
 DEFAULT_SCOPE = {"memory.read", "memory.write", "recall.read", "session.read"}
 LIST = "/skein.memory.v1.MemoryService/ListMemories"

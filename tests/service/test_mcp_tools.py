@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import jsonschema
 import pytest
 from fix_catalogue import over
+from fix_cluster import Cluster, Tenant
 from fix_mcp import Mcp
 from fix_models import until
 from fix_receipts import recall_with_receipt
@@ -21,11 +23,6 @@ from skein_gateway.mcp.tool import Effect, Tool
 from skein_gateway.mcp.toolsets import TOOLS
 from skein_kit.identity.permissions import ROLE_PERMISSIONS
 from skein_kit.ids import now
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_cluster import Cluster, Tenant
 
 # What the recipe of the RPC does not say, because its rows are about something else.
 MORE: dict[str, dict[str, Any]] = {

@@ -1,17 +1,14 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
 
 import grpc
 from fix_cluster import Cluster, Stubs, Tenant, refused
 
 from skein.auth.v1 import accounts_pb2
+from skein.auth.v1.accounts_pb2 import Account
 from skein.tenancy.v1 import members_pb2 as pb
 from skein.tenancy.v1 import tenancy_pb2
-
-if TYPE_CHECKING:
-    from skein.auth.v1.accounts_pb2 import Account
 
 
 def operator_in(cluster: Cluster, tenant: Tenant) -> Stubs:

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from fix_cluster import Tenant, refused
 from google.protobuf.field_mask_pb2 import FieldMask
+from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 from grpc import StatusCode, aio
 
 from skein.memory.v1 import blocks_pb2, curation_pb2
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.ids import now
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from google.protobuf.message import Message
 
 NAMES = [f"m{number}" for number in range(8)]
 RELATIONS = ["related", "causes", "supports", "contradicts"]

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import grpc
 import pytest
@@ -17,9 +18,6 @@ from grpc_status import rpc_status
 from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.ids import id_time
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 SECOND = timedelta(seconds=1)
 

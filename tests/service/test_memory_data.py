@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from fix_calls import struct
 from fix_cluster import Tenant
+from fix_memory import MemoryServer
 from google.protobuf import json_format
 from google.protobuf.field_mask_pb2 import FieldMask
 
@@ -18,9 +19,6 @@ from skein.memory.v1 import scores_pb2, snapshots_pb2, snapshots_pb2_grpc
 from skein.recall.v1 import recall_pb2
 from skein_memory.memories.model import hash_without_data
 from skein_memory.tombstones.store import digest_of
-
-if TYPE_CHECKING:
-    from fix_memory import MemoryServer
 
 FREE = ("note", "fact", "context", "user_preference", "conversation", "sighting")
 # What the version before stored of a memory, which searched no free data.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import grpc
 import pytest
@@ -17,9 +17,6 @@ from skein.memory.v1 import snapshots_pb2
 from skein.recall.v1 import recall_pb2
 from skein.tenancy.v1 import limits_pb2, subjects_pb2
 from skein_memory.memories.convert import UPDATABLE
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 NAMES = {pb.LEVEL_STRATEGIC: "s", pb.LEVEL_TACTICAL: "t", pb.LEVEL_OPERATIONAL: "o", pb.LEVEL_CONTEXTUAL: "c"}
 

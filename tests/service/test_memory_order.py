@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import pytest
@@ -16,9 +17,6 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.errors import PageTokenInvalid
 from skein_memory.listing.order import Order, PageCursor
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 BEGIN = datetime(2021, 3, 1, tzinfo=UTC)
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import pytest
 from fix_cluster import refused
+from fix_memory import MemoryServer
+from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
@@ -19,12 +22,6 @@ from skein.recall.v1 import recall_pb2
 from skein_kit.rpc.declarations import memory_operation
 from skein_kit.telemetry.memory_spans import MemorySpans, record_request, record_response
 from skein_kit.telemetry.metrics import TRACING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fix_memory import MemoryServer
-    from opentelemetry.sdk.trace import ReadableSpan
 
 CONTENT = "Marta prefers the quetzal tea"
 

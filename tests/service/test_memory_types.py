@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import grpc
 import pytest
@@ -20,9 +21,6 @@ from grpc_status import rpc_status
 from skein.memory.v1 import memory_pb2 as pb
 from skein.recall.v1 import recall_pb2
 from skein.tenancy.v1 import subjects_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 # One of each structured type, complete, with a word of its own in each field that is searched.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import pytest
@@ -14,9 +15,6 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_memory.listing import store as listing_store
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 SPRING, SUMMER = datetime(2026, 3, 20, tzinfo=UTC), datetime(2026, 6, 21, tzinfo=UTC)
 

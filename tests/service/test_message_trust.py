@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from fix_cluster import Cluster, Stubs, Tenant
 from fix_lineage import MESSAGE, QUESTION, create, rate, recalled, rescore, trust_of, writer
 
 from skein.gateway.v1 import gateway_pb2
@@ -13,9 +14,6 @@ from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein_kit.ids import now
 from skein_kit.rpc.well_known_types import to_timestamp
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster, Stubs, Tenant
 
 ASSISTANT, USER = session_pb2.MESSAGE_ROLE_ASSISTANT, session_pb2.MESSAGE_ROLE_USER
 TRUTH, LIE = "In the morning Anna drinks green tea.", "Anna drinks gin in the morning. Anna drinks gin."

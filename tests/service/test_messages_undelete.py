@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
 
 import grpc
-from fix_cluster import refused
+from fix_cluster import Tenant, refused
 
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2 as pb
 from skein.session.v1 import states_pb2
-
-if TYPE_CHECKING:
-    from fix_cluster import Tenant
 
 
 async def append(tenant: Tenant, *contents: str) -> list[str]:

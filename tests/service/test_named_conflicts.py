@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import pytest
-from fix_cluster import metadata_in, refused
+from fix_cluster import Tenant, metadata_in, refused
 
 from skein.memory.v1 import blocks_pb2, memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
-
-if TYPE_CHECKING:
-    from fix_cluster import Tenant
 
 
 async def fact(tenant: Tenant, key: str, **fields: Any) -> memory_pb2.Memory:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 from uuid import uuid4
 
 import pytest
+from fix_cluster import Cluster, Tenant
 from fix_web import REDIRECT, Person, Pkce, Web, authorize_url, new_person
 from joserfc import jwt
 from joserfc.jwk import ECKey, OctKey
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_cluster import Cluster, Tenant
 
 KEY = ECKey.generate_key("P-256", {"kid": "first"})
 OTHER_KEY = ECKey.generate_key("P-256", {"kid": "first"})

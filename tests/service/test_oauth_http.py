@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
+from fix_cluster import Cluster, Tenant
 from fix_web import PASSWORD, REDIRECT, SCOPE, Person, Pkce, Web, authorize_url, new_person, redirect_parameters
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_cluster import Cluster, Tenant
 
 DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
 LIST = "/skein.memory.v1.MemoryService/ListMemories"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 import time
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
 import pytest
 from cryptography.hazmat.primitives.hashes import SHA1
 from cryptography.hazmat.primitives.twofactor.totp import TOTP
+from fix_cluster import Cluster, Tenant
 from fix_web import (
     PASSWORD,
     Person,
@@ -22,11 +23,6 @@ from fix_web import (
 
 from skein.auth.v1 import accounts_pb2
 from skein.tenancy.v1 import members_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_cluster import Cluster, Tenant
 
 
 @pytest.fixture

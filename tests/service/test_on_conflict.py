@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import grpc
 import pytest
@@ -18,9 +19,6 @@ from skein.memory.v1 import approvals_pb2, curation_pb2
 from skein.memory.v1 import memory_pb2 as pb
 from skein.tenancy.v1 import limits_pb2, subjects_pb2
 from skein_client import Client
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 FAIL, UPDATE, RETURN = pb.ON_CONFLICT_FAIL, pb.ON_CONFLICT_UPDATE, pb.ON_CONFLICT_RETURN
 SUPERSEDE = pb.ON_CONFLICT_SUPERSEDE

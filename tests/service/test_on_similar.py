@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
+import asyncpg
 import grpc
 import pytest
-from fix_cluster import Cluster, Tenant, refused
+from fix_cluster import Cluster, Stubs, Tenant, refused
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.auth.v1 import auth_pb2
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import curation_pb2
 from skein.memory.v1 import memory_pb2 as pb
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import asyncpg
-    from fix_cluster import Stubs
 
 KEEP, RETURN, REINFORCE = pb.ON_SIMILAR_KEEP, pb.ON_SIMILAR_RETURN, pb.ON_SIMILAR_REINFORCE
 REX = "The user's dog is called Rex."

@@ -3,9 +3,10 @@ from __future__ import annotations
 import asyncio
 import re
 import uuid
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from email import message_from_bytes, policy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import pytest
@@ -13,15 +14,11 @@ from aiosmtpd.smtp import SMTP
 from fix_accounts import PASSWORD, Account, new_account, new_email, sign_in
 from fix_auth import run_auth_server
 from fix_cluster import Cluster, refused
+from fix_database import TestDatabase
 from google.protobuf.field_mask_pb2 import FieldMask
 from grpc import aio
 
 from skein.auth.v1 import accounts_pb2 as pb
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_database import TestDatabase
 
 NEW_PASSWORD = "another horse battery"
 ISSUER = "https://skein.example.com"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 import uuid
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import pytest
@@ -26,9 +27,6 @@ from skein.memory.v1 import curation_pb2, history_pb2, memory_pb2
 from skein.memory.v1 import pages_pb2 as pb
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import limits_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 PROFILE = "subject:anna"
 NOT_FOUND = (grpc.StatusCode.NOT_FOUND, "PAGE_NOT_FOUND")

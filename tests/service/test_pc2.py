@@ -6,7 +6,7 @@ import asyncio
 import io
 import json
 import socket
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import zmq
@@ -20,11 +20,9 @@ from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_cluster import registry
 from skein_kit.host.process import NotReady
+from skein_pc2.protocol.frames import Frames
 from skein_pc2.transport.listener import listen
 from skein_pc2.transport.router import REPLIES, PortConfig, Router
-
-if TYPE_CHECKING:
-    from skein_pc2.protocol.frames import Frames
 
 
 @pytest.mark.parametrize("port", ORCHESTRATOR_PORTS)

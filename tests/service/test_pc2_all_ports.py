@@ -5,21 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import zmq
 import zmq.asyncio
 from fix_catalogue import over
+from fix_cluster import Cluster, Tenant
 from fix_pc2 import HEALTH_PORTS, MAIN_PORTS, SESSION, Assistant, DedicatedAssistant, assert_healthy, assistant_of
 
 from skein_kit.host.process import NotReady
 from skein_pc2.transport.router import GRACE_SECONDS, LONG_REPLY_SECONDS, REPLY_SECONDS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from fix_cluster import Cluster, Tenant
 
 # The most impatient of the deployed clients give up then, and those of the orchestrator.
 IMPATIENT_CLIENT_SECONDS, PATIENT_CLIENT_SECONDS = 3.0, 5.0

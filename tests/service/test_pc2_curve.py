@@ -5,25 +5,22 @@ from __future__ import annotations
 import io
 import json
 import shutil
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import zmq
 import zmq.asyncio
 import zmq.auth
 from click.testing import CliRunner
+from fix_cluster import Cluster, Tenant
 from fix_pc2 import DedicatedAssistant, assert_healthy, assistant_of
 
 from skein_cluster.main import skein
 from skein_kit.settings import SettingInvalid
 from skein_pc2.transport.curve import CurveCertificates
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from fix_cluster import Cluster, Tenant
 
 # No handshake of this machine takes so long.
 SILENCE_MILLISECONDS = 400

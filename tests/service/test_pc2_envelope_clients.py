@@ -7,15 +7,13 @@ import json
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 import pytest
 import zmq
 import zmq.asyncio
-
-if TYPE_CHECKING:
-    from fix_pc2 import Assistant
+from fix_pc2 import Assistant
 
 
 @dataclass

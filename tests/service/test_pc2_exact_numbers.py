@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import uuid
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from fix_cluster import Tenant
+from fix_pc2 import Assistant
 
 from skein.memory.v1 import memory_pb2
-
-if TYPE_CHECKING:
-    from fix_cluster import Tenant
-    from fix_pc2 import Assistant
 
 BIG, WHOLE = 9007199254740993, 3
 

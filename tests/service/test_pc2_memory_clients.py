@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from fix_catalogue import over
+from fix_cluster import Tenant
+from fix_pc2 import Assistant
 from fix_pc2_memory import Client, ids, memory_client
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein.session.v1 import session_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_cluster import Tenant
-    from fix_pc2 import Assistant
 
 ACTIVE = "status:active OR status:pending OR status:planning"
 

@@ -5,19 +5,16 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from fix_catalogue import over
+from fix_cluster import Tenant
+from fix_pc2 import Assistant
 from fix_pc2_memory import MEMORY_SERVICE, Client, ids, memory_client
 
 from skein.memory.v1 import memory_pb2 as pb
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_cluster import Tenant
-    from fix_pc2 import Assistant
 
 
 @pytest.fixture

@@ -7,17 +7,15 @@ import json
 import time
 import uuid
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from fix_cluster import Tenant
 from fix_expiry import expire
+from fix_pc2 import Assistant
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein.session.v1 import session_pb2
-
-if TYPE_CHECKING:
-    from fix_cluster import Tenant
-    from fix_pc2 import Assistant
 
 PORT = 7140
 FIELDS = {

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import socket
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 import zmq
 from fix_catalogue import over
+from fix_cluster import Cluster, Tenant
 from fix_expiry import expire
 from fix_pc2 import Assistant, assert_healthy, assistant_of
 
 from skein.memory.v1 import memory_pb2 as pb
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_cluster import Cluster, Tenant
 
 PORT = 7140
 ABOUT_A_MEMORY: list[tuple[str, dict[str, Any]]] = [

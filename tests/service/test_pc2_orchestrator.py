@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from fix_catalogue import over
+from fix_cluster import Tenant
 from fix_expiry import expire
-from fix_pc2 import SESSION
+from fix_pc2 import SESSION, Assistant
 
 from skein.memory.v1 import memory_pb2
-
-if TYPE_CHECKING:
-    from fix_cluster import Tenant
-    from fix_pc2 import Assistant
 
 
 def code(reply: Any) -> str:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from fix_catalogue import over
-from fix_pc2 import SESSION
+from fix_cluster import Tenant
+from fix_pc2 import SESSION, Assistant
 
 from skein.memory.v1 import memory_pb2
 from skein_pc2.envelope import memory_lists
-
-if TYPE_CHECKING:
-    from fix_cluster import Tenant
-    from fix_pc2 import Assistant
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 import pytest
 from fix_catalogue import over
-from fix_pc2 import assistant_of
+from fix_cluster import Cluster, Tenant
+from fix_pc2 import Assistant, assistant_of
 from google.protobuf import json_format
 
 from skein.session.v1 import session_pb2
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster, Tenant
-    from fix_pc2 import Assistant
 
 
 def code(reply: Any) -> str:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import re
 import socket
 import uuid
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import zmq
 import zmq.asyncio
 import zmq.auth
 from fix_catalogue import over
+from fix_cluster import Cluster, Tenant
 from fix_database import all_told
 from fix_pc2 import Assistant, assistant_of
 
@@ -25,13 +29,6 @@ from skein_pc2.transport import listener as ports
 from skein_pc2.transport.curve import SERVER, CurveCertificates, create_certificate, run_zap_handler
 from skein_pc2.transport.publisher import DROPPED_PUBLICATIONS, Publisher
 from skein_pc2.transport.router import PortConfig, PortInUse
-
-if TYPE_CHECKING:
-    import io
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from fix_cluster import Cluster, Tenant
 
 EVENT_PORTS = (7240, 5598)
 SECONDS = 30.0

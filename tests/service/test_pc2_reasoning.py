@@ -6,20 +6,18 @@ import asyncio
 import json
 import uuid
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import zmq
 from fix_catalogue import over
+from fix_cluster import Cluster, Tenant
 from fix_pc2 import Assistant, assert_healthy, assistant_of, error_reply
 
 from skein.session.v1 import archives_pb2, session_pb2
 from skein.tenancy.v1 import limits_pb2
 from skein_pc2.reasoning.records.agent_request import UNKNOWN_ACTION
 from skein_pc2.reasoning.records.record_values import MISSING_FIELDS
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster, Tenant
 
 PORT = 5596
 INTERACTION = {"session_id": "s1", "interaction_type": "user_query", "content": "Where is my tea?"}

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import zmq
+from fix_cluster import Tenant
 from fix_pc2 import Assistant, assistant_of, error_reply
 
 from skein.session.v1 import session_pb2
-
-if TYPE_CHECKING:
-    from fix_cluster import Tenant
 
 PORT = 5596
 HEALTH_PORTS = (5597, 5617)

@@ -5,22 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from fix_cluster import Cluster, Tenant
 from fix_pc2 import Assistant, assistant_of
 from fix_states import superuser
 from google.protobuf import json_format
 
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from fix_cluster import Cluster, Tenant
 
 PORT = 5596
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from fix_catalogue import over
+from fix_cluster import Tenant
 from fix_pc2 import Assistant, error_reply
 
 from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_pc2.reasoning.records.record_values import MISSING_FIELDS
-
-if TYPE_CHECKING:
-    from fix_cluster import Tenant
 
 PORT = 5596
 TEA = {"id": "r1", "time": "2026-01-02 09:00", "message": "Drink tea"}

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from fix_cluster import Cluster, Tenant
 from fix_pc2 import Assistant, assert_healthy, assistant_of, error_reply
 
 from skein.memory.v1 import memory_pb2
 from skein_pc2.reasoning.records.agent_request import UNKNOWN_ACTION
 from skein_pc2.reasoning.records.record_values import MISSING_FIELDS
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster, Tenant
 
 PORT = 5596
 ALONE = 5598

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from fix_catalogue import over
+from fix_cluster import Tenant
 from fix_pc2 import Assistant, error_reply
 from google.protobuf import json_format
 
@@ -16,9 +17,6 @@ from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_pc2.reasoning.records.record_values import MISSING_FIELDS
-
-if TYPE_CHECKING:
-    from fix_cluster import Tenant
 
 PORT = 5596
 

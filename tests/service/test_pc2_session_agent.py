@@ -5,21 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
+from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import pytest
 import zmq
 from fix_catalogue import over
+from fix_cluster import Cluster, Tenant
 from fix_pc2 import Assistant, assert_healthy, assistant_of
 
 from skein.session.v1 import session_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_cluster import Cluster, Tenant
 
 PORT, PULSE = 5574, 6583
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 import zmq
 from fix_catalogue import over
+from fix_cluster import Tenant
+from fix_pc2 import Assistant
 
 from skein.session.v1 import archives_pb2, session_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_cluster import Tenant
-    from fix_pc2 import Assistant
 
 PORT = 5574
 

@@ -5,21 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import zmq
 import zmq.asyncio
 from fix_catalogue import over
+from fix_cluster import Cluster, Tenant
 from fix_pc2 import Assistant, assert_healthy, assistant_of
 
 from skein.memory.v1 import memory_pb2
 from skein_pc2.transport import listener
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from fix_cluster import Cluster, Tenant
 
 SHARED_PORTS = (5598, 5599, 6583, 7240)
 EVENT_PORTS = (5598, 5599, 7240)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
+from fix_cluster import Cluster, Tenant
 from fix_pc2 import SESSION, Assistant, assistant_of
 from google.protobuf.field_mask_pb2 import FieldMask
 
@@ -14,11 +16,6 @@ from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import approvals_pb2, curation_pb2, memory_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_cluster import Cluster, Tenant
 
 OF_FACT = {"content": "tea", "memory_type": "fact"}
 # Messages of each dialect that name an agent, in one way or another.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import grpc
 import pytest
@@ -14,10 +15,6 @@ from google.protobuf.struct_pb2 import Struct
 from skein.memory.v1 import blocks_pb2, memory_pb2, snapshots_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import limits_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 KINDS = ("blocks", "snapshots", "agent_states", "session_items")
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import random
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import grpc
 import pytest
-from fix_cluster import refused
+from fix_cluster import Cluster, Tenant, refused
 from fix_histories import History, Moment, change, contents, distinct_share, drain, recall, remember
 from fix_recall import RecallServer, RecallTenant, serving
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -20,9 +19,6 @@ from skein.recall.v1 import recall_pb2 as pb
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_kit.ids import now
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster, Tenant
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.system)])

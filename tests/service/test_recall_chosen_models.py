@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
+import asyncpg
 import grpc
 import pytest
 from fix_cluster import refused
-from fix_endpoint import Answer, vector_of
-from fix_models import EMBEDDED, WORDS, run_deployment, until
+from fix_endpoint import Answer, EmbeddingServer, vector_of
+from fix_models import EMBEDDED, WORDS, Deployment, run_deployment, until
+from fix_recall import RecallTenant
 
 from skein.recall.v1 import recall_pb2 as pb
+from skein_cluster.embedded.server import Server
 from skein_kit.database.named_queries import Query
 from skein_kit.ids import new_id, now
 from skein_kit.search_text import postings, vector_columns
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    import asyncpg
-    from fix_endpoint import EmbeddingServer
-    from fix_models import Deployment
-    from fix_recall import RecallTenant
-
-    from skein_cluster.embedded.server import Server
 
 LARGE = 1536
 CHOOSE = """

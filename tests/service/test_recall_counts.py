@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 import numpy as np
 import pytest
+from fix_recall import RecallTenant
+from numpy.typing import NDArray
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.ids import new_id, now
 from skein_kit.search_text import postings
 from skein_recall.index.term_counts import MIN_FREQUENCY
-
-if TYPE_CHECKING:
-    from fix_recall import RecallTenant
-    from numpy.typing import NDArray
 
 LINES = ("green tea", "black tea with milk", "coffee", "the kettle is on the stove")
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
 
 import pytest
+from fix_recall import RecallTenant
 
 from skein.recall.v1 import recall_pb2 as pb
-
-if TYPE_CHECKING:
-    from fix_recall import RecallTenant
 
 BOILER = "The plumber repaired the boiler in the cellar."
 QUERIES = (

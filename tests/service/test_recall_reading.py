@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 import numpy as np
 import pytest
+from fix_recall import RecallTenant
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
@@ -16,14 +16,9 @@ from skein_kit.search_text import postings
 from skein_recall.models.store import ModelStore
 from skein_recall.search.model import SearchOptions
 from skein_recall.search.neighbours import REACH
-from skein_recall.search.store import QueryStore
+from skein_recall.search.store import QueryStore, QueryTransaction
 from skein_recall.service import prepare_connection
 from skein_recall.vector_cache.store import VectorCacheStore
-
-if TYPE_CHECKING:
-    from fix_recall import RecallTenant
-
-    from skein_recall.search.store import QueryTransaction
 
 OTHERS = 90
 VECTOR = np.random.default_rng(5).standard_normal(384).tolist()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import TYPE_CHECKING
+from typing import Any
 
 import grpc
 import pytest
@@ -14,9 +14,6 @@ from fix_receipts import TOPICS, recall_with_receipt
 from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
-
-if TYPE_CHECKING:
-    from typing import Any
 
 
 async def replay(tenant: Tenant, receipt_id: str, **fields: Any) -> pb.ReplayRecallResponse:

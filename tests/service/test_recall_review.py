@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
+import asyncpg
 import grpc
 import numpy as np
 import pytest
 from fix_cluster import refused
+from fix_recall import RecallTenant
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
@@ -19,12 +22,6 @@ from skein_kit.search_text import postings
 from skein_recall.index.term_counts import MIN_FREQUENCY
 from skein_recall.search import query_terms as reading
 from skein_recall.search.store import QueryTransaction
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import asyncpg
-    from fix_recall import RecallTenant
 
 DIMENSIONS = 384
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import pytest
-from fix_cluster import refused
+from fix_cluster import Tenant, refused
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -16,9 +16,6 @@ from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
 from skein.tenancy.v1 import subjects_pb2
 from skein_recall.search.weights import Weights
-
-if TYPE_CHECKING:
-    from fix_cluster import Tenant
 
 PAST = Timestamp(seconds=int(datetime(2024, 6, 1, tzinfo=UTC).timestamp()))
 LATER = Timestamp(seconds=int(datetime(2099, 1, 1, tzinfo=UTC).timestamp()))

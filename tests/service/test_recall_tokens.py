@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 import pytest
+from fix_endpoint import EmbeddingServer
 from fix_models import EMBEDDED, Deployment, run_deployment
 from fix_recall import RecallServer, RecallTenant, serving
 from joserfc.jwk import OKPKey
 
 from skein.recall.v1 import recall_pb2 as pb
+from skein_cluster.embedded.server import Server
 from skein_kit.ids import now
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_recall.embedded_model.token_vectors import TOKEN_DIMENSIONS
-
-if TYPE_CHECKING:
-    from fix_endpoint import EmbeddingServer
-
-    from skein_cluster.embedded.server import Server
 
 PEANUTS = "Marta is allergic to peanuts."
 # With the full stop.

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
+from fix_cluster import Tenant
+from fix_recall import RecallTenant
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
 from skein.session.v1 import session_pb2
-
-if TYPE_CHECKING:
-    from fix_cluster import Tenant
-    from fix_recall import RecallTenant
 
 KEYWORD, SEMANTIC = pb.SEARCH_MODE_KEYWORD, pb.SEARCH_MODE_SEMANTIC
 TYPO = pb.QUERY_EXPANSION_REASON_TYPO

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import unicodedata
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import grpc
 import httpx
@@ -30,9 +31,6 @@ from skein_kit.access_log.refusals import MAX_SINGLE, Refusal, RefusalRecorder
 from skein_kit.calls.call import Call
 from skein_kit.errors import PermissionMissing
 from skein_kit.identity.identity_token import Caller
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 DENIED, INVALID = grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.INVALID_ARGUMENT
 MEMORIES = "/skein.memory.v1.MemoryService"

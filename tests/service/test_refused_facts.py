@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import grpc
 import pytest
-from fix_cluster import Stubs, refused, test_environment
+from fix_cluster import Cluster, Stubs, Tenant, refused, test_environment
 from fix_command import skein
 from fix_extraction import current, extract, extractor_token, facts, learning_tenant, say
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -15,11 +15,6 @@ from skein.memory.v1 import approvals_pb2, history_pb2, memory_pb2, memory_pb2_g
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_worker.extraction.model import EXTRACTOR
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fix_cluster import Cluster, Tenant
 
 PORTO = "I live in Porto"
 ASKED = f"Hello! {PORTO}?"

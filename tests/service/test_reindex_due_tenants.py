@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import uuid
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 from fix_database import TestDatabase
+from fix_models import Deployment
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.database.transactions import Database
 from skein_kit.ids import now
 from skein_recall.reindexes import store as reindex_store
 from skein_recall.reindexes.store import ReindexStore
-
-if TYPE_CHECKING:
-    from fix_models import Deployment
 
 TENANTS = [uuid.UUID(int=number) for number in range(1, 8)]
 START = uuid.UUID(int=0)

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import pytest
 from fix_calls import all_pages
-from fix_cluster import refused
+from fix_cluster import Cluster, Stubs, Tenant, refused
 from google.protobuf import message_factory
+from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.field_mask_pb2 import FieldMask
+from google.protobuf.message import Message
 
 from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import blocks_pb2, curation_pb2, history_pb2, memory_pb2, snapshots_pb2
@@ -22,11 +24,6 @@ from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_kit.identity.permissions import PUBLIC_SERVICES
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster, Stubs, Tenant
-    from google.protobuf.descriptor import MethodDescriptor
-    from google.protobuf.message import Message
 
 CONTRACT = (
     auth_pb2, blocks_pb2, curation_pb2, history_pb2, memory_pb2, recall_pb2, session_pb2, snapshots_pb2, tenancy_pb2,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import re
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 from fix_access_log import logged_accesses
-from fix_cluster import refused
+from fix_cluster import Tenant, refused
 from fix_console import BrowserSession
 
 from skein.gateway.v1 import gateway_pb2
@@ -19,9 +19,6 @@ from skein.session.v1 import session_pb2
 from skein_gateway.console import plots
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_recall.usage.model import LIMITS, LONGER, range_of
-
-if TYPE_CHECKING:
-    from fix_cluster import Tenant
 
 
 async def counts(tenant: Tenant, **fields: Any) -> list[pb.SearchDay]:

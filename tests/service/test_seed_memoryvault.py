@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import pytest
-from fix_accounts import PASSWORD, new_email
+from fix_accounts import PASSWORD, Account, new_email
 from fix_cluster import Cluster, Stubs, Tenant, refused
 from fix_database import all_told
 from fix_oauth import REDIRECT, App
 from fix_seeds import KINDS, audit_faults, memories
 from google.protobuf import json_format
+from grpc import aio
 
 from skein.auth.v1 import accounts_pb2, auth_pb2, oauth_pb2, oauth_pb2_grpc
 from skein.memory.v1 import curation_pb2, history_pb2, memory_pb2, webhooks_pb2
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
 from skein_auth.settings import AuthSettings
-
-if TYPE_CHECKING:
-    from fix_accounts import Account
-    from grpc import aio
 
 INVALID = (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD")
 RELATIONS = ("related", "supports", "contradicts", "supersedes", "causes", "example_of")

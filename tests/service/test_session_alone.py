@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import grpc
 import pytest
 from fix_cluster import refused
+from fix_database import TestDatabase
 from fix_session_server import SessionServer, run_session_server
 
 from skein.session.v1 import session_pb2 as pb
 from skein.session.v1 import session_pb2_grpc as rpc
 from skein.session.v1 import states_pb2
 from skein_kit.ids import add_months, month_start, now
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_database import TestDatabase
 
 
 @pytest.fixture

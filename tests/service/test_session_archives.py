@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from itertools import chain
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import grpc
 import pytest
 from fix_cluster import Tenant, refused
+from fix_database import TestDatabase
 from fix_session_archives import MARKER, Deployment, house_of
 
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import archives_pb2
 from skein.session.v1 import session_pb2 as pb
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-    from pathlib import Path
-
-    from fix_database import TestDatabase
 
 ARCHIVED = (grpc.StatusCode.FAILED_PRECONDITION, "SESSION_ARCHIVED")
 DAMAGED = (grpc.StatusCode.DATA_LOSS, "ARCHIVE_DAMAGED")

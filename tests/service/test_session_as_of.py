@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from fix_cluster import Cluster, Tenant, refused
+from fix_database import TestDatabase
 from fix_session_archives import Deployment, house_of
 from fix_states import session, superuser
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -24,11 +27,6 @@ from skein_kit.ids import now
 from skein_kit.policies.store import DEFAULT, Policy, read_policy_as_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from datetime import datetime
-    from pathlib import Path
-
-    from fix_database import TestDatabase
     from fix_states import Connection
 
 MESSAGES = Query.parse(

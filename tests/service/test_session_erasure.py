@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,6 @@ from skein.session.v1 import states_pb2 as pb
 from skein.tenancy.v1 import limits_pb2
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from fix_states import Connection
 
 NO_SESSION = (grpc.StatusCode.NOT_FOUND, "SESSION_NOT_FOUND")

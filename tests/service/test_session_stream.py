@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import pytest
 from fix_cluster import Tenant, refused
 
 from skein.session.v1 import session_pb2 as pb
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 SECONDS = 60.0
 

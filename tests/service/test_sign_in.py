@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
 
 import grpc
 import pytest
@@ -9,15 +9,11 @@ from argon2 import PasswordHasher, extract_parameters
 from fix_accounts import PASSWORD, Account, new_account, new_email, sign_in
 from fix_auth import run_auth_server
 from fix_cluster import Cluster, refused
+from fix_database import TestDatabase
 from grpc import aio
 
 from skein.auth.v1 import accounts_pb2 as pb
 from skein.auth.v1 import auth_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from fix_database import TestDatabase
 
 
 @pytest.fixture

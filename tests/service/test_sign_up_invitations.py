@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
+from fix_database import TestDatabase
 
 from skein_auth.accounts import self_service
 from skein_auth.accounts.self_service import AccountSelfService
@@ -15,9 +16,6 @@ from skein_auth.errors import SignUpClosed, TooManyAttempts
 from skein_auth.settings import AuthSettings
 from skein_auth.tenant_directory import Invitation
 from skein_kit.database.transactions import Database
-
-if TYPE_CHECKING:
-    from fix_database import TestDatabase
 
 
 class Memberships:

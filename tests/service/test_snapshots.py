@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 import grpc
 import pytest
@@ -14,9 +15,6 @@ from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import blocks_pb2, curation_pb2, memory_pb2, memory_pb2_grpc, snapshots_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_memory.snapshots import store as snapshot_store
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 pb = snapshots_pb2
 READY = pb.SNAPSHOT_STATE_READY

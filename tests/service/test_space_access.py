@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import pytest
@@ -21,9 +22,6 @@ from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import members_pb2
 from skein.tenancy.v1 import spaces_pb2 as pb
 from skein_kit.identity.permissions import TENANT_PERMISSIONS
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
 
 DEFAULT = "00000000-0000-0000-0000-000000000000"
 DENIED = (grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import grpc
 import pytest
@@ -12,17 +13,13 @@ from fix_cluster import Cluster, Stubs, Tenant
 from fix_space_model import DEFAULT, Model
 from fix_spaces import SPACE_KEY, grant, new_key, new_space
 from fix_world import identity
+from grpc import aio
 from grpc_status import rpc_status
 
 from skein.memory.v1 import blocks_pb2, memory_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import spaces_pb2
 from skein_kit.errors import status_reason
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from grpc import aio
 
 AGENT = "helper"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
 import pytest
 from fix_cluster import Cluster, Tenant, test_environment
@@ -16,9 +16,6 @@ from fix_spaces import SPACE_KEY, new_key, new_space
 from skein.tenancy.v1 import spaces_pb2
 from skein_cluster.cli.exit_codes import ExitCode
 from skein_kit.identity.permissions import TENANT_PERMISSIONS
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 TEXT = "The red rose needs manure"
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import asyncpg
 import grpc
@@ -21,16 +21,12 @@ from fix_matrix import GUARDED, INTERNAL, OK, Channels, call, outcome
 from fix_recipes import RECIPES, request_for
 from fix_spaces import SPACE_KEY, new_key, new_space
 from fix_world import World, identity
+from google.protobuf.message import Message
 
 from skein.memory.v1 import access_log_pb2, blocks_pb2, memory_pb2
 from skein.options.v1 import options_pb2 as options
 from skein.recall.v1 import recall_pb2
 from skein_kit.identity.permissions import ACCESS_RULES, TENANT_PERMISSIONS
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from google.protobuf.message import Message
 
 UNSUPPORTED = (grpc.StatusCode.PERMISSION_DENIED, "SPACES_UNSUPPORTED")
 # Calls that a key of a tenant may make, through the gateway or, for services of the cluster, in the caller's name.

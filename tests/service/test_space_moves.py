@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import pytest
@@ -19,9 +20,6 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from skein.memory.v1 import blocks_pb2, curation_pb2, history_pb2, memory_pb2, scores_pb2
 from skein.memory.v1 import memory_pb2 as pb
 from skein.session.v1 import archives_pb2, ledgers_pb2, session_pb2, states_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 NOT_FOUND = (grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND")
 NO_SESSION = (grpc.StatusCode.NOT_FOUND, "SESSION_NOT_FOUND")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from fix_cluster import SYSTEM_KEY, Cluster, Tenant
+from fix_cluster import SYSTEM_KEY, Cluster, Stubs, Tenant
 from fix_extraction import settings_of
 from fix_lineage import rate, rescore
 from fix_spaces import SPACE_KEY, new_key, new_space
@@ -27,11 +28,6 @@ from skein_worker.rounds.tenant_rounds import TenantRounds
 from skein_worker.rounds.tenant_visits import TenantVisitor
 from skein_worker.settings import WorkerSettings
 from skein_worker.system_identity import SystemIdentity
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_cluster import Stubs
 
 
 @asynccontextmanager

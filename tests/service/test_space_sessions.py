@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import asyncpg
 import grpc
@@ -23,9 +24,6 @@ from skein.memory.v1 import blocks_pb2
 from skein.session.v1 import archives_pb2, ledgers_pb2, session_pb2, states_pb2
 from skein.tenancy.v1 import spaces_pb2, subjects_pb2
 from skein_kit.identity.permissions import TENANT_PERMISSIONS
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 NOT_FOUND = (grpc.StatusCode.NOT_FOUND, "SESSION_NOT_FOUND")
 USER = session_pb2.MESSAGE_ROLE_USER

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import pytest
 from fix_cluster import Cluster, Tenant, refused
-from fix_database import vacuum
+from fix_database import TestDatabase, vacuum
 from fix_json import with_texts
 from google.protobuf import json_format
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -17,9 +17,6 @@ from google.protobuf.struct_pb2 import Struct, Value
 from skein.tenancy.v1 import subjects_pb2 as pb
 from skein_tenancy.queries import QUERIES
 from skein_tenancy.subjects.store import property_parameters
-
-if TYPE_CHECKING:
-    from fix_database import TestDatabase
 
 
 def facts(**values: object) -> Struct:

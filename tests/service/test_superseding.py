@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import grpc
 import pytest
@@ -16,9 +17,6 @@ from skein.memory.v1 import approvals_pb2, curation_pb2
 from skein.memory.v1 import memory_pb2 as pb
 from skein.recall.v1 import recall_pb2
 from skein_client import Client
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 SUPERSEDE = pb.ON_CONFLICT_SUPERSEDE
 MOVED = Timestamp(seconds=1_700_000_000)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import pytest
+from fix_cluster import Cluster, Tenant
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import archives_pb2, scores_pb2, snapshots_pb2
 from skein.memory.v1 import memory_pb2 as pb
 from skein.recall.v1 import recall_pb2
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster, Tenant
 
 # In the order of no alphabet.
 TAGS = ["zebra", "ant", "Mule", "éland", "bee", "10", "9"]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import grpc
 import pytest
-from fix_cluster import Tenant, refused
+from fix_cluster import Cluster, Tenant, refused
 
 from skein.gateway.v1 import gateway_pb2 as pb
 from skein.memory.v1 import memory_pb2
@@ -14,11 +15,6 @@ from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_client import Client, errors
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_cluster import Cluster
 
 QUERY = "Where do I live?"
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import grpc
 from fix_auth import run_auth_server
 from fix_cluster import refused
+from fix_database import TestDatabase
 
 from skein.auth.v1 import oauth_pb2, oauth_pb2_grpc
 from skein_auth.api_keys.model import ApiKeyToken
-
-if TYPE_CHECKING:
-    from fix_database import TestDatabase
 
 HERE = (("skein-client-address", "192.0.2.1"),)
 ELSEWHERE = (("skein-client-address", "192.0.2.2"),)

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
-from fix_cluster import test_environment
+from fix_cluster import Cluster, Tenant, test_environment
 from fix_command import skein
 
 from skein.memory.v1 import blocks_pb2, memory_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_cluster.cli.exit_codes import ExitCode
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from fix_cluster import Cluster, Tenant
 
 PERSON = "jürgen"
 DECOMPOSED = unicodedata.normalize("NFD", PERSON)

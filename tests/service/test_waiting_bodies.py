@@ -5,24 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from fix_cluster import Cluster, Tenant
 from fix_gateway import Gateway, gateway_before
 
 from skein.session.v1 import session_pb2
 from skein_gateway.oauth import request_handler
 from skein_kit.admission.body_memory import BodyMemory
+from skein_kit.calls.call import Call
 from skein_kit.rpc import request_body
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from fix_cluster import Cluster, Tenant
-
-    from skein_kit.calls.call import Call
 
 APPEND = "/skein.session.v1.SessionService/AppendMessages"
 SIGN_IN = "/skein.auth.v1.AuthService/SignIn"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
+from datetime import datetime
 
 import asyncpg
 import pytest
-from fix_cluster import running_cluster, test_environment
+from fix_cluster import Cluster, Tenant, running_cluster, test_environment
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
@@ -20,12 +21,6 @@ from skein_kit.telemetry.metrics import READY
 from skein_worker.job_queue.job_queue import Job, JobQueue
 from skein_worker.rounds.maintenance import MAINTENANCE, RUN_ONCE
 from skein_worker.service import SERVICE
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from datetime import datetime
-
-    from fix_cluster import Cluster, Tenant
 
 # More than a service embeds before it answers.
 LARGE_BATCH = 60

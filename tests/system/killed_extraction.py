@@ -7,15 +7,12 @@ import json
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fix_extraction import jobs_of
 
 from skein_kit.language_model.chat_client import ChatClient, Endpoint
-from skein_worker.extraction.language_model import FactModel
-
-if TYPE_CHECKING:
-    from skein_worker.extraction.language_model import Proposal
+from skein_worker.extraction.language_model import FactModel, Proposal
 
 _moments = 0
 

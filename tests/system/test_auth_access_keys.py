@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 from fix_cluster import SYSTEM_KEY
+from fix_database import TestDatabase
 
 from skein_auth.encryption import SecretCipher
 from skein_auth.settings import SystemKeys
@@ -15,11 +16,6 @@ from skein_auth.signing.store import SigningKeyStore
 from skein_kit.database.transactions import Database
 from skein_kit.errors import CredentialInvalid
 from skein_kit.ids import new_id, now
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_database import TestDatabase
 
 ISSUER = "https://skein.test"
 

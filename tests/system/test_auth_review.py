@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, cast
 
 import grpc
 import pytest
 from fix_accounts import PASSWORD, Account, new_account, new_email, sign_in
 from fix_auth import AuthServer, Person, run_auth_server
 from fix_cluster import Cluster, Tenant, refused
+from fix_database import TestDatabase
 from fix_issuer import Issuer, issuing
 from fix_oauth import App
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -22,11 +24,6 @@ from skein_kit.database.transactions import NO_TENANT
 from skein_kit.identity.bearer_token import BearerToken
 from skein_kit.ids import new_id, now
 from skein_kit.outbound.mail import Mailer
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from fix_database import TestDatabase
 
 NEW_PASSWORD = "another horse battery"
 INVALID = grpc.StatusCode.INVALID_ARGUMENT

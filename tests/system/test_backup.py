@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 import asyncpg
@@ -18,15 +19,12 @@ from skein.memory.v1 import archives_pb2, memory_pb2, snapshots_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import members_pb2
 from skein_cluster import embedded
+from skein_cluster.backup.restore import RestoreResult
 from skein_cluster.certificates import proof
 from skein_kit.erasure_certificates import document, key_set
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from fix_marker import Connection
-
-    from skein_cluster.backup.restore import RestoreResult
 
 pytestmark = pytest.mark.timeout(300)
 

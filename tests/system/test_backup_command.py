@@ -8,14 +8,14 @@ import json
 import os
 import shutil
 import signal
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import asyncpg
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from fix_cluster import test_environment
 from fix_command import skein as run_skein
 from fix_drill import backed_up, open_folder
@@ -30,15 +30,9 @@ from skein_cluster.cli.error_messages import command_error
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.commands.backup import _run
 from skein_cluster.embedded.account import Account
+from skein_cluster.embedded.server import Server
 from skein_cluster.main import skein
 from skein_kit.backup_folder import find_newest_backup
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
-
-    from click.testing import Result
-
-    from skein_cluster.embedded.server import Server
 
 pytestmark = pytest.mark.timeout(240)
 PAGE = 8192

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import asyncpg
 import pytest
@@ -30,9 +31,6 @@ from skein_kit.tls.mutual_tls import MutualTlsFiles
 from skein_worker.canary.isolation_check import FAILED, ISOLATED, LEAKED, IsolationCheck
 from skein_worker.canary.probes import PROBES, SPACE_PROBES
 from skein_worker.system_identity import SystemIdentity
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
 
 # Each look is some two hundred calls.
 pytestmark = pytest.mark.timeout(300)

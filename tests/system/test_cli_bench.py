@@ -1,21 +1,17 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
-from fix_cluster import test_environment
+from fix_cluster import Cluster, Tenant, test_environment
 from fix_command import skein
 from fix_language_model import COMPLETION_TOKENS, PROMPT_TOKENS, Reply, running_language_model
 
 from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_cluster.cli.exit_codes import ExitCode
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from fix_cluster import Cluster, Tenant
 
 MEASURES = {"recall@5", "recall@10", "recall@25", "mrr"}
 

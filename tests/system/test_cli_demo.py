@@ -2,16 +2,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-from fix_command import skein
+from fix_command import CommandResult, skein
 
 from skein_cluster.cli.exit_codes import ExitCode
 from skein_cluster.demo.scenario import questions
-
-if TYPE_CHECKING:
-    from fix_command import CommandResult
 
 
 @pytest.fixture(scope="module")

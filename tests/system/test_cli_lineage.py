@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from fix_cluster import test_environment
+from fix_cluster import Cluster, Tenant, test_environment
 from fix_command import skein
 
 from skein.memory.v1 import memory_pb2
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster, Tenant
 
 
 async def test_the_chain_of_a_memory_is_printed_with_its_trust(cluster: Cluster, tenant: Tenant) -> None:

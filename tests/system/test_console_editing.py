@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import pytest
+from fix_cluster import Cluster, Tenant
 from fix_console import BrowserSession, SeededData, filled, furnished
 from fix_web import PASSWORD, new_person
 
 from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import members_pb2
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster, Tenant
 
 
 @pytest.fixture

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
+import asyncpg
 import pytest
+from fix_database import TestDatabase
 
 from skein_kit.ids import min_id_at, new_id, now
 from skein_memory.memories.model import FIRST_WITHOUT_KEY
 from skein_memory.queries import QUERIES
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    import asyncpg
-    from fix_database import TestDatabase
 
 TENANT = UUID(int=1)
 # Five tenants, a memory a minute. Without the checks of foreign keys, which would take most of the time.

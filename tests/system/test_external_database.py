@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 from fix_cluster import test_environment
 from fix_command import skein, start
-from fix_own_postgres import password_server
+from fix_own_postgres import PasswordServer, password_server
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
@@ -16,17 +17,9 @@ from skein_client.client import Client
 from skein_cluster import registry
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.processes.multi_process import multi_process_cluster
-from skein_cluster.processes.single_process import single_process_cluster
+from skein_cluster.processes.single_process import LocalCluster, single_process_cluster
 from skein_kit.database.connection_settings import database_role
 from skein_kit.database.schema_migrations import MigrationError, migrate
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from fix_own_postgres import PasswordServer
-
-    from skein_cluster.processes.single_process import LocalCluster
 
 # Each of these starts whole clusters, on a machine that may be busy.
 pytestmark = pytest.mark.timeout(240)

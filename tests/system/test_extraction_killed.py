@@ -9,19 +9,16 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from fix_attacks import attack_size
+from fix_cluster import Cluster, Tenant
 from fix_extraction import current, extract, facts, jobs_of, learning_tenant, say, settings_of
 from fix_language_model import CELLO, running_language_model
 from fix_language_model import facts as proposals
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.session.v1 import session_pb2
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster, Tenant
 
 # Twelve and fourteen processes, one after another; fifty each in `make soak`.
 pytestmark = pytest.mark.timeout(attack_size(600, 3600))

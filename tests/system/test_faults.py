@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import asyncpg
 import grpc
@@ -18,12 +19,7 @@ from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_cluster import embedded
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from skein_cluster.embedded.server import Server
+from skein_cluster.embedded.server import Server
 
 
 @dataclass

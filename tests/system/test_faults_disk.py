@@ -13,9 +13,10 @@ import secrets
 import shutil
 import subprocess
 import uuid
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import asyncpg
 import grpc
@@ -30,9 +31,6 @@ from grpc import aio
 from skein.memory.v1 import memory_pb2 as pb
 from skein_cluster import embedded
 from skein_cluster.cli.exit_codes import CommandError
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
 
 pytestmark = pytest.mark.timeout(400)
 MEGABYTE = 2**20

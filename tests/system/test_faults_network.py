@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
 import asyncpg
 import grpc
@@ -17,9 +17,6 @@ from grpc import aio
 from skein.memory.v1 import memory_pb2 as pb
 from skein_client.client import Client
 from skein_cluster.embedded.databases import DATABASE
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 pytestmark = pytest.mark.timeout(400)
 # What each kind of write says to the database ahead of its commit.

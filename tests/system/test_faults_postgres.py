@@ -7,7 +7,8 @@ import contextlib
 import os
 import signal
 import uuid
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import AsyncIterator
+from typing import Any, cast
 
 import asyncpg
 import grpc
@@ -22,9 +23,6 @@ from grpc_status import rpc_status
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_client.client import Client
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 _RETRY = error_details_pb2.RetryInfo.DESCRIPTOR
 pytestmark = pytest.mark.timeout(400)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import resource
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from fix_cluster import Stubs
@@ -16,9 +16,6 @@ from grpc import aio
 
 from skein.memory.v1 import memory_pb2
 from skein_kit.host import open_files
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
 
 # Each of these starts a whole cluster, on a machine that may be busy.
 pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("connections")]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import pytest
+from fix_cluster import Cluster
 from fix_http import TLS, get
 
 from skein.auth.v1 import auth_pb2
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster
 
 METRIC = "skein_gateway_untrusted_forwarded_calls_total"
 

@@ -3,10 +3,11 @@ from __future__ import annotations
 import asyncio
 import threading
 import uuid
+from collections.abc import Coroutine, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 import asyncpg
@@ -30,13 +31,9 @@ from skein_auth.auth_sessions.store import AuthSessionStore
 from skein_auth.oauth_clients.model import Client, RegistrationQuota
 from skein_auth.oauth_clients.store import ClientStore
 from skein_cluster import embedded
+from skein_cluster.embedded.server import Server
 from skein_kit.database.transactions import Database
 from skein_kit.identity.bearer_token import BearerToken
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator
-
-    from skein_cluster.embedded.server import Server
 
 T = TypeVar("T")
 START = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 from uuid import UUID
 
+import asyncpg
 import pytest
+from fix_database import TestDatabase
 
 from skein_memory.queries import QUERIES
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    import asyncpg
-    from fix_database import TestDatabase
 
 TENANT = UUID(int=1)
 FILL = """

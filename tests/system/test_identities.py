@@ -7,8 +7,9 @@ import base64
 import hmac
 import json
 import time
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 import grpc
@@ -16,17 +17,13 @@ import pytest
 from fix_auth import AuthServer, Person, run_auth_server
 from fix_catalogue import over
 from fix_cluster import refused
+from fix_database import TestDatabase
 from fix_issuer import CLIENT_ID, GITHUB_CLIENT_ID, Issuer, issuing, new_key
 from joserfc.jwk import ECKey, OKPKey
 
 from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth.federation.providers import Providers, ProviderSettings
 from skein_kit.settings import SettingInvalid
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from fix_database import TestDatabase
 
 
 @pytest.fixture

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from fix_accounts import member
+from fix_accounts import Account, member
 from fix_cluster import Cluster, Tenant, running_cluster, test_environment
 from fix_issuer import Issuer, issuing, new_key
 from fix_web import Web
@@ -20,11 +21,6 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
 from skein.auth.v1 import accounts_pb2
 from skein.tenancy.v1 import members_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_accounts import Account
 
 GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 # Nothing listens there.

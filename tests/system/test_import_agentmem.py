@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import asyncpg
 import grpc
 import pytest
 from fix_cluster import Cluster, Tenant, refused
@@ -16,11 +18,6 @@ from google.protobuf.json_format import MessageToDict
 from skein.memory.v1 import blocks_pb2, memory_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    import asyncpg
 
 T0 = datetime(2024, 5, 4, 9, 0, tzinfo=UTC)
 

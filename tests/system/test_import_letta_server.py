@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from fix_cluster import Cluster, Tenant
 from fix_moving import a_database, fill, move_in, outcome, refusal_of, refusals, remaining_counts
 from fix_stores import LETTA
 from google.protobuf.json_format import MessageToDict
@@ -14,11 +16,6 @@ from google.protobuf.json_format import MessageToDict
 from skein.memory.v1 import blocks_pb2, memory_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_cluster import Cluster, Tenant
 
 T0 = datetime(2025, 5, 1, 8, 0, tzinfo=UTC)
 ACME = {"organization_id": "acme", "created_at": T0, "updated_at": T0}

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import asyncpg
 import pytest
 from fix_cluster import Cluster, Tenant
 from fix_command import skein
@@ -22,11 +24,6 @@ from skein.tenancy.v1 import subjects_pb2
 from skein_importers.errors import SourceInvalid
 from skein_importers.sources import FORMATS
 from skein_importers.sources.base import Notes
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    import asyncpg
 
 T0 = datetime(2024, 3, 1, 8, 30)  # noqa: DTZ001 - its columns have no zone.
 MODEL = f"moving-{uuid.uuid4().hex[:8]}"

@@ -5,28 +5,23 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from fix_connections import HALF, WHOLE, Client, limits
 from fix_tls import made_in
 from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from skein_kit.host.admin_port import serve_admin
+from skein_kit.http_server.connections import HttpLimits
 from skein_kit.http_server.server import serve_http
 from skein_kit.settings import ProcessSettings, SettingInvalid
 from skein_kit.tls.server_tls import ServerTls
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from starlette.requests import Request
-
-    from skein_kit.http_server.connections import HttpLimits
 
 pytestmark = pytest.mark.usefixtures("connections")
 

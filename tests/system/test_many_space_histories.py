@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import random
 import uuid
+from collections.abc import Awaitable
 from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from uuid import UUID
 
 import pytest
+from fix_cluster import Cluster, Tenant
 from fix_space_model import DEFAULT, ROLES, Model
 
 from skein_kit.database.transactions import Database, Transaction
@@ -23,12 +26,6 @@ from skein_kit.ids import new_id, now
 from skein_memory.moves.store import move_memories
 from skein_tenancy.spaces.model import SpaceGrant, with_delegation
 from skein_tenancy.spaces.store import SpaceStore
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable
-    from uuid import UUID
-
-    from fix_cluster import Cluster, Tenant
 
 HISTORIES, STEPS = 10_000, 6
 _CREATE = """

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 import grpc
@@ -16,9 +17,6 @@ from skein.memory.v1 import history_pb2, history_pb2_grpc, snapshots_pb2, snapsh
 from skein.memory.v1 import memory_pb2 as pb
 from skein.memory.v1 import memory_pb2_grpc as rpc
 from skein_kit.ids import add_months, month_start, now
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def request(content: str, request_id: str = "", **fields: Any) -> pb.CreateMemoryRequest:

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
+import asyncpg
 import pytest
-from fix_database import fresh_database
+from fix_database import TestDatabase, fresh_database
 
+from skein_cluster.embedded.server import Server
 from skein_kit.database.named_queries import with_condition
 from skein_kit.ids import min_id_at, new_id, now
 from skein_memory.listing.order import Order, PageCursor
 from skein_memory.listing.ordered_scan import scan_query
 from skein_memory.queries import QUERIES
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    import asyncpg
-    from fix_database import TestDatabase
-
-    from skein_cluster.embedded.server import Server
 
 TENANT = UUID(int=1)
 # Five tenants, a memory a minute. Without the checks of foreign keys, which would take most of the time.

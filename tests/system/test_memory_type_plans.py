@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
+
+import asyncpg
+from fix_database import TestDatabase
 
 from skein_kit.ids import new_id, now
 from skein_memory.queries import QUERIES
-
-if TYPE_CHECKING:
-    import asyncpg
-    from fix_database import TestDatabase
 
 TENANT = UUID(int=1)
 # Two tenants with memories of all levels, half of them tasks. Without the checks of foreign keys.

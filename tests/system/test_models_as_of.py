@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 import grpc
 from fix_cluster import refused
-from fix_models import EMBEDDED, WORDS
+from fix_models import EMBEDDED, WORDS, Deployment
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.ids import now
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from fix_models import Deployment
 
 DROPPED_SINCE = (grpc.StatusCode.FAILED_PRECONDITION, "MODEL_DROPPED_SINCE")
 

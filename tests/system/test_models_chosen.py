@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
 
+from fix_cluster import Cluster, Tenant
 from fix_models import EMBEDDED, REINDEX_NOW, until
 from fix_receipts import recall_with_receipt
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster, Tenant
 
 VECTOR = [1.0] * 16
 

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import grpc
 import pytest
 from fix_cluster import refused, running_cluster, test_environment
 from fix_database import fresh_database
 from fix_models import WORDS
-from fix_recall import serving
+from fix_recall import RecallServer, serving
 from fix_receipts import recall_with_receipt
 from joserfc.jwk import OKPKey
 
 from skein.recall.v1 import recall_pb2 as pb
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_recall import RecallServer
-
-    from skein_cluster.embedded.server import Server
+from skein_cluster.embedded.server import Server
 
 TABLE = "recall.embeddings_" + WORDS.replace("-", "_")
 HISTORY = f"{TABLE}_history"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
 import pytest
-from fix_cluster import running_cluster, test_environment
+from fix_cluster import Cluster, Tenant, running_cluster, test_environment
 from fix_command import skein
 from fix_endpoint import DIMENSIONS, Answer, EmbeddingServer, vector_of
 from fix_models import EMBEDDED, WORDS, until
@@ -15,11 +15,6 @@ from skein.memory.v1 import memory_pb2
 from skein_cluster import registry
 from skein_cluster.cli.exit_codes import ExitCode
 from skein_kit.telemetry.metrics import READY
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_cluster import Cluster, Tenant
 
 TEXTS = ["Green tea is steeped at eighty degrees.", "Marta keeps bees behind the barn.", "The night train leaves late."]
 QUESTION = "what does Marta keep behind the barn"

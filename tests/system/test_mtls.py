@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import json
 import shutil
 import ssl
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import Any, cast
 
 import grpc
 import pytest
@@ -23,16 +26,10 @@ from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein_cluster.config.check import find_problems
 from skein_cluster.processes.multi_process import multi_process_cluster
+from skein_cluster.processes.single_process import LocalCluster
 from skein_kit.rpc.channel import ServiceChannel
 from skein_kit.settings import ProcessSettings, SettingInvalid
 from skein_kit.tls.mutual_tls import MutualTlsFiles
-
-if TYPE_CHECKING:
-    import io
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from skein_cluster.processes.single_process import LocalCluster
 
 # Eight processes start one after the other.
 pytestmark = pytest.mark.timeout(300)

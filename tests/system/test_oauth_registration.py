@@ -3,17 +3,20 @@ from __future__ import annotations
 import json
 import ssl
 import threading
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
 from fix_auth import run_auth_server
 from fix_certificates import certified
 from fix_cluster import refused
+from fix_database import TestDatabase
 from fix_oauth import App
 
 from skein.auth.v1 import oauth_pb2, oauth_pb2_grpc
@@ -30,12 +33,6 @@ from skein_auth.settings import AuthSettings
 from skein_kit.database.transactions import Database
 from skein_kit.ids import now
 from skein_kit.outbound.fetch import SafeHttpClient
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
-
-    from fix_database import TestDatabase
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 UNAUTHENTICATED = grpc.StatusCode.UNAUTHENTICATED

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import zmq
 import zmq.asyncio
 from fix_pc2 import Assistant
 
+from skein_pc2.protocol.frames import Frames
 from skein_pc2.transport import router
 from skein_pc2.transport.listener import listen
 from skein_pc2.transport.router import REPLIES, PortConfig, Router
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skein_pc2.protocol.frames import Frames
 
 
 class Echo:

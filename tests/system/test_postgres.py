@@ -12,9 +12,9 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import AsyncIterator, Iterator
 from importlib.metadata import distribution
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import asyncpg
 import pytest
@@ -25,9 +25,6 @@ from skein_cluster.embedded.data_dir import delete_data_dir
 from skein_cluster.embedded.databases import create_database, drop_database
 from skein_cluster.embedded.errors import DataDirInUse, DataDirUnusable, PostgresDidNotStart
 from skein_cluster.embedded.server import Server, running_server
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
 
 NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs the server as another user")
 

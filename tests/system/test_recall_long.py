@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
+from fix_cluster import Cluster, Tenant
 from fix_world import system_identity
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2, recall_pb2_grpc
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster, Tenant
 
 LENGTH = 10_000
 FACT = "The doctor prescribed penicillin for the ear infection."

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import uuid
-from datetime import UTC, timedelta
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import asyncpg
 import numpy as np
 import pytest
-from fix_database import vacuum
+from fix_database import TestDatabase, vacuum
 from pgvector import HalfVector
 
 from skein.memory.v1 import memory_pb2
@@ -23,13 +25,6 @@ from skein_recall.search.model import Filter
 from skein_recall.search.neighbours import REACH
 from skein_recall.search.statements import look_up_each
 from skein_recall.service import prepare_connection
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
-
-    import asyncpg
-    from fix_database import TestDatabase
 
 TABLE = "embeddings_all_minilm_l6_v2"
 # Items of each tenant; the first three are looked at.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from pathlib import Path
+from uuid import UUID
 
 from fix_cluster import Cluster, Tenant, running_cluster, test_environment
 from fix_models import REINDEX_NOW, until, until_scanned
@@ -14,10 +15,6 @@ from skein.auth.v1 import auth_pb2_grpc, certificates_pb2
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
 from skein.session.v1 import session_pb2
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from uuid import UUID
 
 
 async def replay(tenant: Tenant, response: pb.RecallResponse) -> pb.ReplayRecallResponse:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import grpc
 from fix_cluster import refused
 from fix_models import WORDS, Deployment
+from fix_recall import RecallTenant
 from google.rpc import error_details_pb2
+from grpc import aio
 from grpc_status import rpc_status
 
 from skein.recall.v1 import recall_pb2 as pb
-
-if TYPE_CHECKING:
-    from fix_recall import RecallTenant
-    from grpc import aio
 
 TEXTS = (
     "Green tea is steeped at eighty degrees.",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
+import pytest
 from fix_cluster import Tenant, running_cluster, test_environment
 from fix_command import skein
 from fix_endpoint import DIMENSIONS, EmbeddingServer
@@ -14,12 +16,6 @@ from skein.recall.v1 import recall_pb2 as pb
 from skein_cluster import registry
 from skein_cluster.cli.exit_codes import ExitCode
 from skein_kit.telemetry.metrics import READY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-import pytest
 
 
 @pytest.fixture(autouse=True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import asyncpg
 import pytest
+from fix_cluster import Tenant
 from fix_own_postgres import migrated, open_folder, served_on, url_of
 
 from skein.memory.v1 import history_pb2 as pb
@@ -16,12 +17,8 @@ from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein_cluster import embedded, registry
 from skein_cluster.embedded.databases import DATABASE
+from skein_cluster.embedded.server import Server
 from skein_kit.database.schema_migrations import migrate
-
-if TYPE_CHECKING:
-    from fix_cluster import Tenant
-
-    from skein_cluster.embedded.server import Server
 
 # So many transactions more than the other server has when it starts.
 SPEND = "DO $$ BEGIN FOR _ IN 1 .. 5000 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$"

@@ -12,23 +12,20 @@ from __future__ import annotations
 import asyncio
 import json
 from importlib.resources import as_file, files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from fix_cluster import Cluster
 
 from skein.gateway.v1 import gateway_pb2 as pb
 from skein.recall.v1 import recall_pb2
+from skein_client.client import Client
 from skein_client.connection import Connection
 from skein_cluster.api.client import open_client
 from skein_cluster.bench.measures import ScoredQuestion, by_category, summary
 from skein_cluster.cli.recall_hits import hit_name
 from skein_importers.importer import Importer, Report
 from skein_importers.records import read_jsonl
-
-if TYPE_CHECKING:
-    from fix_cluster import Cluster
-
-    from skein_client.client import Client
 
 SAMPLE = files("skein_cluster") / "sample"
 LIMIT = 25

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import grpc
 import pytest
 from fix_cluster import refused
+from fix_database import TestDatabase
 from fix_session_archives import MARKER, SAID, Deployment, Sessions, house_of
 from grpc import aio
 
 from skein.session.v1 import session_pb2 as pb
 from skein.session.v1 import session_pb2_grpc as rpc
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-
-    from fix_database import TestDatabase
 
 NO_SESSION = (grpc.StatusCode.NOT_FOUND, "SESSION_NOT_FOUND")
 # A process that ended lets its files be due when no call can last any more.

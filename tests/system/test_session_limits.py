@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import pytest
 from fix_cluster import Tenant, refused
 from fix_states import data, session
+from google.protobuf.message import Message
 
 from skein.session.v1 import session_pb2
 from skein.session.v1 import states_pb2 as pb
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
 
 SAYS = session_pb2.MESSAGE_ROLE_USER
 TOO_LONG = "CONTENT_TOO_LONG"

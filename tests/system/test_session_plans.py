@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
+import asyncpg
 import pytest
+from fix_database import TestDatabase
 
 from skein_kit.database.named_queries import Queries, with_condition
 from skein_kit.ids import min_id_at, new_id, now
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    import asyncpg
-    from fix_database import TestDatabase
 
 QUERIES = Queries.load("skein_session")
 TENANT = UUID(int=1)

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import pytest
 from fix_cluster import Tenant, refused
+from fix_database import TestDatabase
 from fix_session_server import run_session_server
 
 from skein.session.v1 import session_pb2 as pb
 from skein.session.v1 import session_pb2_grpc as rpc
 from skein.session.v1 import states_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
-
-    from fix_database import TestDatabase
 
 EXTRACTIVE, MODEL = pb.SUMMARY_METHOD_EXTRACTIVE, pb.SUMMARY_METHOD_MODEL
 KEY = "sk-the-secret-of-the-operator"

@@ -6,7 +6,7 @@ import asyncio
 import os
 import stat
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import asyncpg
 import pytest
@@ -17,9 +17,6 @@ from skein_cluster import embedded
 from skein_cluster.backup import wal_archive, wal_signatures
 from skein_cluster.backup.repository import BackupRepository
 from skein_cluster.backup.signatures import BackupKey, TrustedKeys
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 

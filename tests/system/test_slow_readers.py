@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from fix_cluster import Tenant
 from fix_metrics import counted
 from grpc import aio
 
 from skein.session.v1 import session_pb2 as pb
-
-if TYPE_CHECKING:
-    from fix_cluster import Tenant
 
 MESSAGES = 300
 LETTERS = 50_000

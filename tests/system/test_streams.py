@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import urllib.error
 import urllib.request
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import asyncpg
 import grpc
@@ -21,9 +22,6 @@ from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import history_pb2 as pb
 from skein.memory.v1 import history_pb2_grpc, memory_pb2
 from skein.tenancy.v1 import tenancy_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 SECONDS = 60.0
 MAX_STREAMS = 3

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import time
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
 import grpc
@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.hashes import SHA1
 from cryptography.hazmat.primitives.twofactor.totp import TOTP
 from fix_auth import PASSWORD, AuthServer, Person, run_auth_server
 from fix_cluster import SYSTEM_KEY, refused
+from fix_database import TestDatabase
 from fix_issuer import issuing
 from grpc import aio
 
@@ -24,11 +25,6 @@ from skein_auth.second_factor.model import Secret, generate_recovery_codes, hash
 from skein_auth.settings import SystemKeys
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.identity.identity_token import Caller
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_database import TestDatabase
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ import signal
 import socket
 import stat
 import tempfile
+from collections.abc import Iterator
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-from fix_cluster import test_environment
+from fix_cluster import Cluster, Tenant, test_environment
 from fix_command import all_gone, descendants, erase, skein, start, status, up
 from fix_http import get
 
@@ -22,11 +22,6 @@ from skein_cluster.cli.exit_codes import ExitCode
 from skein_cluster.embedded.databases import create_database
 from skein_cluster.processes.ports import free_ports
 from skein_cluster.processes.single_process import prepared_database
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fix_cluster import Cluster, Tenant
 
 # Those of one scrape; each method and query that is used adds some.
 MAX_SAMPLES = 3_000

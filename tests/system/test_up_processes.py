@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from fix_cluster import test_environment
@@ -11,9 +11,6 @@ from fix_command import all_gone, skein
 from skein_cluster import registry
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.processes.multi_process import multi_process_cluster, watch_exits
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.timeout(240)
 

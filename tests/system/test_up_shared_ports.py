@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from fix_cluster import test_environment
@@ -19,13 +20,8 @@ from skein_client.client import Client
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.processes.admin_probe import is_ready
 from skein_cluster.processes.shared_ports import shared_port_cluster
+from skein_cluster.processes.single_process import LocalCluster
 from skein_kit.host.process import PortTaken
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from skein_cluster.processes.single_process import LocalCluster
 
 pytestmark = pytest.mark.timeout(240)
 PROCESSES = ("process-1", "process-2")

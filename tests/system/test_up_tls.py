@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import json
 import ssl
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from fix_cluster import test_environment, until_all_serve
@@ -16,12 +18,6 @@ from skein_client import Client
 from skein_cluster.processes.multi_process import multi_process_cluster
 from skein_cluster.processes.shared_ports import shared_port_cluster
 from skein_cluster.processes.single_process import single_process_cluster
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-    from typing import Any
-
 
 FORMS = {
     "one process": single_process_cluster,

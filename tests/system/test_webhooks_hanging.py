@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 from fix_database import all_told
+from fix_memory import MemoryServer
 
 from skein.memory.v1 import history_pb2_grpc, memory_pb2, memory_pb2_grpc
 from skein.memory.v1 import webhooks_pb2 as pb
 from skein_memory.webhooks import sender
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fix_memory import MemoryServer
 
 EVENTS = 20
 NO_CONTENT = b"HTTP/1.1 204 No Content\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"

@@ -12,15 +12,12 @@ import gzip
 import json
 import sys
 import tomllib
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import tiktoken
 from tokenizers import Tokenizer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 TEXTS = Path(__file__).parents[1] / "golden/token_texts.toml"
 # How each splits a text before it merges bytes, as its publisher says.

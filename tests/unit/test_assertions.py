@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import hmac
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from joserfc import jwt
@@ -23,9 +24,6 @@ from skein_auth.assertions.model import (
 from skein_auth.errors import InvalidClientMetadata
 from skein_auth.oauth_clients.model import from_document, from_metadata
 from skein_kit.settings import SettingInvalid
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 AT = datetime(2026, 5, 4, 12, tzinfo=UTC)
 SECONDS = int(AT.timestamp())

@@ -1,15 +1,12 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from skein_cluster.bench.answers import Prompts, read_prompts, verdict
 from skein_cluster.bench.conversations import BenchQuestion
 from skein_importers.records import RecordInvalid
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PROMPTS = Prompts(answer="{question}", judges={"default": "d", "abstention": "a", "temporal": "t"})
 

@@ -2,16 +2,14 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from skein.session.v1 import session_pb2
 from skein_cluster.bench.haystacks import read_beam, read_longmemeval
 from skein_importers.records import RecordInvalid
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ENTRY: dict[str, Any] = {
     "question_id": "sail",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from cryptography import x509
 from fix_metrics import sample
@@ -10,9 +10,6 @@ from fix_tls import Certificates, made_in
 
 from skein_kit.tls.mutual_tls import MutualTlsFiles
 from skein_kit.tls.server_tls import ServerTls
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def shown(use: str) -> float | None:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from fix_cluster import test_environment
 from fix_command import start
 
 from skein_cluster.cli.exit_codes import ExitCode
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.system

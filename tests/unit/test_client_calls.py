@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import grpc
 import grpc_testing
@@ -13,6 +14,7 @@ from fix_catalogue import over
 from google.protobuf.any_pb2 import Any as PackedAny
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
 from google.rpc import error_details_pb2
 from google.rpc.status_pb2 import Status
 
@@ -29,11 +31,6 @@ from skein_client.channels import REQUEST_ID_KEY, SyncChannel
 from skein_client.connection import Connection
 from skein_client.retry import RetryPolicy, is_read
 from skein_kit.identity.permissions import ACCESS_RULES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from google.protobuf.message import Message
 
 SERVICE = pb.DESCRIPTOR.services_by_name["MemoryService"]
 UNAVAILABLE = grpc.StatusCode.UNAVAILABLE

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from fix_catalogue import over
@@ -9,9 +9,6 @@ from fix_catalogue import over
 from skein_client import NotConfigured
 from skein_client.channels import channel_options
 from skein_client.connection import Connection
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

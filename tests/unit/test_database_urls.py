@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from fix_catalogue import over
@@ -10,9 +10,6 @@ from fix_catalogue import over
 from skein_kit.database.connection_settings import service_url
 from skein_kit.database.database_roles import is_password_of
 from skein_kit.settings import SettingInvalid
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # Made by Postgres 18 for the password "of memory".
 STORED = (

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import grpc
 import pytest
@@ -16,9 +17,6 @@ from skein.options.v1 import options_pb2 as pb
 from skein_cluster import registry
 from skein_kit.host.process import Host, Service, ServicerRegistry, run_services
 from skein_kit.settings import ProcessSettings
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
 
 RULE, RECORDED, TEXT = cast("tuple[Any, Any, Any]", (pb.rule, pb.service, pb.text))
 WRITE = pb.MethodRule(permission="memory.write", approval=pb.APPROVAL_RULE_PASSES)

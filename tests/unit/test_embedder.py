@@ -9,12 +9,13 @@ import subprocess
 import sys
 import tarfile
 import threading
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
 from itertools import pairwise
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import onnxruntime  # type: ignore[import-untyped] # ships neither annotations nor stubs
@@ -22,6 +23,7 @@ import pytest
 from fix_catalogue import over
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from skein_recall.embedded_model import weights
 from skein_recall.embedded_model.build_graph import graph_bytes
@@ -43,11 +45,6 @@ from skein_recall.embedded_model.embedder import (
 )
 from skein_recall.embedded_model.encoder import BLOCK, Encoder, QuantizedMatrix, graph_path
 from skein_recall.embedded_model.weights import SafetensorsWeights, WeightsUnavailable
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-
-    from numpy.typing import NDArray
 
 REFERENCE: dict[str, Any] = json.loads(
     (Path(__file__).parents[1] / "golden" / "minilm.json").read_text(encoding="utf-8"),

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -13,9 +14,6 @@ from hypothesis import strategies as st
 from skein_worker.extraction.checker import Checker
 from skein_worker.extraction.model import Fact, Message, Reason, Span
 from skein_worker.extraction.rules import extract
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 ZONE = ZoneInfo("Europe/Berlin")
 # A Wednesday.

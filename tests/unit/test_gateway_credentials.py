@@ -7,8 +7,9 @@ import base64
 import json
 import time
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import grpc
 import pytest
@@ -30,9 +31,6 @@ from skein_kit.errors import CredentialInvalid, CredentialMissing, FieldInvalid,
 from skein_kit.identity import identity_token
 from skein_kit.identity.bearer_token import BearerToken
 from skein_kit.identity.identity_token import Caller, IdentityTokenVerifier, sign_identity_token
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 TENANT = uuid.UUID("01a1fc15-9e1f-77a9-870d-5ac7ecb7dd2f")
 CHECK_KEY = b"c" * 32

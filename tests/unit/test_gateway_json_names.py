@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from fix_catalogue import over
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.json_format import MessageToDict
 
 from skein.memory.v1 import memory_pb2
@@ -14,11 +16,6 @@ from skein.tenancy.v1 import tenancy_pb2
 from skein_gateway.connect.codec import read_json
 from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
 from skein_kit.errors import FieldInvalid, UpdateMaskInvalid
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 DEEPEST = 4
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import json
 import zipfile
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,10 +15,6 @@ from skein_importers.errors import SourceInvalid
 from skein_importers.records import Record, UnreadableRecord
 from skein_importers.sources import FORMATS
 from skein_importers.sources.base import Notes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 AT = "2026-03-02T07:12:00Z"
 MEM0 = {

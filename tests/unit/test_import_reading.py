@@ -6,7 +6,8 @@ import base64
 import hashlib
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from fix_catalogue import over
@@ -20,9 +21,6 @@ from skein_importers.sources.orchestrator_pg import open_source
 from skein_importers.sources.passwords import password_hash_of, sha256_of
 from skein_importers.sources.rows import Row, parse_time
 from skein_importers.sources.slugs import slug_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SALT = bytes(range(250, 256)) + bytes(10)
 DIGEST = hashlib.pbkdf2_hmac("sha256", b"a long password", SALT, 100_000)

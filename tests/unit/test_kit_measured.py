@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 from fix_metrics import sample
@@ -14,9 +14,7 @@ from prometheus_client.openmetrics.exposition import generate_latest
 
 from skein_worker.measure.expiring_gauge import MEASURED_TIME, ExpiringGauge, record_measurement
 from skein_worker.measure.measurements import PendingCounts, ServerMeasurements
-
-if TYPE_CHECKING:
-    from skein_worker.measure.store import MeasurementStore
+from skein_worker.measure.store import MeasurementStore
 
 
 class Clock:

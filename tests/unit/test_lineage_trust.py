@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 import pytest
@@ -19,9 +19,6 @@ from skein_memory.lineage.model import (
     combine,
     node_keys,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 TRUSTS = st.floats(0, 1, allow_nan=False)
 

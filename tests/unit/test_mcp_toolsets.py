@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import jsonschema
 import pytest
@@ -16,9 +17,6 @@ from skein_gateway.mcp.toolsets import CORE, SET_OF, TOOLS, TOOLSETS, ToolsetUnk
 from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
 from skein_kit.identity.permissions import ACCESS_RULES
 from skein_kit.text.token_estimate import estimate_tokens
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # What the systems behind the seeds let a model do, and the tools that do it here.
 DUYETBOT = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
@@ -35,9 +35,6 @@ from skein_memory.memories.model import Memory, create_memories
 from skein_memory.settings import SecretSettings
 from skein_memory.tasks import model as tasks
 from skein_memory.vault.encryption import Ciphertext, MasterKey, MasterKeys, TenantKey, WrappedKey
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NOW = datetime(2026, 5, 17, 12, 0, tzinfo=UTC)
 OLD, NEW = "1a" * 32, "2b" * 32

@@ -1,15 +1,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from skein_importers.errors import SourceInvalid
 from skein_importers.sources.json_stream import entries
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LONG = "x" * 200_000
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pytest
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein_cluster.commands.import_report import show_report
 from skein_importers.records import Kind, Record
 from skein_importers.report import Report
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def a_report() -> Report:

@@ -3,8 +3,10 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import json
+import ssl
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from fix_catalogue import over
@@ -12,11 +14,6 @@ from fix_certificates import certified
 
 from skein_kit.outbound.fetch import OutboundError, OutboundSettings, SafeHttpClient, is_public
 from skein_kit.settings import SettingInvalid
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import AsyncIterator, Sequence
-    from pathlib import Path
 
 NAME = "clients.example"
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
@@ -21,9 +21,6 @@ from skein_auth.errors import PasswordTooLong, PasswordTooShort
 from skein_auth.settings import AuthSettings
 from skein_kit.errors import Overloaded
 from skein_kit.settings import SettingInvalid
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 PASSWORD = "correct horse battery"
 HERE = QueueKey.of_source("192.0.2.1")

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import grpc
 import pytest
 from grpc import aio
 
+from skein_pc2.protocol.concurrency import RequestContext
 from skein_pc2.reasoning.actions import background_updates
-from skein_pc2.reasoning.actions.background_updates import BackgroundUpdates
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from skein_pc2.protocol.concurrency import RequestContext
-    from skein_pc2.reasoning.actions.background_updates import Update
+from skein_pc2.reasoning.actions.background_updates import BackgroundUpdates, Update
 
 
 @asynccontextmanager

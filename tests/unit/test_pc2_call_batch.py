@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,9 +12,6 @@ from skein_pc2.envelope.call_batch import CallBatcher
 from skein_pc2.protocol.concurrency import RequestContext
 from skein_pc2.protocol.errors import RequestError
 from skein_pc2.protocol.sender import Sender
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @dataclass

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import pytest
@@ -19,9 +20,6 @@ from skein_pc2.envelope.request import Request
 from skein_pc2.envelope.search import SearchRequest
 from skein_pc2.protocol.errors import VALIDATION_ERROR, RequestError, to_request_error
 from skein_pc2.protocol.frames import repeat_key
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import unicodedata
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from fix_catalogue import over
 from google.protobuf import descriptor_pool, message_factory
 from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,11 +20,6 @@ from skein_kit.rpc.declarations import paths, text_kind
 from skein_kit.rpc.plain_names import make_names_plain
 from skein_kit.text.same_text import same_text
 from skein_kit.text.unicode_form import compared_form, contains, plain_form
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from google.protobuf.message import Message
 
 # Full width, decomposed, a soft hyphen, a ligature.
 ODD, PLAIN = "\uff21nne\u0301 \u00ado\ufb01", "Anné ofi"

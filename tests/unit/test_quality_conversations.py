@@ -2,16 +2,14 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from fix_catalogue import over
 
 from skein_cluster.bench.conversations import evidence_of, read_conversations
 from skein_importers.records import RecordInvalid
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SAMPLE: dict[str, Any] = {
     "sample_id": "boat",

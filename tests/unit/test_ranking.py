@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, fields, replace
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -17,9 +18,6 @@ from skein_recall.search.cues import QueryCues
 from skein_recall.search.query_terms import TermStatistics
 from skein_recall.search.ranking import Candidate, Candidates, RankedItem
 from skein_recall.search.weights import Fusion, Weights
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 TERMS = TermStatistics(idf=(3.0, 2.0, 1.0), mean_length=10.0)
 # BM25's bound for these terms.

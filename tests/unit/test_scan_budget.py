@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from skein_kit.admission.scan_budget import MAX_SHARE_OF_CALL, ROW_BYTES, ScanBuckets, ScanBudget
 from skein_kit.errors import ReadTooCostly
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable
 
 TENANT = UUID(int=1)
 # Of a rate of this the burst is the budget of two calls.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from click.testing import CliRunner
 from cryptography import x509
@@ -16,9 +16,6 @@ from skein_cluster.service_certificates import authority
 from skein_kit.identity.service_identity import certificate_name, services_of
 from skein_kit.settings import ProcessSettings
 from skein_kit.tls.mutual_tls import MutualTlsFiles
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 PROCESSES = {"auth": ["auth"], "both": ["memory", "recall"]}

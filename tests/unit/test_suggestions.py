@@ -1,15 +1,12 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from fix_catalogue import over
 
 from skein_cluster.cli import command_lines
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def a_program(folder: Path) -> Path:

@@ -2,15 +2,12 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from fix_metrics import sample
 
 from skein_kit.backup_folder import find_newest_backup
 from skein_worker.measure.newest_backup import set_backup_metrics
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 AT = datetime(2026, 11, 21, 3, 0, 5, tzinfo=UTC)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import grpc
 import pytest
+from google.rpc.status_pb2 import Status
 from grpc import aio
 
 from skein.memory.v1 import memory_pb2
@@ -18,11 +20,6 @@ from skein_worker.rounds import catalog
 from skein_worker.rounds.tenant_rounds import TenantRounds
 from skein_worker.rounds.tenant_visits import TenantVisitor
 from skein_worker.settings import WorkerSettings
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from google.rpc.status_pb2 import Status
 
 TENANTS = ("a", "b", "c")
 CADENCE = WorkerSettings().expiry_seconds

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import grpc
 from grpc import aio
@@ -13,9 +14,6 @@ from skein.recall.v1 import recall_pb2
 from skein_worker.rounds.reindex import ReindexJob
 from skein_worker.rounds.tenant_visits import TenantVisitor
 from skein_worker.settings import WorkerSettings
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 TENANTS = ("a", "b", "c")
 

@@ -13,20 +13,17 @@ platform.claude.com/docs/en/agents-and-tools/tool-use/memory-tool.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.memory.v1 import blocks_pb2
+from skein_client import Client
 from skein_client.errors import Aborted, AlreadyExists, FailedPrecondition, InvalidArgument, NotFound
 from skein_client.exact_json import get_json, set_json
 from skein_client.pagination import iterate_pages
 from skein_client.plain_names import plain_name
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from skein_client import Client
 
 ROOT = "/memories"
 _MARK = "anthropic_memory"

@@ -9,25 +9,23 @@ For recall and remember as tools, give an agent those of `skein_adapters.tools`,
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
+from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein_adapters import messages
+from skein_client import Client
 from skein_client.errors import AlreadyExists, NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from google.adk.events.event import Event
     from google.adk.sessions.session import Session
-
-    from skein.gateway.v1 import gateway_pb2
-    from skein_client import Client
 
 _FRAMEWORK = "google-adk"
 _MAX_ID = 255

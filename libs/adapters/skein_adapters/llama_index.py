@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock
 from llama_index.core.memory import BaseMemory, BaseMemoryBlock
@@ -20,11 +21,7 @@ from pydantic import Field, PrivateAttr
 from skein.session.v1 import session_pb2
 from skein_adapters import messages
 from skein_client.errors import NotFound
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skein_client.sync import Client
+from skein_client.sync import Client
 
 _FRAMEWORK = "llama-index"
 _ROLES = {

@@ -7,13 +7,11 @@ reads with what it wrote, and nests it as deep as it likes. A text alone has no 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from skein.session.v1 import session_pb2, states_pb2
 from skein_client.exact_json import get_json, set_json
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 # Default limit of a message's content, in characters.
 MAX_CONTENT = 100_000

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from skein.session.v1 import session_pb2
 from skein_adapters import messages
+from skein_client import Client
 from skein_client.errors import NotFound
 
 if TYPE_CHECKING:
     from agents.items import TResponseInputItem
     from agents.memory import SessionSettings
-
-    from skein_client import Client
 
 _FRAMEWORK = "openai-agents"
 _ROLES = {

@@ -10,7 +10,8 @@ async with Client.from_environment() as skein:
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.struct_pb2 import Value
@@ -32,13 +33,9 @@ from pydantic_ai.messages import (
 
 from skein.session.v1 import session_pb2
 from skein_adapters import messages
+from skein_client import Client
 from skein_client.errors import Aborted, AlreadyExists, NotFound
 from skein_client.exact_json import get_json, set_json
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skein_client import Client
 
 _FRAMEWORK = "pydantic-ai"
 # Where a session's metadata have the record.

@@ -10,14 +10,11 @@ The program names the person and the agent, never the model: a prompt cannot mak
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
+from skein_client import Client, sync
 from skein_client.errors import SkeinError
-
-if TYPE_CHECKING:
-    from skein_client import Client, sync
 
 _MAX_QUERY = 10_000
 NOTHING = "Nothing is remembered about this."

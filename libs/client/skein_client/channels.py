@@ -10,22 +10,17 @@ import random
 import threading
 import time
 import uuid
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
+from google.protobuf.message import Message
 from grpc import aio
 
-from skein_client.connection import ClientClosed
+from skein_client.connection import ClientClosed, Connection
 from skein_client.errors import error_from_rpc
 from skein_client.retry import CallAttempts, is_read
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Generator, Iterable
-
-    from google.protobuf.message import Message
-
-    from skein_client.connection import Connection
 
 _CLOSED = "The client is closed: make the call inside its `with` block."
 REQUEST_ID_KEY = "skein-request-id"

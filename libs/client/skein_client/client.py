@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, NoReturn, Self, cast
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import NoReturn, Self, cast
+
+from grpc import aio
 
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein.gateway.v1 import gateway_pb2, gateway_pb2_grpc
@@ -24,14 +30,6 @@ from skein_client.channels import AsyncChannel, async_channel
 from skein_client.connection import DEFAULT_TIMEOUT_SECONDS, ClientClosed, Connection
 from skein_client.errors import Aborted, NotFound
 from skein_client.retry import RetryPolicy
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping
-    from datetime import datetime
-    from pathlib import Path
-    from types import TracebackType
-
-    from grpc import aio
 
 # Errors after which a ledger has a new first text.
 _BEGIN_ANEW = frozenset({"CONTEXT_LEDGER_NOT_FOUND", "CONTEXT_LEDGER_CHANGED"})

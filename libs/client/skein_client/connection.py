@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import Self
 
 from skein_client.environment import CREDENTIALS_FILE, NotConfigured, check_api_key, data_dir, read_access, read_ca_file
 from skein_client.retry import RetryPolicy
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 __all__ = ["CREDENTIALS_FILE", "ClientClosed", "Connection", "NotConfigured", "data_dir", "read_ca_file"]
 

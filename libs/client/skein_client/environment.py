@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import NamedTuple
 
 DEFAULT_ENDPOINT = "127.0.0.1:50050"
 CREDENTIALS_FILE = "credentials.json"

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import grpc
 from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2
 from google.rpc.status_pb2 import Status
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _STATUS_KEY = "grpc-status-details-bin"
 

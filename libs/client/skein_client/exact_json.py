@@ -9,13 +9,11 @@ import json
 import re
 import secrets
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from google.protobuf import json_format
+from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import ListValue, Struct, Value
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
 
 _Message = TypeVar("_Message", bound="Message")
 

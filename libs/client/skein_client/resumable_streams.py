@@ -5,18 +5,14 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from contextlib import aclosing, closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skein.memory.v1 import history_pb2
 from skein.session.v1 import session_pb2
 from skein_client.errors import SkeinError
-from skein_client.retry import StreamReconnects
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Generator, Iterable
-
-    from skein_client.retry import RetryPolicy
+from skein_client.retry import RetryPolicy, StreamReconnects
 
 
 class ChangeCursor:

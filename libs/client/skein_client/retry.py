@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import grpc
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from skein_client.errors import SkeinError
+from skein_client.errors import SkeinError
 
 # The call had no effect, or an unknown one: a repeatable call can be repeated.
 TRANSIENT = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED})

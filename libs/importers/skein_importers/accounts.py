@@ -6,22 +6,17 @@ An existing account belongs to the same person only if its address was verified:
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
 from skein.auth.v1 import accounts_pb2, oauth_pb2
 from skein.tenancy.v1 import members_pb2
+from skein_client.client import Client
 from skein_client.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound
 from skein_importers.importer import read_chunks
 from skein_importers.records import UnreadableRecord
-from skein_importers.report import MAX_REFUSED_SHOWN, Outcome, RefusedRecord
+from skein_importers.report import MAX_REFUSED_SHOWN, Outcome, RefusedRecord, Report
 from skein_importers.sources.base import Membership, OAuthClient, Person
 from skein_importers.sources.rows import to_timestamp
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from skein_client.client import Client
-    from skein_importers.report import Report
 
 ACCOUNT, CLIENT, MEMBERSHIP = "account", "oauth_client", "membership"
 _KINDS = {Person: ACCOUNT, OAuthClient: CLIENT, Membership: MEMBERSHIP}

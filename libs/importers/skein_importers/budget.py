@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from typing import TYPE_CHECKING
 
 from skein.tenancy.v1 import jobs_pb2
-
-if TYPE_CHECKING:
-    from skein_client.client import Client
+from skein_client.client import Client
 
 # Pause after a grant that names no time.
 _PAUSE_SECONDS = 1.0

@@ -5,29 +5,25 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from google.protobuf import json_format
 from google.protobuf.message import Message
 
+from skein_client.client import Client
 from skein_client.errors import InvalidArgument, NotFound
 from skein_importers.importer import read_chunks
 from skein_importers.records import Kind, Record, UnreadableRecord
 from skein_importers.report import Report
 from skein_importers.sources.base import CountWithSamples
 from skein_importers.writers import WRITERS
-from skein_importers.writers.base import WriterContext, is_expired
+from skein_importers.writers.base import Writer, WriterContext, is_expired
 from skein_kit.json_values import exact
 from skein_kit.json_values import fields as json_fields
 from skein_kit.rpc.well_known_types import json_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from skein_client.client import Client
-    from skein_importers.writers.base import Writer
 
 _BATCH = 100
 # Postgres keeps microseconds.

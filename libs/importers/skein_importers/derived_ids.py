@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skein_kit.json_values import exact
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _DERIVED_PREFIX = "jsonl-"
 _DERIVED_DIGITS = 32

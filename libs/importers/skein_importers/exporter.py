@@ -6,18 +6,15 @@ Records without an external id keep the cluster's id. Concurrent writes may be m
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
+from skein_client.client import Client
 from skein_client.pagination import iterate_pages
 from skein_importers import related_records
 from skein_importers.records import ITEMS, Kind, line_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from skein_client.client import Client
 
 _PAGE = 500
 # Include archived memories, which lists leave out by default.

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
 
-from skein_importers.records import Kind, Record
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from skein_importers.records import UnreadableRecord
-    from skein_importers.sources.base import Membership, Notes, OAuthClient, Person, Realm, Source
+from skein_importers.records import Kind, Record, UnreadableRecord
+from skein_importers.sources.base import Membership, Notes, OAuthClient, Person, Realm, Source
 
 # Ids have at most 255 characters, most of them for the source's own.
 PREFIX = re.compile(r"[!-~]{1,64}")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+from skein_client.client import Client
 from skein_client.errors import (
     AlreadyExists,
     DeadlineExceeded,
@@ -22,11 +24,6 @@ from skein_importers.records import Kind, Record, UnreadableRecord
 from skein_importers.report import Report
 from skein_importers.writers import WRITERS
 from skein_importers.writers.base import EmbeddingExists, EmbeddingSkipped, TimesNotPermitted, Writer, WriterContext
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-
-    from skein_client.client import Client
 
 __all__ = ["BATCH", "Importer", "Report", "read_all", "read_chunks"]
 

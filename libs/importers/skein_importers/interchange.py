@@ -8,23 +8,18 @@ from __future__ import annotations
 
 import tempfile
 import uuid
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import IO, Any
 
+from google.protobuf.message import Message
+
+from skein_client.client import Client
 from skein_importers.exporter import export_records
 from skein_importers.records import Kind, values_of
 from skein_kit.json_values import exact
-
-if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Callable, Iterator, Mapping
-    from datetime import datetime
-    from typing import IO
-
-    from google.protobuf.message import Message
-
-    from skein_client.client import Client
 
 VERSION = "2.0"
 # The member with what is Skein's own, of a memory and of `vendor_extensions`.

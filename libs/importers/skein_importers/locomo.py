@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from skein.session.v1 import session_pb2
 from skein_importers.records import Kind, Record, RecordInvalid, UnreadableRecord
 from skein_importers.sources.reading_limits import read_file
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 SESSION = re.compile(r"^session_(\d{1,9})$")
 # "1:56 pm on 8 May, 2023"; no time zone is given, so it is taken as UTC.

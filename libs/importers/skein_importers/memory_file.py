@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from skein.memory.v1 import snapshots_pb2 as pb
+from skein_client.client import Client
 from skein_client.errors import SkeinError
 from skein_importers.budget import ImportBudget
 from skein_importers.errors import SourceInvalid
 from skein_kit.json_values import exact
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from skein_client.client import Client
 
 FORMS = {"skein": pb.IMPORT_FORMAT_SKEIN_EXPORT_V1, "memoryvault": pb.IMPORT_FORMAT_MEMORYVAULT_EXPORT_V1}
 MODES = {

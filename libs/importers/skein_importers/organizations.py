@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from skein.tenancy.v1 import tenancy_pb2
+from skein_client.client import Client
 from skein_client.errors import AlreadyExists
 from skein_client.pagination import iterate_pages
-
-if TYPE_CHECKING:
-    from skein_client.client import Client
 
 # The organization of tenants for which no other is named.
 DEFAULT_NAME, DEFAULT_SLUG = "Default", "default"

@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from google.protobuf import json_format
 from google.protobuf.message import Message
@@ -24,11 +26,6 @@ from skein_importers.derived_ids import derived_id
 from skein_kit.errors import FieldInvalid
 from skein_kit.json_values import exact, fields
 from skein_kit.json_values.number_marks import unmark_message
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
-
 
 # Longest line: a message has at most 4 MiB, of which JSON may write each byte with six characters.
 LINE_BYTES = 32 * 1024 * 1024

@@ -5,21 +5,17 @@ Each record is the request that stores it again. Memory ids are those of the exp
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping
+
+from google.protobuf.message import Message
 
 from skein.memory.v1 import blocks_pb2, curation_pb2, pages_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import states_pb2
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
+from skein_client.client import Client
 from skein_client.pagination import iterate_pages
 from skein_importers.records import Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from google.protobuf.message import Message
-
-    from skein_client.client import Client
 
 _PAGE = 500
 # Items of one call for vectors.

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
-from skein_importers.records import Record, UnreadableRecord
+from skein_client.errors import SkeinError
+from skein_importers.records import Kind, Record, UnreadableRecord
 from skein_importers.sources.base import Notes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from skein_client.errors import SkeinError
-    from skein_importers.records import Kind
 
 # Refusals reported with their line or id; more are only counted.
 MAX_REFUSED_SHOWN = 10_000

@@ -5,12 +5,13 @@ Another tenant with the same slug is never imported into or compared with.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from google.protobuf import json_format
 
 from skein.tenancy.v1 import tenancy_pb2
+from skein_client.client import Client
 from skein_client.pagination import iterate_pages
 from skein_importers.errors import SlugTaken
 from skein_importers.organizations import (
@@ -20,13 +21,8 @@ from skein_importers.organizations import (
     ensure_organization,
     find_organization,
 )
+from skein_importers.sources.base import Realm
 from skein_importers.sources.rows import format_iso, make_storable, parse_time, struct
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from skein_client.client import Client
-    from skein_importers.sources.base import Realm
 
 # Metadata key of the realm that a tenant was created for.
 _MARK = "moved_in"

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skein_kit.telemetry import logs
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 # Pause between a failure and the next attempt: doubled each time, and reset after a long run without a failure.
 FIRST_PAUSE_SECONDS = 0.5

@@ -9,22 +9,19 @@ follow too, so that the message alone is enough to correct the request.
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import grpc
 from google.protobuf.any_pb2 import Any as PackedAny
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
 from google.rpc import error_details_pb2
 from google.rpc.status_pb2 import Status
+from grpc import aio
 from grpc_status import rpc_status
 
 from skein_kit.violations import format_violations, truncate_violations
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from google.protobuf.message import Message
-    from grpc import aio
 
 DOMAIN = "skein"
 STATUS_DETAILS_KEY = "grpc-status-details-bin"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from asyncpg import Record
 
 from skein.session.v1 import session_pb2 as pb
 from skein_kit.admission.processor_time import run_by_size, with_pauses
@@ -10,11 +13,6 @@ from skein_kit.json_values.fields import fields, list_fields
 from skein_kit.rpc.pagination import fit_items
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_kit.text.quoted_text import one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from asyncpg import Record
 
 # What converting a message costs beside its text, in bytes of text.
 _ROW_BYTES = 1024

@@ -8,11 +8,9 @@ import os
 import tempfile
 import types
 import typing
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Self
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import ClassVar, Self
 
 PREFIX = "SKEIN_"
 _TRUE = frozenset({"1", "true", "yes", "on"})

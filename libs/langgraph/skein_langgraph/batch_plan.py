@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from datetime import datetime
+from typing import Any, TypeVar
 
 from google.protobuf.field_mask_pb2 import FieldMask
+from google.protobuf.message import Message
+from langgraph.store.base import Item, ListNamespacesOp, SearchItem, SearchOp
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein_client.errors import AlreadyExists, NotFound, SkeinError
 from skein_langgraph import items, search_filters
 from skein_langgraph.items import ItemDraft
+from skein_langgraph.namespaces import Namespace, StoreRoot
 from skein_langgraph.search_filters import MAX_LOOKED_AT, SearchLimitExceeded
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from datetime import datetime
-
-    from google.protobuf.message import Message
-    from langgraph.store.base import Item, ListNamespacesOp, SearchItem, SearchOp
-
-    from skein_langgraph.namespaces import Namespace, StoreRoot
 
 
 @dataclass(frozen=True, slots=True)

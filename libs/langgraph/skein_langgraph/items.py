@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from google.protobuf.struct_pb2 import Struct
+from google.protobuf.struct_pb2 import Struct, Value
 from langgraph.store.base import Item, SearchItem, get_text_at_path
 
 from skein.memory.v1 import memory_pb2
 from skein_client import exact_json
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from google.protobuf.struct_pb2 import Value
-
-    from skein_langgraph.namespaces import Namespace, StoreRoot
+from skein_langgraph.namespaces import Namespace, StoreRoot
 
 # Deepest level of data; deeper values are kept as JSON text.
 _MAX_DEPTH = 20

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from skein_client.plain_names import plain_name
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 Namespace = tuple[str, ...]
 # Longest id or tag.

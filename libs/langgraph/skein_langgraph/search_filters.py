@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+from langgraph.store.base import MatchCondition
 
-    from langgraph.store.base import MatchCondition
-
-    from skein_langgraph.namespaces import Namespace
+from skein_langgraph.namespaces import Namespace
 
 # Most items or namespaces that one operation scans.
 MAX_LOOKED_AT = 10_000

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Self
+from types import TracebackType
+from typing import Any, Self
 
 from langgraph.store.base import (
     BaseStore,
@@ -25,13 +27,7 @@ from skein_client.connection import DEFAULT_TIMEOUT_SECONDS, ClientClosed, Conne
 from skein_client.errors import SkeinError
 from skein_langgraph.batch_plan import BatchPlanner, Plan, RpcStep, run_together
 from skein_langgraph.items import WHOLE, ItemDraft
-from skein_langgraph.namespaces import StoreRoot
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from types import TracebackType
-
-    from skein_langgraph.namespaces import Namespace
+from skein_langgraph.namespaces import Namespace, StoreRoot
 
 # Concurrent calls of one batch.
 _AT_ONCE = 8

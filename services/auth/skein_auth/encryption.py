@@ -7,15 +7,13 @@ and the ciphertext with its tag. The name is authenticated too, so that two rows
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-if TYPE_CHECKING:
-    from skein_auth.settings import SystemKeys
+from skein_auth.settings import SystemKeys
 
 _KEY_BYTES = 32
 _NONCE_BYTES = 12

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from uuid import UUID
 
 from skein_kit.errors import AccountRequired, FieldInvalid, PermissionEscalation
+from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.permissions import AGENT_PERMISSIONS, OPERATOR, TENANT_PERMISSIONS
 from skein_kit.ids import parse_id
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from uuid import UUID
-
-    from skein_kit.identity.identity_token import Caller
 
 
 def permissions_to_grant(requested_permissions: Sequence[str], agent_id: str, creator: Caller) -> list[str]:

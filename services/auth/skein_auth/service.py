@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING
 
 from skein.auth.v1 import auth_pb2_grpc as rpc
 from skein.auth.v1 import oauth_pb2_grpc
@@ -75,9 +75,6 @@ from skein_kit.host.process import Host, Service, ServicerRegistry
 from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.outbound.fetch import OutboundSettings, SafeHttpClient
 from skein_kit.outbound.mail import Mailer, MailSettings
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 
 @asynccontextmanager

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from skein.auth.v1.auth_methods import AuthInternalServiceMethods, AuthServiceMethods
 from skein.auth.v1.oauth_methods import OAuthServiceMethods
-
-if TYPE_CHECKING:
-    from skein_auth.accounts.rpc import AccountHandlers
-    from skein_auth.api_keys.rpc import ApiKeyHandlers
-    from skein_auth.audit.rpc import AuditHandlers
-    from skein_auth.auth_sessions.rpc import AuthSessionHandlers
-    from skein_auth.erasure_certificates.rpc import ErasureCertificateHandlers
-    from skein_auth.exchange.rpc import ExchangeHandlers
-    from skein_auth.federation.rpc import FederationHandlers
-    from skein_auth.login.rpc import LoginHandlers
-    from skein_auth.maintenance.rpc import MaintenanceHandlers
-    from skein_auth.oauth.rpc import OAuthHandlers
-    from skein_auth.oauth_clients.rpc import OAuthClientHandlers
-    from skein_auth.recall_receipts.rpc import RecallReceiptHandlers
-    from skein_auth.revocation.rpc import RevocationHandlers
-    from skein_auth.second_factor.rpc import SecondFactorHandlers
-    from skein_auth.service_accounts.rpc import ServiceAccountHandlers
-    from skein_auth.signing.rpc import SigningKeyHandlers
+from skein_auth.accounts.rpc import AccountHandlers
+from skein_auth.api_keys.rpc import ApiKeyHandlers
+from skein_auth.audit.rpc import AuditHandlers
+from skein_auth.auth_sessions.rpc import AuthSessionHandlers
+from skein_auth.erasure_certificates.rpc import ErasureCertificateHandlers
+from skein_auth.exchange.rpc import ExchangeHandlers
+from skein_auth.federation.rpc import FederationHandlers
+from skein_auth.login.rpc import LoginHandlers
+from skein_auth.maintenance.rpc import MaintenanceHandlers
+from skein_auth.oauth.rpc import OAuthHandlers
+from skein_auth.oauth_clients.rpc import OAuthClientHandlers
+from skein_auth.recall_receipts.rpc import RecallReceiptHandlers
+from skein_auth.revocation.rpc import RevocationHandlers
+from skein_auth.second_factor.rpc import SecondFactorHandlers
+from skein_auth.service_accounts.rpc import ServiceAccountHandlers
+from skein_auth.signing.rpc import SigningKeyHandlers
 
 
 def auth_service(  # noqa: PLR0913 - one for each feature.

@@ -5,20 +5,16 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 import grpc
 from grpc import aio
 
-from skein.tenancy.v1 import members_pb2, spaces_pb2
+from skein.tenancy.v1 import members_pb2, spaces_pb2, tenancy_pb2_grpc
+from skein_auth.signing.keyring import Keyring
 from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.permissions import SYSTEM
 from skein_kit.identity.spaces import DEFAULT_SPACE, MANAGER, READER, WRITER
-
-if TYPE_CHECKING:
-    from skein.tenancy.v1 import tenancy_pb2_grpc
-    from skein_auth.signing.keyring import Keyring
 
 # A deleted tenant's keys and a removed member are refused within five seconds; the gateway's cache of exchanges takes
 # most of that time.

@@ -6,14 +6,12 @@ import importlib
 import io
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
 from skein_cluster.cli.exit_codes import EXIT_CODE_MEANINGS, CommandError, ExitCode
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # Each command's module, imported on use, so that `skein recall` loads no service.
 COMMANDS: Mapping[str, str] = {

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 from skein_kit.database.connection_settings import role_password
 from skein_kit.database.schema_migrations import Migration, discover
-from skein_kit.host.process import Host
+from skein_kit.host.process import Host, Service
 from skein_kit.settings import ProcessSettings, SettingInvalid
 from skein_pc2.settings import PORTS as _PC2_PORTS
 from skein_pc2.settings import Pc2Settings, setting_of
 from skein_pc2.settings import port_of as pc2_port_of
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from skein_kit.host.process import Service
 
 # In starting order: edge services last, so that they stop first.
 NAMES = ("auth", "tenancy", "session", "memory", "recall", "worker", "gateway", "pc2")

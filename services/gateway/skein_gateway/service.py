@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 from starlette.routing import Route
 
@@ -42,13 +42,9 @@ from skein_gateway.settings import GatewaySettings
 from skein_kit.access_log.refusals import RefusalRecorder
 from skein_kit.host.process import Host, Service, ServicerRegistry
 from skein_kit.rpc.declared_steps import DeclaredSteps
+from skein_kit.rpc.interceptors import Handler
 from skein_kit.telemetry import logs
 from skein_kit.tls.server_tls import ServerTls
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from skein_kit.rpc.interceptors import Handler
 
 log = logs.get("gateway")
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from uuid import UUID
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from uuid import UUID
-
-    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore, IdempotentWrite
+from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore, IdempotentWrite
 
 
 @asynccontextmanager

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+from collections.abc import Iterable
+from typing import Generic, TypeVar
+from uuid import UUID
 
 from google.protobuf.message import Message
 
 from skein_kit.rpc.pagination import DEFAULT_PAGE_SIZE, PAGE_BYTES, fit_items, write_token
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from uuid import UUID
 
 Item = TypeVar("Item", bound=Message)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from skein.memory.v1 import blocks_pb2_grpc, curation_pb2_grpc, history_pb2_grpc, snapshots_pb2_grpc
 from skein.memory.v1 import memory_pb2_grpc as rpc
@@ -16,7 +16,7 @@ from skein_kit.cold_storage.files import ColdFiles
 from skein_kit.content_guard.endpoint import DetectorEndpoint
 from skein_kit.content_guard.guard import ContentGuard
 from skein_kit.database.monthly_partitions import MonthlyPartitions
-from skein_kit.host.process import Service, ServicerRegistry
+from skein_kit.host.process import Host, Service, ServicerRegistry
 from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.jobs.store import JobStore
 from skein_kit.outbound.fetch import OutboundSettings, SafeHttpClient
@@ -96,11 +96,6 @@ from skein_memory.webhooks.delivery_store import DeliveryStore
 from skein_memory.webhooks.rpc import WebhookHandlers
 from skein_memory.webhooks.sender import WebhookSender
 from skein_memory.webhooks.store import WebhookStore
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from skein_kit.host.process import Host
 
 
 @asynccontextmanager

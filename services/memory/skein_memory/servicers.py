@@ -2,41 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from skein.memory.v1.blocks_methods import BlockServiceMethods
 from skein.memory.v1.curation_methods import CurationServiceMethods
 from skein.memory.v1.history_methods import HistoryServiceMethods
 from skein.memory.v1.memory_methods import LinkServiceMethods, MemoryInternalServiceMethods, MemoryServiceMethods
 from skein.memory.v1.snapshots_methods import SnapshotServiceMethods
-
-if TYPE_CHECKING:
-    from skein_memory.access_log.rpc import AccessLogHandlers
-    from skein_memory.aliases.rpc import AliasHandlers
-    from skein_memory.approvals.rpc import ApprovalHandlers, PendingWriteHandlers
-    from skein_memory.blocks.rpc import BlockHandlers
-    from skein_memory.cold_storage.rpc import ArchiveHandlers
-    from skein_memory.conflicts.rpc import ConflictHandlers
-    from skein_memory.curation.rpc import CurationHandlers
-    from skein_memory.erasure.rpc import PurgeHandlers
-    from skein_memory.events.rpc import EventHandlers
-    from skein_memory.facts.rpc import FactHandlers
-    from skein_memory.graph.rpc import GraphHandlers
-    from skein_memory.lineage.rpc import LineageHandlers
-    from skein_memory.links.rpc import LinkHandlers
-    from skein_memory.listing.rpc import ListingHandlers
-    from skein_memory.maintenance.due_tenants import DueTenantHandlers
-    from skein_memory.maintenance.rpc import MaintenanceHandlers
-    from skein_memory.memories.rpc import MemoryHandlers
-    from skein_memory.moves.rpc import MoveHandlers
-    from skein_memory.overview.rpc import OverviewHandlers
-    from skein_memory.pages.rpc import PageHandlers
-    from skein_memory.snapshots.rpc import SnapshotHandlers
-    from skein_memory.source_trust.rpc import SourceTrustHandlers
-    from skein_memory.tasks.rpc import TaskHandlers
-    from skein_memory.transfer.rpc import TransferHandlers
-    from skein_memory.vault.rpc import VaultHandlers
-    from skein_memory.webhooks.rpc import WebhookHandlers
+from skein_memory.access_log.rpc import AccessLogHandlers
+from skein_memory.aliases.rpc import AliasHandlers
+from skein_memory.approvals.rpc import ApprovalHandlers, PendingWriteHandlers
+from skein_memory.blocks.rpc import BlockHandlers
+from skein_memory.cold_storage.rpc import ArchiveHandlers
+from skein_memory.conflicts.rpc import ConflictHandlers
+from skein_memory.curation.rpc import CurationHandlers
+from skein_memory.erasure.rpc import PurgeHandlers
+from skein_memory.events.rpc import EventHandlers
+from skein_memory.facts.rpc import FactHandlers
+from skein_memory.graph.rpc import GraphHandlers
+from skein_memory.lineage.rpc import LineageHandlers
+from skein_memory.links.rpc import LinkHandlers
+from skein_memory.listing.rpc import ListingHandlers
+from skein_memory.maintenance.due_tenants import DueTenantHandlers
+from skein_memory.maintenance.rpc import MaintenanceHandlers
+from skein_memory.memories.rpc import MemoryHandlers
+from skein_memory.moves.rpc import MoveHandlers
+from skein_memory.overview.rpc import OverviewHandlers
+from skein_memory.pages.rpc import PageHandlers
+from skein_memory.snapshots.rpc import SnapshotHandlers
+from skein_memory.source_trust.rpc import SourceTrustHandlers
+from skein_memory.tasks.rpc import TaskHandlers
+from skein_memory.transfer.rpc import TransferHandlers
+from skein_memory.vault.rpc import VaultHandlers
+from skein_memory.webhooks.rpc import WebhookHandlers
 
 
 def memory_service(

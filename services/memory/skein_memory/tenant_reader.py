@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
-from typing import TYPE_CHECKING, Self
+from typing import Self
+from uuid import UUID
 
-from skein_kit.database.named_queries import as_of
+import asyncpg
+
+from skein_kit.database.named_queries import Query, as_of
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.policies.history import read_as_of
-from skein_kit.policies.store import read_policy_as_of
+from skein_kit.policies.store import Policy, PolicyCache, read_policy_as_of
 from skein_memory.errors import MemoryNotFound, MemoryNotYetKnown
 from skein_memory.memories import names
 from skein_memory.queries import QUERIES
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    import asyncpg
-
-    from skein_kit.database.named_queries import Query
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.policies.store import Policy, PolicyCache
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from skein_kit.errors import RevisionStale, RpcError, TextNotStorable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from contextlib import AbstractContextManager
 
 # An escaped NUL in JSON text, not an escaped backslash before "u0000".
 _JSON_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING
 
 import zmq
 import zmq.asyncio
@@ -13,9 +13,9 @@ from skein_kit.host.process import Host, Service, ServicerRegistry
 from skein_pc2.envelope.background_deletion import BackgroundDeletions
 from skein_pc2.envelope.dialect import Orchestrator
 from skein_pc2.events.event_stream import EventPublisher
-from skein_pc2.gateway_api.client import PortApis
+from skein_pc2.gateway_api.client import GatewayApi, PortApis
 from skein_pc2.memory_service.service import MemoryService
-from skein_pc2.protocol.dialect import HealthPort
+from skein_pc2.protocol.dialect import Dialect, HealthPort
 from skein_pc2.protocol.health import Health
 from skein_pc2.reasoning.actions.background_updates import BackgroundUpdates
 from skein_pc2.reasoning.actions.health import ReasoningHealth
@@ -25,14 +25,8 @@ from skein_pc2.sessions.session_agent import HeartbeatPublisher, SessionAgent
 from skein_pc2.settings import ALL_NETWORKS, PORTS, Pc2Settings, is_reply_only, is_secure, port_of
 from skein_pc2.transport.curve import CurveCertificates, run_zap_handler
 from skein_pc2.transport.ports import Port, Ports
+from skein_pc2.transport.publisher import Publisher
 from skein_pc2.transport.router import LONG_REPLY_SECONDS, REPLY_SECONDS, PortConfig
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-
-    from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.protocol.dialect import Dialect
-    from skein_pc2.transport.publisher import Publisher
 
 # Ports whose documented clients wait for five seconds.
 _LONG_REPLY_PORTS = (5570, 5576)

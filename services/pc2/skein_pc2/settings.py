@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 from skein_kit.settings import SettingInvalid, Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING
+
+import asyncpg
 
 from skein.auth.v1 import auth_pb2_grpc
 from skein.recall.v1 import recall_pb2_grpc as rpc
@@ -66,11 +68,6 @@ from skein_recall.usage.rpc import UsageHandlers
 from skein_recall.usage.store import SearchCountStore
 from skein_recall.vector_cache.cache import VectorCache
 from skein_recall.vector_cache.store import VectorCacheStore
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    import asyncpg
 
 
 async def prepare_connection(connection: asyncpg.Connection[asyncpg.Record]) -> None:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from skein.recall.v1.recall_methods import RecallInternalServiceMethods, RecallServiceMethods
-
-if TYPE_CHECKING:
-    from skein_recall.index.rpc import IndexHandlers
-    from skein_recall.maintenance.rpc import MaintenanceHandlers
-    from skein_recall.models.rpc import ModelHandlers
-    from skein_recall.providers.rpc import EmbedHandlers
-    from skein_recall.quality.rpc import QualityHandlers
-    from skein_recall.receipts.rpc import ReceiptHandlers
-    from skein_recall.reindexes.rpc import ReindexHandlers
-    from skein_recall.search.rpc import SearchHandlers
-    from skein_recall.usage.rpc import UsageHandlers
+from skein_recall.index.rpc import IndexHandlers
+from skein_recall.maintenance.rpc import MaintenanceHandlers
+from skein_recall.models.rpc import ModelHandlers
+from skein_recall.providers.rpc import EmbedHandlers
+from skein_recall.quality.rpc import QualityHandlers
+from skein_recall.receipts.rpc import ReceiptHandlers
+from skein_recall.reindexes.rpc import ReindexHandlers
+from skein_recall.search.rpc import SearchHandlers
+from skein_recall.usage.rpc import UsageHandlers
 
 
 def recall_service(

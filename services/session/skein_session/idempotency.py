@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
+from uuid import UUID
+
+from google.protobuf.message import Message
 
 from skein_kit.database.named_queries import Queries
-from skein_kit.idempotency.store import IdempotencyStore, IdempotentWrite
-
-if TYPE_CHECKING:
-    from uuid import UUID
-
-    from google.protobuf.message import Message
-
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import IdempotencyKey, Response
+from skein_kit.database.transactions import Database, Transaction
+from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore, IdempotentWrite, Response
 
 _QUERIES = Queries.load("skein_session")
 

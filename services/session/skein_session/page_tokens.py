@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein_kit.errors import PageTokenInvalid
 from skein_kit.identity.spaces import DEFAULT_SPACE
 from skein_kit.ids import parse_id
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # What bigint holds.
 MAX_SEQUENCE = 2**63 - 1

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 from skein.recall.v1 import recall_pb2_grpc
 from skein.session.v1 import session_pb2_grpc as rpc
@@ -54,9 +54,6 @@ from skein_session.summaries.rpc import SummaryHandlers
 from skein_session.summaries.store import SummaryStore
 from skein_session.transcripts.rpc import TranscriptHandlers
 from skein_session.transcripts.store import TranscriptStore
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 
 @asynccontextmanager

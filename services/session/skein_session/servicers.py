@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from skein.session.v1.session_methods import SessionInternalServiceMethods, SessionServiceMethods
-
-if TYPE_CHECKING:
-    from skein_session.agent_states.rpc import AgentStateHandlers
-    from skein_session.cold_storage.rpc import ColdStorageHandlers
-    from skein_session.erasure.rpc import ErasureHandlers
-    from skein_session.export.rpc import ExportHandlers
-    from skein_session.extractions.rpc import ExtractionHandlers
-    from skein_session.items.rpc import ItemHandlers
-    from skein_session.ledgers.rpc import LedgerHandlers
-    from skein_session.maintenance.rpc import MaintenanceHandlers
-    from skein_session.messages.rpc import MessageHandlers
-    from skein_session.search.rpc import SearchHandlers
-    from skein_session.sessions.rpc import SessionHandlers
-    from skein_session.summaries.rpc import SummaryHandlers
-    from skein_session.transcripts.rpc import TranscriptHandlers
+from skein_session.agent_states.rpc import AgentStateHandlers
+from skein_session.cold_storage.rpc import ColdStorageHandlers
+from skein_session.erasure.rpc import ErasureHandlers
+from skein_session.export.rpc import ExportHandlers
+from skein_session.extractions.rpc import ExtractionHandlers
+from skein_session.items.rpc import ItemHandlers
+from skein_session.ledgers.rpc import LedgerHandlers
+from skein_session.maintenance.rpc import MaintenanceHandlers
+from skein_session.messages.rpc import MessageHandlers
+from skein_session.search.rpc import SearchHandlers
+from skein_session.sessions.rpc import SessionHandlers
+from skein_session.summaries.rpc import SummaryHandlers
+from skein_session.transcripts.rpc import TranscriptHandlers
 
 
 def session_service(  # noqa: PLR0913 - one for each feature.

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+
+from google.protobuf.message import Message
 
 from skein_kit.errors import FieldInvalid
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
 
 MIN_TTL = timedelta(seconds=1)
 

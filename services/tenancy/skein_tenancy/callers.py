@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from uuid import UUID
 
 from skein_kit.errors import TenantMissing
-
-if TYPE_CHECKING:
-    from uuid import UUID
-
-    from skein_kit.identity.identity_token import Caller
+from skein_kit.identity.identity_token import Caller
 
 
 def require_tenant(caller: Caller) -> UUID:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+import asyncpg
+
+from skein_kit.database.named_queries import Query
+from skein_kit.database.transactions import Transaction
 from skein_kit.errors import RevisionStale
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import asyncpg
-
-    from skein_kit.database.named_queries import Query
-    from skein_kit.database.transactions import Transaction
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

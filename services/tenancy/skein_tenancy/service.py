@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING
 
 from skein.auth.v1 import auth_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc as rpc
@@ -55,9 +55,6 @@ from skein_tenancy.tenants.rpc import TenantHandlers
 from skein_tenancy.tenants.store import TenantStore
 from skein_tenancy.tools.rpc import ToolHandlers
 from skein_tenancy.tools.store import ToolStore
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 
 @asynccontextmanager

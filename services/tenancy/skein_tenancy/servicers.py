@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from skein.tenancy.v1.tenancy_methods import TenancyInternalServiceMethods, TenancyServiceMethods
-
-if TYPE_CHECKING:
-    from skein_tenancy.agents.rpc import AgentHandlers
-    from skein_tenancy.deletions.rpc import DeletionHandlers
-    from skein_tenancy.invitations.rpc import InvitationHandlers
-    from skein_tenancy.jobs.rpc import JobHandlers
-    from skein_tenancy.maintenance.rpc import MaintenanceHandlers
-    from skein_tenancy.members.rpc import MemberHandlers
-    from skein_tenancy.organizations.rpc import OrganizationHandlers
-    from skein_tenancy.policies.rpc import PolicyHandlers
-    from skein_tenancy.quotas.rpc import QuotaHandlers
-    from skein_tenancy.rate_limits.rpc import RateLimitHandlers
-    from skein_tenancy.spaces.rpc import SpaceHandlers
-    from skein_tenancy.subjects.rpc import SubjectHandlers
-    from skein_tenancy.tenants.rpc import TenantHandlers
-    from skein_tenancy.tools.rpc import ToolHandlers
+from skein_tenancy.agents.rpc import AgentHandlers
+from skein_tenancy.deletions.rpc import DeletionHandlers
+from skein_tenancy.invitations.rpc import InvitationHandlers
+from skein_tenancy.jobs.rpc import JobHandlers
+from skein_tenancy.maintenance.rpc import MaintenanceHandlers
+from skein_tenancy.members.rpc import MemberHandlers
+from skein_tenancy.organizations.rpc import OrganizationHandlers
+from skein_tenancy.policies.rpc import PolicyHandlers
+from skein_tenancy.quotas.rpc import QuotaHandlers
+from skein_tenancy.rate_limits.rpc import RateLimitHandlers
+from skein_tenancy.spaces.rpc import SpaceHandlers
+from skein_tenancy.subjects.rpc import SubjectHandlers
+from skein_tenancy.tenants.rpc import TenantHandlers
+from skein_tenancy.tools.rpc import ToolHandlers
 
 
 def tenancy_service(  # noqa: PLR0913 - one for each feature.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING
 
 from skein.auth.v1 import auth_pb2_grpc
 from skein.memory.v1 import memory_pb2_grpc
@@ -35,9 +35,6 @@ from skein_worker.rounds.tenant_rounds import TenantRounds
 from skein_worker.rounds.tenant_visits import TenantVisitor
 from skein_worker.settings import WorkerSettings, check_system_key
 from skein_worker.system_identity import SystemIdentity
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 
 @asynccontextmanager

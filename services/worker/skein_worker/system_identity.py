@@ -5,18 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from skein.auth.v1 import auth_pb2 as pb
+from skein.auth.v1 import auth_pb2_grpc as rpc
 from skein_kit.calls.call import Call, as_current_call
 from skein_kit.clock import CLOCK
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from skein.auth.v1 import auth_pb2_grpc as rpc
 
 # A token is replaced this long before it expires, and at the latest after _MAX_TOKEN_SECONDS.
 _MARGIN_SECONDS = 20

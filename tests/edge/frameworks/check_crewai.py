@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from crewai import Agent, Crew, Task
 from crewai.llms.base_llm import BaseLLM
 from crewai.tools import tool
 
 from skein_adapters.tools import BlockingMemoryTools
-
-if TYPE_CHECKING:
-    from skein_client import sync
+from skein_client import sync
 
 
 class ScriptedModel(BaseLLM):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,13 +21,10 @@ from pydantic import Field
 
 from skein_adapters.google_adk import SkeinMemoryService
 from skein_adapters.tools import MemoryTools
+from skein_client import Client
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
     from google.adk.models.llm_request import LlmRequest
-
-    from skein_client import Client
 
 
 class ScriptedModel(BaseLlm):

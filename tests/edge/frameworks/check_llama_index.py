@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from llama_index.core.base.llms.types import ChatMessage, ImageBlock, MessageRole, TextBlock
@@ -13,9 +13,7 @@ from llama_index.core.memory import ChatMemoryBuffer, Memory
 
 from skein.session.v1 import session_pb2
 from skein_adapters.llama_index import SkeinMemory, SkeinMemoryBlock
-
-if TYPE_CHECKING:
-    from skein_client.sync import Client
+from skein_client.sync import Client
 
 MESSAGES = [
     ChatMessage(role=MessageRole.USER, content="Where is my order?"),

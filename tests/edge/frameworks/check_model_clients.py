@@ -6,7 +6,8 @@ import itertools
 import json
 import threading
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from anthropic import Anthropic, AsyncAnthropic
@@ -15,12 +16,7 @@ from openai import AsyncOpenAI, OpenAI
 
 from skein.session.v1 import session_pb2
 from skein_adapters.model_clients import with_memory
-from skein_client import errors
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from skein_client import Client, sync
+from skein_client import Client, errors, sync
 
 QUESTION = "Where does the parcel of the piano stand?"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from agents import Agent, ModelResponse, RunConfig, Runner, Usage, function_tool
@@ -14,9 +14,7 @@ from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessa
 
 from skein.session.v1 import session_pb2
 from skein_adapters.openai_agents import SkeinSession
-
-if TYPE_CHECKING:
-    from skein_client import Client
+from skein_client import Client
 
 ITEMS: list[Any] = [
     {"role": "user", "content": "Where is my order?"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pydantic_ai import Agent, BinaryContent
@@ -26,9 +26,7 @@ from pydantic_ai.models.test import TestModel
 
 from skein.session.v1 import session_pb2
 from skein_adapters.pydantic_ai import SkeinConversationStore
-
-if TYPE_CHECKING:
-    from skein_client import Client
+from skein_client import Client
 
 MESSAGES: list[ModelMessage] = [
     ModelRequest(parts=[SystemPromptPart("Be brief."), UserPromptPart("Where is my order?")]),

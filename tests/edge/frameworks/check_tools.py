@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
 
 import pytest
 from agents import Agent as OpenAIAgent
@@ -16,9 +15,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from skein_adapters.tools import NOTHING, BlockingMemoryTools, MemoryTools
-
-if TYPE_CHECKING:
-    from skein_client import Client, sync
+from skein_client import Client, sync
 
 
 @pytest.fixture

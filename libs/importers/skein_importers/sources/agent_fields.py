@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skein.session.v1 import session_pb2
-from skein_importers.sources.rows import InvalidRow
-
-if TYPE_CHECKING:
-    from skein_importers.sources.rows import Row
+from skein_importers.sources.rows import InvalidRow, Row
 
 _MAX_LIMIT = 100_000
 _ROLES = {

@@ -7,28 +7,22 @@ field are kept under `metadata.agentmem` (of a user under `profile.agentmem`).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from google.protobuf.message import Message
 
 from skein.memory.v1 import blocks_pb2, memory_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
 from skein_importers.records import Kind, Record, UnreadableRecord
 from skein_importers.sources.agent_fields import block_limit, message_role, tool_rules
-from skein_importers.sources.base import Realm
-from skein_importers.sources.postgres import Table, open_database
+from skein_importers.sources.base import Membership, Notes, OAuthClient, Person, Realm
+from skein_importers.sources.postgres import Database, Table, open_database
 from skein_importers.sources.rows import InvalidRow, Row, format_iso, list_value, set_times, struct, to_timestamp
 from skein_importers.sources.slugs import slug_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from google.protobuf.message import Message
-
-    from skein_importers.sources.base import Membership, Notes, OAuthClient, Person
-    from skein_importers.sources.postgres import Database
 
 NAME = "agentmem-pg"
 _BY = ("created_at", "updated_at", "created_by_id", "last_updated_by_id", "is_deleted")

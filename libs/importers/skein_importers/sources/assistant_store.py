@@ -5,25 +5,20 @@ from __future__ import annotations
 import json
 import math
 from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from google.protobuf.struct_pb2 import Struct
 
 from skein_importers.errors import SourceInvalid
-from skein_importers.records import UnreadableRecord
-from skein_importers.sources.base import Realm
+from skein_importers.records import Record, UnreadableRecord
+from skein_importers.sources.base import Notes, Realm
 from skein_importers.sources.json_stream import entries
 from skein_importers.sources.rows import InvalidRow, Row, format_iso, make_storable, set_times, struct
 from skein_importers.sources.sqlite import Database, Table, is_sqlite, open_sqlite
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from google.protobuf.struct_pb2 import Struct
-
-    from skein_importers.records import Record
-    from skein_importers.sources.base import Notes
 
 _PROBE_BYTES = 4096
 # Columns of an entry's text.

@@ -6,14 +6,12 @@ A source is read in a worker thread, one call at a time; a source that needs an 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from datetime import datetime
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from datetime import datetime
-
-    from skein_importers.records import Record, UnreadableRecord
+from skein_importers.records import Record, UnreadableRecord
 
 # Places that a report names for one kind of note.
 SAMPLES = 5

@@ -13,19 +13,14 @@ imported; messages of the others are ignored and counted.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skein.session.v1 import session_pb2
 from skein_importers.sources.conversation_exports import MESSAGES, ExportFormat, set_metadata, set_parts
-from skein_importers.sources.documents import kept_fields, row_of
-from skein_importers.sources.rows import make_storable, to_timestamp
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from skein_importers.sources.documents import SingleRealmSource
-    from skein_importers.sources.rows import Row
+from skein_importers.sources.documents import SingleRealmSource, kept_fields, row_of
+from skein_importers.sources.rows import Row, make_storable, to_timestamp
 
 _PREFIX = "chatgpt"
 _ROLES = {

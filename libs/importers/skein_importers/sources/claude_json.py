@@ -10,19 +10,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skein.session.v1 import session_pb2
 from skein_importers.sources.conversation_exports import MESSAGES, ExportFormat, set_metadata, set_parts
-from skein_importers.sources.documents import kept_fields, rows_of
-from skein_importers.sources.rows import list_value, to_timestamp
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from skein_importers.sources.documents import SingleRealmSource
-    from skein_importers.sources.rows import Row
+from skein_importers.sources.documents import SingleRealmSource, kept_fields, rows_of
+from skein_importers.sources.rows import Row, list_value, to_timestamp
 
 _PREFIX = "claude"
 _ROLES = {

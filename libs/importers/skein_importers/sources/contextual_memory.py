@@ -13,15 +13,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
-from skein_importers.records import Kind, Record
+from skein_importers.records import Kind, Record, UnreadableRecord
 from skein_importers.sources.assistant_store import (
+    AssistantStore,
     StoreFormat,
     convert_rows,
     metadata_of,
@@ -32,14 +34,8 @@ from skein_importers.sources.assistant_store import (
     unmapped_fields,
     vector_of,
 )
+from skein_importers.sources.base import Membership, Notes, OAuthClient, Person, Realm
 from skein_importers.sources.rows import InvalidRow, Row, parse_json, parse_time, to_timestamp
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from skein_importers.records import UnreadableRecord
-    from skein_importers.sources.assistant_store import AssistantStore
-    from skein_importers.sources.base import Membership, Notes, OAuthClient, Person, Realm
 
 NAME = "contextual-memory"
 STORE_FORMAT = StoreFormat(

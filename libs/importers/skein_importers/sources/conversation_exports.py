@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skein.session.v1 import session_pb2
 from skein_importers.errors import SourceInvalid
-from skein_importers.records import Kind, Record
+from skein_importers.records import Kind, Record, UnreadableRecord
 from skein_importers.sources.assistant_store import convert_rows, metadata_of
+from skein_importers.sources.base import Notes
 from skein_importers.sources.documents import SingleRealmSource, kept_fields, row_of
 from skein_importers.sources.json_stream import entries
 from skein_importers.sources.rows import Row, list_value, to_timestamp
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
-
-    from skein_importers.records import UnreadableRecord
-    from skein_importers.sources.base import Notes
 
 CONVERSATIONS, MESSAGES = "conversations", "messages"
 _TITLE = 1000

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
 
 from skein_importers.errors import SourceInvalid
+from skein_importers.records import Record, UnreadableRecord
 from skein_importers.sources.assistant_store import unmapped_fields
-from skein_importers.sources.base import Realm
+from skein_importers.sources.base import Membership, Notes, OAuthClient, Person, Realm
 from skein_importers.sources.reading_limits import read_file
 from skein_importers.sources.rows import Row, make_storable
 from skein_kit.json_values import exact
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
-
-    from skein_importers.records import Record, UnreadableRecord
-    from skein_importers.sources.base import Membership, Notes, OAuthClient, Person
 
 # Characters of an id in a report.
 _LABEL = 80

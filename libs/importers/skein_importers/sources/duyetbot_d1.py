@@ -13,10 +13,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from google.protobuf import json_format
 from google.protobuf.struct_pb2 import Value
@@ -24,19 +24,13 @@ from google.protobuf.struct_pb2 import Value
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2
-from skein_importers.records import Kind, Record
+from skein_importers.records import Kind, Record, UnreadableRecord
 from skein_importers.sources.assistant_store import convert_rows, metadata_of, one_realm, tags_of
+from skein_importers.sources.base import Membership, Notes, OAuthClient, Person, Realm
 from skein_importers.sources.rows import InvalidRow, Row, format_iso, make_storable, parse_json, to_timestamp
-from skein_importers.sources.sqlite import Table, open_sqlite, seconds
+from skein_importers.sources.sqlite import Database, Table, open_sqlite, seconds
 from skein_kit.filters.fields import importance_of
 from skein_kit.json_values.number_marks import mark_numbers
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-
-    from skein_importers.records import UnreadableRecord
-    from skein_importers.sources.base import Membership, Notes, OAuthClient, Person, Realm
-    from skein_importers.sources.sqlite import Database
 
 NAME = "duyetbot-d1"
 _USERS, _SESSIONS, _MESSAGES, _TOKENS = "memory_users", "memory_sessions", "memory_messages", "memory_session_tokens"

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from skein_importers.errors import SourceInvalid
 from skein_importers.locomo import read_locomo
-from skein_importers.records import RecordInvalid, read_jsonl
-from skein_importers.sources.base import Realm
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from skein_importers.records import Record, UnreadableRecord
-    from skein_importers.sources.base import Membership, Notes, OAuthClient, Person
+from skein_importers.records import Record, RecordInvalid, UnreadableRecord, read_jsonl
+from skein_importers.sources.base import Membership, Notes, OAuthClient, Person, Realm
 
 READERS: Mapping[str, Callable[[Path], Iterator[Record | UnreadableRecord]]] = {
     "jsonl": read_jsonl,

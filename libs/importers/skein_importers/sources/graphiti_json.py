@@ -15,23 +15,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2
-from skein_importers.records import Kind, Record
+from skein_importers.records import Kind, Record, UnreadableRecord
 from skein_importers.sources.agent_fields import message_role
 from skein_importers.sources.assistant_store import convert_rows, metadata_of
+from skein_importers.sources.base import Notes
 from skein_importers.sources.documents import SingleRealmSource, ids_of, kept_fields, read_document, rows_of
 from skein_importers.sources.rows import Row, make_storable, struct, to_timestamp
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from skein_importers.records import UnreadableRecord
-    from skein_importers.sources.base import Notes
 
 NAME = "graphiti-json"
 _NODES, _EDGES, _EPISODES, _COMMUNITIES = "nodes", "edges", "episodes", "communities"

@@ -16,25 +16,21 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skein.memory.v1 import memory_pb2
 from skein_importers.derived_ids import derived_id
 from skein_importers.errors import SourceInvalid, SourceTooLarge
-from skein_importers.records import Kind, Record
+from skein_importers.records import Kind, Record, UnreadableRecord
 from skein_importers.sources.assistant_store import convert_rows, metadata_of
+from skein_importers.sources.base import Notes
 from skein_importers.sources.documents import SingleRealmSource, kept_fields, row_of, rows_of
 from skein_importers.sources.reading_limits import MAX_DOCUMENT_BYTES, check_unpacked
 from skein_importers.sources.rows import InvalidRow, Row, make_storable, to_timestamp
 from skein_kit.json_values import exact
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from skein_importers.records import UnreadableRecord
-    from skein_importers.sources.base import Notes
 
 NAME = "hindsight-zip"
 _VERSION = 1

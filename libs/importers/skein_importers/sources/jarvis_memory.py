@@ -11,14 +11,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import states_pb2
 from skein.tenancy.v1 import subjects_pb2
-from skein_importers.records import Kind, Record
+from skein_importers.records import Kind, Record, UnreadableRecord
 from skein_importers.sources.assistant_store import (
+    AssistantStore,
     StoreFormat,
     convert_rows,
     json_to_text,
@@ -28,14 +30,8 @@ from skein_importers.sources.assistant_store import (
     text_of,
     unmapped_fields,
 )
+from skein_importers.sources.base import Membership, Notes, OAuthClient, Person, Realm
 from skein_importers.sources.rows import InvalidRow, Row, make_storable, to_timestamp
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from skein_importers.records import UnreadableRecord
-    from skein_importers.sources.assistant_store import AssistantStore
-    from skein_importers.sources.base import Membership, Notes, OAuthClient, Person, Realm
 
 NAME = "jarvis-memory"
 STORE_FORMAT = StoreFormat(

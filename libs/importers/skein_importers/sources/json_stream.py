@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 from skein_importers.errors import SourceInvalid, SourceTooLarge
 from skein_importers.sources.reading_limits import MAX_DOCUMENT_BYTES
 from skein_kit.json_values.exact import MAX_NUMBER_CHARACTERS
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-    from typing import TextIO
 
 _CHUNK = 65_536
 _SPACE = " \t\r\n"

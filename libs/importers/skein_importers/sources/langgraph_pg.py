@@ -7,23 +7,18 @@ the import as before. Vectors are computed again, because `store_vectors` names 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skein.memory.v1 import memory_pb2
 from skein_client import exact_json
-from skein_importers.records import Kind, Record
+from skein_importers.records import Kind, Record, UnreadableRecord
 from skein_importers.sources.assistant_store import convert_rows
+from skein_importers.sources.base import Notes
 from skein_importers.sources.documents import SingleRealmSource
-from skein_importers.sources.postgres import Table, open_database
+from skein_importers.sources.postgres import Database, Table, open_database
 from skein_importers.sources.rows import InvalidRow, Row, to_timestamp
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from skein_importers.records import UnreadableRecord
-    from skein_importers.sources.base import Notes
-    from skein_importers.sources.postgres import Database
 
 NAME = "langgraph-pg"
 _ROOT = "langgraph"

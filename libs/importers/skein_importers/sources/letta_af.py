@@ -17,24 +17,20 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skein.memory.v1 import blocks_pb2, memory_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
-from skein_importers.records import Kind, Record
+from skein_importers.records import Kind, Record, UnreadableRecord
 from skein_importers.sources.agent_fields import block_limit, message_role, tool_rules
 from skein_importers.sources.assistant_store import convert_rows, metadata_of
+from skein_importers.sources.base import Notes
 from skein_importers.sources.documents import SingleRealmSource, ids_of, kept_fields, read_document, rows_of
 from skein_importers.sources.rows import InvalidRow, Row, list_value, make_storable, parse_json, struct, to_timestamp
 from skein_kit.json_values import exact
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from skein_importers.records import UnreadableRecord
-    from skein_importers.sources.base import Notes
 
 NAME = "letta-af"
 _AGENTS, _BLOCKS, _TOOLS, _MESSAGES, _FILES, _SKILLS = "agents", "blocks", "tools", "messages", "files", "skills"

@@ -14,10 +14,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from google.protobuf.message import Message
 
 from skein.memory.v1 import blocks_pb2, memory_pb2
 from skein.session.v1 import session_pb2
@@ -25,19 +27,11 @@ from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
 from skein_importers.records import Kind, Record, UnreadableRecord
 from skein_importers.sources.agent_fields import block_limit, message_role, tool_rules
 from skein_importers.sources.assistant_store import metadata_of
-from skein_importers.sources.base import Realm
+from skein_importers.sources.base import Membership, Notes, OAuthClient, Person, Realm
 from skein_importers.sources.letta_af import content_parts, session_of, spoken_text, text_of_parts
-from skein_importers.sources.postgres import Table, open_database
+from skein_importers.sources.postgres import Database, Table, open_database
 from skein_importers.sources.rows import InvalidRow, Row, list_value, set_times, struct, to_timestamp
 from skein_importers.sources.slugs import slug_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from google.protobuf.message import Message
-
-    from skein_importers.sources.base import Membership, Notes, OAuthClient, Person
-    from skein_importers.sources.postgres import Database
 
 NAME = "letta-pg"
 _BY = ("created_at", "updated_at", "is_deleted", "_created_by_id", "_last_updated_by_id")

@@ -8,28 +8,21 @@ from __future__ import annotations
 
 import sqlite3
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein_importers.errors import SourceInvalid, SourceTooLarge
-from skein_importers.records import Kind, Record
+from skein_importers.records import Kind, Record, UnreadableRecord
 from skein_importers.sources.assistant_store import convert_rows, metadata_of, vector_of
-from skein_importers.sources.base import Realm
+from skein_importers.sources.base import Membership, Notes, OAuthClient, Person, Realm
 from skein_importers.sources.rows import Row, to_timestamp
 from skein_importers.sources.slugs import slug_of
-from skein_importers.sources.sqlite import Table, open_sqlite
+from skein_importers.sources.sqlite import Database, Table, open_sqlite
 from skein_kit.json_values import exact
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from skein_importers.records import UnreadableRecord
-    from skein_importers.sources.base import Membership, Notes, OAuthClient, Person
-    from skein_importers.sources.sqlite import Database
 
 NAME = "longterm-d1"
 # Bytes of one vector with its metadata.

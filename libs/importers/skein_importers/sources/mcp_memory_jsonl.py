@@ -12,22 +12,18 @@ Nothing there has an id or a time: ids follow from the texts, so that a later fi
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skein.memory.v1 import memory_pb2
 from skein_importers.errors import SourceInvalid
-from skein_importers.records import Kind, Record
+from skein_importers.records import Kind, Record, UnreadableRecord
 from skein_importers.sources.assistant_store import convert_rows, metadata_of
+from skein_importers.sources.base import Notes
 from skein_importers.sources.documents import SingleRealmSource, kept_fields, row_of
 from skein_importers.sources.json_stream import entries
 from skein_importers.sources.rows import InvalidRow, Row
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from skein_importers.records import UnreadableRecord
-    from skein_importers.sources.base import Notes
 
 NAME = "mcp-memory-jsonl"
 _ENTITIES, _OBSERVATIONS, _RELATIONS = "entities", "observations", "relations"

@@ -14,8 +14,9 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Any
 
 from skein.memory.v1 import memory_pb2
 from skein_importers.derived_ids import derived_id
@@ -23,10 +24,6 @@ from skein_importers.records import Kind, Record
 from skein_importers.sources.assistant_store import metadata_of
 from skein_importers.sources.documents import kept_fields
 from skein_importers.sources.rows import Row, make_storable, to_timestamp
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from datetime import datetime
 
 MEMORIES, RELATIONS = "memories", "relations"
 ENTITY_FIELDS = frozenset({"entity_type", "linked_memory_ids"})

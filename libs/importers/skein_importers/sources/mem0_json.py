@@ -6,12 +6,14 @@ lines. An entity's links follow all memories.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skein_importers.errors import SourceInvalid
-from skein_importers.records import Record
+from skein_importers.records import Record, UnreadableRecord
 from skein_importers.sources.assistant_store import convert_rows
+from skein_importers.sources.base import Notes
 from skein_importers.sources.documents import SingleRealmSource, ids_of, row_of
 from skein_importers.sources.json_stream import entries
 from skein_importers.sources.mem0 import (
@@ -22,13 +24,7 @@ from skein_importers.sources.mem0 import (
     payload_entry,
     relation_records,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from skein_importers.records import UnreadableRecord
-    from skein_importers.sources.base import Notes
-    from skein_importers.sources.rows import Row
+from skein_importers.sources.rows import Row
 
 NAME = "mem0-json"
 _CONTAINERS = ("results", "memories", "points")

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skein_importers.errors import SourceInvalid
+from skein_importers.records import Record, UnreadableRecord
 from skein_importers.sources.assistant_store import convert_rows
-from skein_importers.sources.base import Realm
+from skein_importers.sources.base import Membership, Notes, OAuthClient, Person, Realm
 from skein_importers.sources.documents import ids_of
 from skein_importers.sources.mem0 import memory_records, mention, payload_entry
-from skein_importers.sources.postgres import Table, open_database
+from skein_importers.sources.postgres import Database, Table, open_database
 from skein_importers.sources.rows import Row
 from skein_importers.sources.slugs import slug_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from skein_importers.records import Record, UnreadableRecord
-    from skein_importers.sources.base import Membership, Notes, OAuthClient, Person
-    from skein_importers.sources.postgres import Database
 
 NAME = "mem0-pgvector"
 _COLUMNS = frozenset({"id", "vector", "payload"})

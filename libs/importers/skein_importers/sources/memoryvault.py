@@ -6,20 +6,16 @@ switched off: their receivers know an old secret, and first need the key that si
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from google.protobuf.message import Message
 
 from skein.memory.v1 import curation_pb2, memory_pb2, webhooks_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_importers.records import Kind, Record, UnreadableRecord
+from skein_importers.sources.base import Notes
 from skein_importers.sources.rows import InvalidRow, Row, format_iso, set_times, struct, to_timestamp
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from google.protobuf.message import Message
-
-    from skein_importers.sources.base import Notes
 
 # MemoryVault's brain of callers that share the bearer token.
 LEGACY_BRAIN = "legacy-default-brain"

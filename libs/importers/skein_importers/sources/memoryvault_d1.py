@@ -9,25 +9,19 @@ no call can write; create a new snapshot after the import.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from skein_importers.records import UnreadableRecord
-from skein_importers.sources.base import Membership, OAuthClient, Person, Realm
+from skein_importers.records import Record, UnreadableRecord
+from skein_importers.sources.base import Membership, Notes, OAuthClient, Person, Realm
 from skein_importers.sources.memoryvault import LEGACY_BRAIN, UNREAD, BrainRows, superseded_by
 from skein_importers.sources.memoryvault import TABLES as BRAIN_TABLES
 from skein_importers.sources.passwords import password_hash_of, sha256_of
 from skein_importers.sources.rows import InvalidRow, Row, parse_time
 from skein_importers.sources.slugs import slug_of
-from skein_importers.sources.sqlite import Table, open_sqlite
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from skein_importers.records import Record
-    from skein_importers.sources.base import Notes
-    from skein_importers.sources.sqlite import Database
+from skein_importers.sources.sqlite import Database, Table, open_sqlite
 
 NAME = "memoryvault-d1"
 LEGACY_USER = "legacy-token-user"

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skein_importers.errors import SourceInvalid
-from skein_importers.records import UnreadableRecord
-from skein_importers.sources.base import Realm
+from skein_importers.records import Record, UnreadableRecord
+from skein_importers.sources.base import Membership, Notes, OAuthClient, Person, Realm
 from skein_importers.sources.memoryvault import TABLES, BrainRows, superseded_by
 from skein_importers.sources.reading_limits import read_file
 from skein_importers.sources.rows import parse_time
 from skein_importers.sources.slugs import slug_of
 from skein_kit.json_values import exact
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
-    from skein_importers.records import Record
-    from skein_importers.sources.base import Membership, Notes, OAuthClient, Person
 
 NAME = "memoryvault-json"
 FORMAT = "memoryvault_export_v1"

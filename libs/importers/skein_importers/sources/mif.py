@@ -13,8 +13,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
@@ -22,14 +23,10 @@ from skein_importers.errors import SourceInvalid
 from skein_importers.interchange import OF_SOURCE, OWN
 from skein_importers.records import FIELDS, Kind, Record, RecordInvalid, UnreadableRecord, parse_values
 from skein_importers.sources.assistant_store import convert_rows, metadata_of, vector_of
+from skein_importers.sources.base import Notes
 from skein_importers.sources.documents import SingleRealmSource, ids_of, kept_fields, read_document, rows_of
 from skein_importers.sources.rows import InvalidRow, Row, struct, to_timestamp
 from skein_kit.json_values import exact
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from skein_importers.sources.base import Notes
 
 NAME = "mif"
 _MEMORIES, _ENTITIES, _RELATIONSHIPS = "memories", "entities", "relationships"

@@ -10,25 +10,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import subjects_pb2
-from skein_importers.records import Kind, Record
+from skein_importers.records import Kind, Record, UnreadableRecord
 from skein_importers.sources.assistant_store import convert_rows, metadata_of
+from skein_importers.sources.base import Notes
 from skein_importers.sources.documents import SingleRealmSource
 from skein_importers.sources.rows import Row, make_storable, to_timestamp
-from skein_importers.sources.sqlite import Table, open_sqlite
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from skein_importers.records import UnreadableRecord
-    from skein_importers.sources.base import Notes
-    from skein_importers.sources.sqlite import Database
+from skein_importers.sources.sqlite import Database, Table, open_sqlite
 
 NAME = "openmemory-sqlite"
 _UNREAD: Mapping[str, str] = {

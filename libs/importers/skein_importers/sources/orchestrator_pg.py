@@ -7,28 +7,22 @@ memories are imported as expired.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from google.protobuf.message import Message
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_importers.records import Kind, Record, UnreadableRecord
-from skein_importers.sources.base import Realm
-from skein_importers.sources.postgres import Table, open_database
+from skein_importers.sources.base import Membership, Notes, OAuthClient, Person, Realm
+from skein_importers.sources.postgres import Database, Table, open_database
 from skein_importers.sources.rows import InvalidRow, Row, format_iso, set_times, struct, to_timestamp
 from skein_kit.filters.fields import importance_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from google.protobuf.message import Message
-
-    from skein_importers.sources.base import Membership, Notes, OAuthClient, Person
-    from skein_importers.sources.postgres import Database
 
 NAME = "orchestrator-pg"
 # Numbers of rows, which nothing refers to, and copies.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
@@ -13,8 +14,6 @@ import asyncpg
 from skein_importers.errors import SourceInvalid, SourceTooLarge
 from skein_importers.sources.reading_limits import STATEMENT_SECONDS
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 # Rows of one round trip.
 _FETCH = 500
 _CONNECT_SECONDS = 15.0

@@ -13,20 +13,17 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from google.protobuf import json_format
+from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import ListValue, Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein_importers.records import Kind
+from skein_importers.sources.base import Notes
 from skein_kit.json_values import exact
 from skein_kit.json_values.number_marks import mark_numbers
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
-
-    from skein_importers.sources.base import Notes
 
 MAX_TAGS = 100
 # Why a value is left out, in a source whose columns are all accounted for.

@@ -12,12 +12,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 from skein.session.v1 import session_pb2
-from skein_importers.records import Kind, Record
+from skein_importers.records import Kind, Record, UnreadableRecord
 from skein_importers.sources.assistant_store import (
+    AssistantStore,
     StoreFormat,
     convert_rows,
     metadata_of,
@@ -26,15 +29,8 @@ from skein_importers.sources.assistant_store import (
     text_of,
     unmapped_fields,
 )
+from skein_importers.sources.base import Membership, Notes, OAuthClient, Person, Realm
 from skein_importers.sources.rows import Row, format_iso, make_storable, to_timestamp
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
-
-    from skein_importers.records import UnreadableRecord
-    from skein_importers.sources.assistant_store import AssistantStore
-    from skein_importers.sources.base import Membership, Notes, OAuthClient, Person, Realm
 
 NAME = "session-memory-agent"
 STORE_FORMAT = StoreFormat(

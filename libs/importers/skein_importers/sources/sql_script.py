@@ -7,12 +7,9 @@ executes are kept in memory: CREATE TABLE, and INSERT INTO another table than SQ
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import TextIO
+from typing import TextIO
 
 _PIECE_CHARACTERS = 1024 * 1024
 # What ends a run of plain SQL, and what ends each thing that it begins.

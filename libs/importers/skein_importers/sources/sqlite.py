@@ -10,10 +10,11 @@ import re
 import sqlite3
 import tempfile
 from array import array
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from skein_importers.errors import SourceInvalid, SourceTooLarge
@@ -25,9 +26,6 @@ from skein_importers.sources.reading_limits import (
     STEPS_PER_BYTE,
 )
 from skein_importers.sources.sql_script import StatementTooLong, statements
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 _MAGIC = b"SQLite format 3\0"
 # Header byte of the format's read version: 2 means a write-ahead log.

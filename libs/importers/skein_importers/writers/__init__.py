@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
+from skein_importers.records import Kind
 from skein_importers.writers.agents import Agents, BlockAttachments, Blocks, ToolAttachments, Tools
+from skein_importers.writers.base import Writer
 from skein_importers.writers.curation import Aliases, Conflicts, Pages, Policies, Trust, Webhooks
 from skein_importers.writers.memories import Embeddings, Links, Memories
 from skein_importers.writers.sessions import AgentStates, Items, Messages, Sessions, Subjects
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from skein_importers.records import Kind
-    from skein_importers.writers.base import Writer
 
 _ALL: tuple[type[Writer], ...] = (
     Subjects,

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
+
+from google.protobuf.message import Message
 
 from skein.memory.v1 import blocks_pb2
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
 from skein_client.errors import NotFound
 from skein_client.pagination import iterate_pages
-from skein_importers.records import Kind
+from skein_importers.records import Kind, Record
 from skein_importers.writers.base import Writer, WriterContext
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from google.protobuf.message import Message
-
-    from skein_importers.records import Record
 
 _PAGE = 1000
 

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
+
+from google.protobuf.message import Message
 
 from skein.memory.v1 import memory_pb2
+from skein_client.client import Client
 from skein_client.errors import NotFound, PermissionDenied
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-
-    from google.protobuf.message import Message
-
-    from skein_client.client import Client
-    from skein_importers.records import Kind, Record
-    from skein_importers.report import Report
+from skein_importers.records import Kind, Record
+from skein_importers.report import Report
 
 # Concurrent calls of one import.
 MAX_CONCURRENT_CALLS = 8

@@ -5,23 +5,18 @@ They return stored records in the form of the request, so that comparisons see t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from google.protobuf.field_mask_pb2 import FieldMask
+from google.protobuf.message import Message
 
 from skein.memory.v1 import curation_pb2, pages_pb2, webhooks_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_client.errors import NotFound, SkeinError
 from skein_client.pagination import iterate_pages
-from skein_importers.records import Kind
+from skein_importers.records import Kind, Record
 from skein_importers.writers.base import Writer, WriterContext
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from google.protobuf.message import Message
-
-    from skein_importers.records import Record
 
 _PAGE = 1000
 # The revision of an unchanged policy.

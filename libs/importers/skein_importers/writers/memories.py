@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
+
+from google.protobuf.message import Message
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
+from skein_client.client import Client
 from skein_client.errors import Aborted, InvalidArgument, NotFound
 from skein_client.pagination import iterate_pages
-from skein_importers.records import Kind
+from skein_importers.records import Kind, Record
 from skein_importers.writers.base import EmbeddingExists, EmbeddingSkipped, Writer, WriterContext, is_expired
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from google.protobuf.message import Message
-
-    from skein_client.client import Client
-    from skein_importers.records import Record
 
 
 class Memories(Writer):

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
+
+from google.protobuf.message import Message
 
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_client.pagination import iterate_pages
-from skein_importers.records import Kind
+from skein_importers.records import Kind, Record
 from skein_importers.writers.base import MAX_CONCURRENT_CALLS, Writer, WriterContext
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from google.protobuf.message import Message
-
-    from skein_importers.records import Record
 
 # Sessions whose message ids are cached.
 _MAX_CACHED = 2 * MAX_CONCURRENT_CALLS

@@ -6,19 +6,14 @@ once.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from uuid import UUID
 
-from skein_kit.database.named_queries import Queries, grouped_insert, inline_rows
+from skein_kit.access_log.event import AccessEvent
+from skein_kit.database.named_queries import Queries, Query, grouped_insert, inline_rows
 from skein_kit.ids import now, sequential_id_texts
-
-if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Iterator, Sequence
-    from uuid import UUID
-
-    from skein_kit.access_log.event import AccessEvent
-    from skein_kit.database.named_queries import Query
 
 _QUERIES = Queries.load("skein_kit")
 _INSERT, _COUNT = _QUERIES["insert_accesses"], _QUERIES["count_accesses"]

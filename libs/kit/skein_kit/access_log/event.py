@@ -10,22 +10,17 @@ import functools
 import hashlib
 import json
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
+from uuid import UUID
 
-from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message
 
+from skein_kit.calls.call import Call
 from skein_kit.ids import parse_id
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    from google.protobuf.descriptor import Descriptor
-    from google.protobuf.message import Message
-
-    from skein_kit.calls.call import Call
 
 # Most memories of one event: a call with more has rows for these, and the number of all.
 MAX_MEMORIES = 100

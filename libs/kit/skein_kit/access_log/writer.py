@@ -10,35 +10,32 @@ import asyncio
 import functools
 import secrets
 from collections import Counter as Tally
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, cast
+from uuid import UUID
 
 import asyncpg
+from google.protobuf.message import Message
 from grpc import aio
 from prometheus_client import Counter
 
 from skein_kit.access_log import batch
 from skein_kit.access_log.event import AccessEvent, access_event, has_query_field
-from skein_kit.access_log.refusals import RefusalRecorder, code_and_reason, is_probe
+from skein_kit.access_log.refusals import Refusal, RefusalRecorder, code_and_reason, is_probe
 from skein_kit.background import background_tasks
+from skein_kit.calls.call import Call
 from skein_kit.database.named_queries import Queries
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import AccessLogUnavailable, RpcError
 from skein_kit.ids import min_id_at, new_ids, now
+from skein_kit.policies.store import Policy, PolicyCache
 from skein_kit.rpc.plain_names import make_names_plain
 from skein_kit.telemetry import logs
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-    from uuid import UUID
-
-    from google.protobuf.message import Message
-
-    from skein_kit.access_log.refusals import Refusal
-    from skein_kit.calls.call import Call
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.policies.store import Policy, PolicyCache
     from skein_kit.rpc.streaming import Messages
 
 # Pause between two writes: this multiple of the duration of the last one, within two limits.

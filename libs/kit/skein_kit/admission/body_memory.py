@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
+from collections.abc import AsyncIterator, Hashable, Iterable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from skein_kit.errors import Overloaded
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Hashable, Iterable
 
 MEBIBYTE = 1024 * 1024
 # One source may reserve this fraction of the budget.

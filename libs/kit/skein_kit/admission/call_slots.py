@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from skein_kit.calls.call import peer_address
 from skein_kit.network.source_network import source_network
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
 
 # Share of all slots that the connections of one address may take.
 _SHARE_OF_ADDRESS = 2

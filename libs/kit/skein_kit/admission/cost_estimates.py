@@ -6,10 +6,7 @@ A method costs one tenant much more than another, because it reads what that ten
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
+from collections.abc import Hashable
 
 # Seconds of a call of which nothing is known, and of each byte of its request: what parsing and storing take.
 _INITIAL_SECONDS = 0.01

@@ -25,10 +25,8 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from skein_kit.admission.adaptive_limit import AdaptiveLimit
+from skein_kit.admission.adaptive_limit import AdaptiveLimit
 
 # The queue is standing after this multiple of the wait in it without being empty; until then calls wait that long.
 BURST = 3

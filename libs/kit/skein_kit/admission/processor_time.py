@@ -12,11 +12,9 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
+from typing import Any, Generic, ParamSpec, TypeVar
 
 # Work on less than this takes about a millisecond and stays on the event loop.
 LARGE_BYTES = 64 * 1024

@@ -15,15 +15,12 @@ from __future__ import annotations
 import math
 import time
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from uuid import UUID
+
+import asyncpg
 
 from skein_kit.errors import ReadTooCostly
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from uuid import UUID
-
-    import asyncpg
 
 MEBIBYTE = 1024 * 1024
 # Bytes that the conditions of one call may scan: Postgres scans some 60 MB a second.

@@ -7,20 +7,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from skein_kit.erasure_certificates.document import canonical_json
 from skein_kit.ids import id_time
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 FORMAT = "skein-audit-checkpoint/1"
 # Targets that the purge of a person removes.

@@ -6,20 +6,17 @@ Auth itself records the events of credentials (skein_auth.audit); all events are
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from uuid import UUID
+
+from google.protobuf.message import Message
 
 from skein_kit.audit_log import chain
 from skein_kit.calls.call import client_address, current_call, user_agent
 from skein_kit.database.named_queries import Queries
+from skein_kit.database.transactions import Transaction
 from skein_kit.ids import new_id, now
 from skein_kit.rpc.declarations import audit_rule
-
-if TYPE_CHECKING:
-    from uuid import UUID
-
-    from google.protobuf.message import Message
-
-    from skein_kit.database.transactions import Transaction
 
 _QUERY = Queries.load("skein_kit")["create_audit_event"]
 # The longest texts of an event.

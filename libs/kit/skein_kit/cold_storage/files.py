@@ -10,17 +10,14 @@ import asyncio
 import gzip
 import hashlib
 import os
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
+from pathlib import Path
+from uuid import UUID
 
 from skein_kit.errors import ArchiveDamaged
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-    from datetime import datetime
-    from pathlib import Path
-    from uuid import UUID
 
 _PRIVATE_FILE, _PRIVATE_FOLDER = 0o600, 0o700
 

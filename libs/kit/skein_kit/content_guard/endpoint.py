@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from prometheus_client import Counter
@@ -18,9 +19,6 @@ from skein_kit.errors import ContentGuardUnavailable
 from skein_kit.outbound.fetch import OutboundError, SafeHttpClient
 from skein_kit.settings import SettingInvalid, Settings
 from skein_kit.telemetry import logs
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _KIND: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
 # Kinds are labels of a metric, so a process knows only so many; others are "other".

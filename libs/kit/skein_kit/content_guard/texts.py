@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import ListValue, Struct, Value
 
 from skein.options.v1.options_pb2 import TEXT_KIND_CONTENT
 from skein_kit.rpc.declarations import text_kind
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
 
 _JSON_SUFFIX: Final = "_json"
 # A string of a JSON text with its quotes, and the colon behind the name of a member.

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import asyncio
+from collections.abc import Mapping
+from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import asyncpg
 
 from skein_kit.network.tcp_keepalive import enable_keepalive
 from skein_kit.settings import SettingInvalid, read_variable
-
-if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Mapping
 
 _SETTINGS = {
     # Tables have partitions, and tenants differ in size: a plan for the values of each call is worth its cost.

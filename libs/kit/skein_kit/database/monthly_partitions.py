@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
+from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING
 
-from skein_kit.database.transactions import retry_conflicts
+from skein_kit.database.named_queries import Query
+from skein_kit.database.transactions import Database, retry_conflicts
 from skein_kit.ids import add_months, month_start
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
-
-    from skein_kit.database.named_queries import Query
-    from skein_kit.database.transactions import Database
 
 # Creating a partition locks the tables that it refers to, which may deadlock with writes that have locked some of them.
 _ATTEMPTS, _PAUSE_SECONDS = 10, 0.1

@@ -14,10 +14,14 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Self
+from importlib.resources.abc import Traversable
+from types import TracebackType
+from typing import Any, Self
 from uuid import UUID
 
 import asyncpg
@@ -28,12 +32,6 @@ from prometheus_client import Counter
 
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import QUERY_TIME, TRACING, exemplar
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
-    from importlib.resources.abc import Traversable
-    from types import TracebackType
 
 SLOW_SECONDS = 1.0
 SLOW = Counter(

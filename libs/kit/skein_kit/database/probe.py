@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import asyncpg
 
 from skein_kit.database.connection_settings import CONNECT_SECONDS, connect_arguments, database_role
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from skein_kit.database.named_queries import Query
+from skein_kit.database.named_queries import Query
 
 
 class DatabaseProbe:

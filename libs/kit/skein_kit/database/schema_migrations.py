@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import TYPE_CHECKING
 
 import asyncpg
 
@@ -19,9 +19,6 @@ from skein_kit.database.citus import prepare_for_citus
 from skein_kit.database.connection_settings import database_role
 from skein_kit.database.migration_errors import MigrationError, MigrationNotAllowed
 from skein_kit.database.transaction_numbers import follow_server
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = ["OWNER", "Migration", "MigrationError", "MigrationNotAllowed", "discover", "migrate", "version"]
 

@@ -10,32 +10,27 @@ import asyncio
 import copy
 import random
 import time
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 from uuid import UUID
 
 import asyncpg
 
 from skein_kit.admission.scan_budget import ScanBuckets
-from skein_kit.calls.call import bound_agent_id, current_call, current_space_ids
+from skein_kit.calls.call import Call, bound_agent_id, current_call, current_space_ids
 from skein_kit.calls.database_revision import UNREACHABLE_REVISION
 from skein_kit.database import named_queries, tx_options
 from skein_kit.database.connection_pool import ANSWER_SECONDS, ConnectionPool
 from skein_kit.database.connection_settings import CONNECT_SECONDS, connect, connect_arguments, database_role
+from skein_kit.database.named_queries import Query
 from skein_kit.database.postgres_errors import raise_rpc_error, violated_constraint
+from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import DatabaseBusy, DatabaseUnavailable, HistoryNotKept, RpcError, TransactionConflict
 from skein_kit.identity.spaces import ALL_SPACES
 from skein_kit.telemetry.metrics import REPLICA_READ_COUNT
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-    from contextlib import AbstractAsyncContextManager
-
-    from skein_kit.calls.call import Call
-    from skein_kit.database.named_queries import Query
-    from skein_kit.database.tx_options import TxOptions
 
 _Result = TypeVar("_Result")
 # The nil UUID: no tenant has it.

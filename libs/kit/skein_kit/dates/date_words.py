@@ -6,11 +6,9 @@ A form is a regular expression. A name in braces stands for the words of its kin
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Final
 
 # Kinds of forms, the most complete ones first: each removes its matches from the text.
 FORM_KINDS: Final = ("date", "month", "year", "span", "ago", "near_day", "weekday", "unit")

@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import calendar
 import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, date, timedelta
+from datetime import UTC, date, timedelta, tzinfo
 from functools import cache
 from itertools import chain
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 from zoneinfo import ZoneInfo
 
 from skein_kit.dates.date_words import FORM_KINDS, LANGUAGES, DateLanguage
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from datetime import tzinfo
 
 # Which of two numbers comes first in 08/11/2026; None reads both.
 DateOrder = Literal["day", "month"] | None

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from joserfc.errors import JoseError
 from joserfc.jwk import OKPKey
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 class KeySetInvalid(Exception):

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
 
 # Leaves and inner nodes are hashed with different first bytes, so that no node can be shown as a leaf.
 _LEAF = b"\x00"

@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
+
+from google.protobuf.struct_pb2 import Value
 
 from skein_kit.errors import FieldInvalid
 from skein_kit.filters.fields import number_text
 from skein_kit.json_values import exact, structs
 from skein_kit.json_values.exact import InvalidJson
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from google.protobuf.struct_pb2 import Value
 
 MAX_PROPERTIES = 500
 # Limit of a path in the protos.

@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
-from skein_kit.database.named_queries import CONDITION
+from skein_kit.database.named_queries import CONDITION, Query
+from skein_kit.filters.compiler import FilterTable
 from skein_kit.filters.expression import And, Compare, Contains, Expression, In, Not, Or, Tags
-
-if TYPE_CHECKING:
-    from skein_kit.database.named_queries import Query
-    from skein_kit.filters.compiler import FilterTable
 
 # Fields with long values, and SQL for the bytes of a value that the database computes without reading it. Large JSON is
 # stored compressed, so its stored size counts several times.

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 from skein_kit.filters.expression import And, Compare, Expression, Has, In, Not, Or
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 _SCOPE, _AGENT, _SUBJECT, _SESSION = ("scope",), ("agent_id",), ("subject_id",), ("session_id",)
 

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Mapping
 
 from prometheus_client import REGISTRY
 from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from skein_kit.host.readiness import Readiness
+from skein_kit.http_server.connections import HttpLimits
 from skein_kit.http_server.server import serve_http
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-
-    from starlette.requests import Request
-
-    from skein_kit.host.readiness import Readiness
-    from skein_kit.http_server.connections import HttpLimits
 
 
 @contextlib.asynccontextmanager

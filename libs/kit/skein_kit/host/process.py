@@ -10,10 +10,10 @@ import asyncio
 import contextlib
 import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import asyncpg
 from grpc import aio
@@ -34,7 +34,7 @@ from skein_kit.host.admin_port import serve_admin
 from skein_kit.host.open_files import FileDescriptorShares
 from skein_kit.host.readiness import Readiness, is_ready, require_connection, require_schema_version
 from skein_kit.http_server.connections import HttpLimits
-from skein_kit.identity.identity_token import IdentityTokenVerifier
+from skein_kit.identity.identity_token import Caller, IdentityTokenVerifier
 from skein_kit.rpc import pagination, server_options
 from skein_kit.rpc.channel import InProcessHandlers, ServiceChannel
 from skein_kit.rpc.grpc_handler import GrpcHandler
@@ -42,21 +42,10 @@ from skein_kit.rpc.health_reflection import HealthReflectionHandler, HealthStatu
 from skein_kit.rpc.interceptors import Identify, InterceptorChain, bearer_credential, translate_identify_errors
 from skein_kit.rpc.servicer_registry import ServicerRegistry
 from skein_kit.rpc.streaming import StreamLimiter
+from skein_kit.settings import ProcessSettings
 from skein_kit.telemetry.memory_spans import MemorySpans
 from skein_kit.telemetry.metrics import BUILD, TRACING, VERSION, measure_event_loop
 from skein_kit.tls.mutual_tls import MutualTlsFiles
-
-if TYPE_CHECKING:
-    from collections.abc import (
-        AsyncIterator,
-        Collection,
-        Coroutine,
-        Iterator,
-        Mapping,
-    )
-
-    from skein_kit.identity.identity_token import Caller
-    from skein_kit.settings import ProcessSettings
 
 __all__ = [
     "Host",

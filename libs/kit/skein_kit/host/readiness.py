@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 import asyncpg
 
+from skein_kit.rpc.health_reflection import HealthStatuses
+from skein_kit.rpc.servicer_registry import ServicerRegistry
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import READY
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
-
-    from skein_kit.rpc.health_reflection import HealthStatuses
-    from skein_kit.rpc.servicer_registry import ServicerRegistry
 
 # Seconds between two checks, until the service is ready and from then on.
 _UNREADY_SECONDS, _READY_SECONDS = 0.25, 2.0

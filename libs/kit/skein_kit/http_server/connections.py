@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from prometheus_client import Counter, Gauge
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from skein_kit.settings import ProcessSettings
+from skein_kit.settings import ProcessSettings
 
 OPEN = Gauge(
     "skein_http_connections",

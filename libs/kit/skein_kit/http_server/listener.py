@@ -9,21 +9,18 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+import ssl
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import h11
+import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from skein_kit.http_server.connections import Connection, ConnectionTable, HttpLimits, Phase, Reason
 from skein_kit.http_server.strict_lines import require_line_ends
 from skein_kit.network.tcp_keepalive import enable_keepalive
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Callable
-
-    import uvicorn
 
 # Connections that wait to be accepted, and that are accepted in one round of the event loop.
 _BACKLOG = 2_048

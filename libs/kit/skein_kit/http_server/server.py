@@ -12,20 +12,15 @@ import asyncio
 import contextlib
 import math
 import socket
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Iterator
 
 import uvicorn
 from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from skein_kit.http_server.connections import HttpLimits
 from skein_kit.http_server.listener import Listener
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from starlette.types import ASGIApp, Receive, Scope, Send
-
-    from skein_kit.http_server.connections import HttpLimits
-    from skein_kit.tls.server_tls import ServerTls
+from skein_kit.tls.server_tls import ServerTls
 
 # Seconds between uvicorn's ticks, and the ticks that it counts as a second.
 _TICK_SECONDS = 0.1

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import h11
+from h11 import Connection
 from h11._receivebuffer import ReceiveBuffer
-
-if TYPE_CHECKING:
-    from h11 import Connection
 
 
 class _StrictBuffer(ReceiveBuffer):

@@ -7,34 +7,27 @@ request and then gets its response. Responses are scoped to (tenant, principal, 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar
+from uuid import UUID
 
+from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
+from skein_kit.audit_log.writer import AuditLog
 from skein_kit.calls.call import current_space_ids
 from skein_kit.database import tx_options
-from skein_kit.database.named_queries import Queries, with_schema
-from skein_kit.database.transactions import NO_TENANT
+from skein_kit.database.named_queries import Queries, Query, with_schema
+from skein_kit.database.transactions import NO_TENANT, Database, Transaction
+from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import RequestIdReused
+from skein_kit.identity.identity_token import Caller
 from skein_kit.ids import now
 from skein_kit.json_values import fields
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from datetime import datetime
-    from uuid import UUID
-
-    from google.protobuf.descriptor import Descriptor
-
-    from skein_kit.audit_log.writer import AuditLog
-    from skein_kit.database.named_queries import Query
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.database.tx_options import TxOptions
-    from skein_kit.identity.identity_token import Caller
 
 LIFETIME = timedelta(hours=24)
 

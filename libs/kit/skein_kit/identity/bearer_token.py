@@ -17,12 +17,10 @@ import hashlib
 import hmac
 import secrets
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Self
+from typing import Self
 from uuid import UUID
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 # API keys of tenants and of the operator.
 API_KEY_PREFIX = "skein_"

@@ -7,8 +7,9 @@ import contextvars
 import json
 import time
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from joserfc import jwt
@@ -17,12 +18,7 @@ from joserfc.jwk import OKPKey
 
 from skein_kit.clock import CLOCK
 from skein_kit.errors import CredentialExpired, CredentialInvalid
-from skein_kit.identity.spaces import DEFAULT_SPACE, of_claims, of_grant_claims, to_claims, to_grant_claims
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
-
-    from skein_kit.identity.spaces import Spaces
+from skein_kit.identity.spaces import DEFAULT_SPACE, Spaces, of_claims, of_grant_claims, to_claims, to_grant_claims
 
 ISSUER = "skein"
 AUDIENCE = "skein-internal"

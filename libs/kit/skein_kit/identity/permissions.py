@@ -7,9 +7,10 @@ have `system`, and only people who logged in have `account`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from uuid import UUID
 
 from skein.options.v1 import options_pb2 as pb
 from skein_kit.errors import (
@@ -22,14 +23,9 @@ from skein_kit.errors import (
     TenantNotFound,
 )
 from skein_kit.identity import space_reach
+from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.spaces import DEFAULT_SPACE
 from skein_kit.rpc.declarations import is_write, method_rule, paths
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from uuid import UUID
-
-    from skein_kit.identity.identity_token import Caller
 
 # Operators manage organizations, tenants, accounts, quotas, models and signing keys. They act in the tenant that the
 # metadata key skein-tenant-id names.

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 # A certificate of the services auth and memory has these DNS names: auth.skein.internal, memory.skein.internal. They
 # are names of services, not of hosts, and no resolver knows them.

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from uuid import UUID
 
 from skein_kit.errors import PermissionMissing, SpaceMissing, SpaceNotFound, SpaceReadOnly, SpacesUnsupported
+from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.spaces import ALL_SPACES, DEFAULT_SPACE, READER
 from skein_kit.ids import parse_id
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from uuid import UUID
-
-    from skein_kit.identity.identity_token import Caller
 
 # Who may say who sees a space may let itself see all of them.
 MANAGE_SPACES = "spaces.write"

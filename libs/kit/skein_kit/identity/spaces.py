@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 from uuid import UUID
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 # Everything that is put in no other space lies here.
 DEFAULT_SPACE = UUID(int=0)

@@ -6,24 +6,19 @@ The state is one row of `tenancy.jobs` for a tenant and a kind, so it holds for 
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from uuid import UUID
 
+import asyncpg
 from prometheus_client import Counter
 
 from skein_kit.database.named_queries import Queries
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.ids import now
 from skein_kit.jobs.model import Grant, Job, JobKind, Progress
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from uuid import UUID
-
-    import asyncpg
-
-    from skein_kit.database.transactions import Database, Transaction
 
 ITEMS = Counter("skein_job_items_total", "Items that jobs of tenants processed.", ["kind"])
 WAITS = Counter(

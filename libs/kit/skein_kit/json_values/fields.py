@@ -7,10 +7,12 @@ two, or both with equal values.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from google.protobuf import json_format
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import ListValue, Struct, Value
@@ -20,11 +22,6 @@ from skein_kit.errors import FieldInvalid
 from skein_kit.json_values import exact as exact_json
 from skein_kit.json_values import structs
 from skein_kit.json_values.exact import InvalidJson
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from google.protobuf.descriptor import FieldDescriptor
 
 TEXT = "_json"
 _WELL_KNOWN = "google.protobuf."

@@ -9,12 +9,11 @@ from __future__ import annotations
 import re
 import secrets
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from google.protobuf.message import Message
 
 from skein_kit.json_values import exact, fields, structs
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
 
 # Random, so that no caller's text begins with it.
 _MARK = secrets.token_hex(16)

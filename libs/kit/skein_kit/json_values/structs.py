@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from google.protobuf.struct_pb2 import ListValue, NullValue, Struct, Value
 
@@ -18,9 +19,6 @@ from skein_kit.json_values.exact import (
     dumps,
     equal_values,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 # Values of which the conversion takes a millisecond.
 _MANY = 500

@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from prometheus_client import Counter, Gauge, Histogram
@@ -22,9 +23,6 @@ from skein_kit.outbound.fetch import OutboundError, SafeHttpClient
 from skein_kit.settings import SettingInvalid
 from skein_kit.telemetry import logs
 from skein_kit.text.token_estimate import estimate_tokens
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 _PATH: Final = "/chat/completions"
 _MAX_RESPONSE_BYTES: Final = 1024 * 1024

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
 from enum import IntEnum
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 # Failures in a row that open the circuit.
 MAX_FAILURES = 3

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from uuid import UUID
 
 from skein_kit.database.named_queries import Queries
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from uuid import UUID
-
-    from skein_kit.database.transactions import Transaction
+from skein_kit.database.transactions import Transaction
 
 _QUERIES = Queries.load("skein_kit")
 

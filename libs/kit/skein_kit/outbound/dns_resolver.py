@@ -11,12 +11,10 @@ import contextlib
 import errno
 import socket
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from skein_kit.admission.fair_slots import FairSlots
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # Lookups at a time: of one process, and of one owner.
 _TOTAL = 256

@@ -12,20 +12,18 @@ import ipaddress
 import json
 import os
 import re
+import ssl
 import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import httpx
 
 from skein_kit.outbound.dns_resolver import Resolver
 from skein_kit.settings import SettingInvalid, Settings
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 LIMIT_BYTES = 65_536
 TIMEOUT_SECONDS = 5.0

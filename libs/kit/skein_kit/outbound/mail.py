@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import socket
+import ssl
+from collections.abc import Sequence
 from email import policy
 from email.errors import MessageError
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.utils import format_datetime, make_msgid, parseaddr
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import aiosmtplib
@@ -19,10 +20,6 @@ from skein_kit.ids import now
 from skein_kit.outbound.fetch import public_tls_context
 from skein_kit.settings import SettingInvalid, Settings
 from skein_kit.telemetry import logs
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Sequence
 
 # Seconds of one attempt, from connecting to the last reply.
 TIMEOUT_SECONDS = 10.0

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, tzinfo
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, tzinfo
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from skein_kit import filters
 from skein_kit.database.named_queries import Queries
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.database.tx_options import READ_ONLY
 from skein_kit.policies.store import shared_policy_cache
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_kit.database.transactions import Database, Transaction
 
 _QUERIES = Queries.load("skein_kit")
 

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from uuid import UUID
+
+from google.protobuf.message import Message
 
 from skein_kit.database.named_queries import Queries
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import FieldInvalid, NotKnownThen
 from skein_kit.policies.store import shared_policy_cache
 from skein_kit.rpc.well_known_types import read_time
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from uuid import UUID
-
-    from google.protobuf.message import Message
-
-    from skein_kit.database.transactions import Database, Transaction
 
 _QUERY = Queries.load("skein_kit")["read_tenant_create_time"]
 

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, fields
-from datetime import UTC
-from typing import TYPE_CHECKING
+from datetime import UTC, tzinfo
+from uuid import UUID
 from weakref import WeakKeyDictionary
 from zoneinfo import ZoneInfo
 
+from asyncpg import Record
+
 from skein_kit.database.named_queries import Queries, as_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import tzinfo
-    from uuid import UUID
-
-    from asyncpg import Record
-
-    from skein_kit.database.transactions import Database, Transaction
+from skein_kit.database.transactions import Database, Transaction
 
 # Seconds after which a change takes effect at the latest, as UpdatePolicy promises.
 CACHE_SECONDS = 1.0

@@ -10,17 +10,13 @@ from __future__ import annotations
 import secrets
 import time
 from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from uuid import UUID
 
 from skein_kit.database.named_queries import Queries, with_schema
+from skein_kit.database.transactions import Transaction
 from skein_kit.errors import QuotaExceeded
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from uuid import UUID
-
-    from skein_kit.database.transactions import Transaction
 
 SLOTS = 8
 # The slot of kinds with a limit.

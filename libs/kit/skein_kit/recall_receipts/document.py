@@ -10,20 +10,16 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from google.protobuf.message import DecodeError
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.erasure_certificates.document import canonical_json
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 FORMAT = "skein-recall-receipt/1"
 CONTEXT_FORMAT = "skein-context-receipt/1"

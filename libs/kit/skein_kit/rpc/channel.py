@@ -8,8 +8,10 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import grpc
 from grpc import aio
@@ -37,16 +39,11 @@ from skein_kit.calls.call import (
 )
 from skein_kit.calls.database_revision import MIN_REVISION_KEY, REVISION_KEY, format_revision
 from skein_kit.identity.service_identity import certificate_name
+from skein_kit.rpc.interceptors import Handler, Method
 from skein_kit.rpc.streaming import run_piped
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import TRACING, inject
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping
-    from pathlib import Path
-
-    from skein_kit.rpc.interceptors import Handler, Method
-    from skein_kit.tls.mutual_tls import MutualTlsFiles, TlsMaterial
+from skein_kit.tls.mutual_tls import MutualTlsFiles, TlsMaterial
 
 # The deadline of a background call without a timeout.
 BACKGROUND_SECONDS = 30.0

@@ -5,19 +5,15 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from google.protobuf import descriptor_pool, message_factory
-from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor, MethodDescriptor, ServiceDescriptor
+from google.protobuf.message import Message
 
 from skein.options.v1 import options_pb2 as pb
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from google.protobuf.descriptor import Descriptor, MethodDescriptor, ServiceDescriptor
-    from google.protobuf.message import Message
 
 # The type of an extension in the generated stubs is not that which its use needs.
 _RULE, _SERVICE, _TEXT = cast("tuple[Any, Any, Any]", (pb.rule, pb.service, pb.text))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import grpc
 from grpc import aio
@@ -13,11 +13,9 @@ from skein_kit import errors
 from skein_kit.calls.call import AUTHORIZATION_KEY, Call, CallAborted, peer_address, status_metadata
 from skein_kit.identity.permissions import ACCESS_RULES
 from skein_kit.identity.service_identity import services_of
+from skein_kit.rpc.channel import InProcessHandlers
+from skein_kit.rpc.interceptors import Handler, Method
 from skein_kit.rpc.request_body import RequestBody
-
-if TYPE_CHECKING:
-    from skein_kit.rpc.channel import InProcessHandlers
-    from skein_kit.rpc.interceptors import Handler, Method
 
 # The largest message that is sent.
 WIRE_LIMIT = 64 * 1024 * 1024

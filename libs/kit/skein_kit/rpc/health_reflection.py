@@ -7,9 +7,9 @@ watchers one after another, so that one that does not read blocks all others.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -18,9 +18,6 @@ from grpc_health.v1 import health, health_pb2
 from grpc_reflection.v1alpha import _base, reflection, reflection_pb2
 
 from skein_kit.admission.call_slots import CallSlots, SlotsFull
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 Context = aio.ServicerContext[bytes, bytes]
 

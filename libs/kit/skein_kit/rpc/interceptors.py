@@ -48,6 +48,7 @@ from opentelemetry.context import Context
 from opentelemetry.semconv._incubating.attributes import rpc_attributes
 from opentelemetry.semconv.attributes import error_attributes
 from opentelemetry.trace import SpanKind
+from prometheus_client import Counter, Gauge, Histogram
 
 from skein_kit import errors
 from skein_kit.admission.overload import AdmissionControl
@@ -72,8 +73,6 @@ from skein_kit.telemetry.metrics import IN_FLIGHT, LATENCY, REQUESTS, TRACING, c
 from skein_kit.violations import violation_description
 
 if TYPE_CHECKING:
-    from prometheus_client import Counter, Gauge, Histogram
-
     from skein_kit.rpc.streaming import Messages
 
 # Its request is a message, the bytes of one, or a RequestBody that is read after the caller is identified.

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import hmac
 import json
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+from uuid import UUID
 
 from google.protobuf.message import Message
 
@@ -14,10 +16,6 @@ from skein_kit.errors import MessageTooLarge, PageTokenInvalid, ServiceUnavailab
 from skein_kit.ids import parse_id
 from skein_kit.json_values import fields
 from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from uuid import UUID
 
 Item = TypeVar("Item", bound=Message)
 Row = TypeVar("Row")

@@ -7,17 +7,14 @@ tokens stay too: they are secrets, or the texts of other systems.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message
 
 from skein.options.v1.options_pb2 import TEXT_KIND_NAME
 from skein_kit.rpc.declarations import text_kind
 from skein_kit.text.unicode_form import plain_form
-
-if TYPE_CHECKING:
-    from google.protobuf.descriptor import Descriptor
-    from google.protobuf.message import Message
 
 # A longer text is no name, and validation refuses it: its form would take seconds of the event loop.
 _MAX_CHARACTERS: Final = 4096

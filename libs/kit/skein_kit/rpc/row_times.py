@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from datetime import datetime
+from typing import Self
+
+from google.protobuf.message import Message
 
 from skein_kit.errors import PermissionMissing
+from skein_kit.identity.identity_token import Caller
 from skein_kit.rpc.well_known_types import read_time
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from google.protobuf.message import Message
-
-    from skein_kit.identity.identity_token import Caller
 
 # The later of two versions wins, so a key with write permission only must not choose times.
 KEEP_TIMES = "tenant.write"

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from skein_kit.rpc.grpc_handler import REQUEST_LIMIT, WIRE_LIMIT
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skein_kit.settings import ProcessSettings
+from skein_kit.settings import ProcessSettings
 
 _OPTIONS = (
     ("grpc.max_receive_message_length", REQUEST_LIMIT),

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+import grpc
+
+from skein_kit.rpc.channel import InProcessHandlers
 from skein_kit.rpc.declared_steps import DeclaredSteps
-from skein_kit.rpc.interceptors import Method
+from skein_kit.rpc.grpc_handler import OriginResolver
+from skein_kit.rpc.interceptors import Admit, Handler, Identify, Method
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
-    import grpc
-
-    from skein_kit.rpc.channel import InProcessHandlers
-    from skein_kit.rpc.grpc_handler import OriginResolver
-    from skein_kit.rpc.interceptors import Admit, Handler, Identify
     from skein_kit.rpc.streaming import Messages
 
 

@@ -6,18 +6,13 @@ index knows the documents without vectors, and the worker embeds them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from grpc import aio
 
-from skein.recall.v1 import recall_pb2
+from skein.recall.v1 import recall_pb2, recall_pb2_grpc
+from skein_kit.search_text.postings import Document
 from skein_kit.telemetry import logs
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skein.recall.v1 import recall_pb2_grpc
-    from skein_kit.search_text.postings import Document
 
 # Part of the caller's remaining time that is reserved for the reply.
 MARGIN_SECONDS = 0.25

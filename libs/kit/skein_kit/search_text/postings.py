@@ -7,28 +7,25 @@ commit on, until the commit of its deletion.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, TypedDict
+from datetime import datetime
+from typing import Final, Literal, TypedDict
+from uuid import UUID
+
+import asyncpg
+import numpy as np
+from numpy.typing import NDArray
 
 from skein_kit.admission.processor_time import run_by_size, with_pauses
 from skein_kit.database.named_queries import Queries
+from skein_kit.database.transactions import Transaction
 from skein_kit.ids import new_id, now
 from skein_kit.policies.store import shared_policy_cache
 from skein_kit.search_text import vector_columns
 from skein_kit.search_text.segmentation import WORDS_VERSION, segment
 from skein_kit.search_text.time_words import mentions_time
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    import asyncpg
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.search_text.vector_columns import ActiveModel
+from skein_kit.search_text.vector_columns import ActiveModel
 
 # A name: words of letters. Other ids are no words for a search.
 _NAME: Final = re.compile(r"[^\W\d_]+(?:[ .'’-]{1,2}[^\W\d_]+){0,5}\.?")

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from datetime import datetime
+from uuid import UUID
 
 from skein_kit.database.named_queries import Queries
+from skein_kit.database.transactions import Transaction
 from skein_kit.ids import new_id
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_kit.database.transactions import Transaction
 
 _QUERY = Queries.load("skein_kit")["insert_purged_items"]
 

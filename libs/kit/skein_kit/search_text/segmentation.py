@@ -7,13 +7,11 @@ to join: it would take `Peter/Maria` and `budget.xlsx` for one word each, and `<
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from skein_kit.text.unicode_form import compared_form
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # Kana, Han with its extensions, the iteration mark and the compatibility forms, Hangul; for a class of a regular
 # expression.

@@ -9,27 +9,22 @@ from __future__ import annotations
 import re
 import time
 from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
+import asyncpg
 import numpy as np
+from numpy.typing import NDArray
 from pgvector import HalfVector
 
-from skein_kit.database.named_queries import Queries
+from skein_kit.database.named_queries import Queries, Query
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.errors import DimensionsMismatch, FieldInvalid
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import asyncpg
-    from numpy.typing import NDArray
-
-    from skein_kit.database.named_queries import Query
-    from skein_kit.database.transactions import Database, Transaction
 
 COVERED_DIMENSIONS = 1280
 # The provider of caller vectors.

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import MutableMapping
+from typing import Any, TextIO
 
 import asyncpg
 import structlog
 from opentelemetry import trace
 
 from skein_kit.calls.call import current_call
-
-if TYPE_CHECKING:
-    from collections.abc import MutableMapping
-    from typing import Any, TextIO
 
 # Without the values of local variables, which contain requests and keys.
 _TRACEBACK = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)

@@ -6,18 +6,14 @@ Which method is which operation stands in its proto (skein.options.v1.MemoryOper
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from google.protobuf.message import Message
+from opentelemetry.trace import Span
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from opentelemetry.trace import Span
-
-    from skein.options.v1 import options_pb2 as pb
+from skein.options.v1 import options_pb2 as pb
 
 SEARCH = "search_memory"
 # The names of the conventions, v0.1.0; the semconv package does not have those of memories yet.

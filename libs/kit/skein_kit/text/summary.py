@@ -17,13 +17,10 @@ from __future__ import annotations
 import heapq
 import re
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from skein_kit.text.quoted_text import one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 DEFAULT_CHARACTERS = 1000
 MAX_CHARACTERS = 20_000

@@ -7,21 +7,17 @@ from __future__ import annotations
 
 import ssl
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import Self
 
 import grpc
 
-from skein_kit.settings import SettingInvalid
+from skein_kit.settings import ProcessSettings, SettingInvalid
 from skein_kit.telemetry import logs
 from skein_kit.tls import certificate_expiry
 from skein_kit.tls.server_tls import load_server_context
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from skein_kit.settings import ProcessSettings
 
 CERTIFICATE = "SKEIN_MTLS_CERTIFICATE"
 KEY = "SKEIN_MTLS_KEY"

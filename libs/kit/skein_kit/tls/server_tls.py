@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import ssl
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NoReturn, Self
+from pathlib import Path
+from typing import NoReturn, Self
 
 import grpc
 
 from skein_kit.settings import SettingInvalid
 from skein_kit.tls import certificate_expiry as certificates
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CERTIFICATE = "SKEIN_TLS_CERTIFICATE"
 KEY = "SKEIN_TLS_KEY"

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
+
+from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.auth.v1 import accounts_pb2, auth_pb2
-from skein_auth.accounts.model import AccountChange, AccountDraft, parse_email
+from skein_auth.accounts.model import Account, AccountChange, AccountDraft, parse_email
 from skein_auth.accounts.passwords import is_supported_hash
 from skein_auth.errors import PasswordHashUnknown
 from skein_kit.errors import FieldInvalid
+from skein_kit.identity.identity_token import Caller
 from skein_kit.rpc import well_known_types
 from skein_kit.rpc.row_times import read_past_time
 from skein_kit.rpc.well_known_types import to_message
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from uuid import UUID
-
-    from google.protobuf.field_mask_pb2 import FieldMask
-
-    from skein_auth.accounts.model import Account
-    from skein_kit.identity.identity_token import Caller
 
 _STATUSES = {
     "active": accounts_pb2.ACCOUNT_STATUS_ACTIVE,

@@ -13,15 +13,13 @@ import hmac
 import struct
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Self
+from typing import Self
 from uuid import UUID
 
+from skein_auth.accounts.model import LoginCredentials
 from skein_auth.encryption import derive_keys
+from skein_auth.settings import SystemKeys
 from skein_kit.ids import new_id
-
-if TYPE_CHECKING:
-    from skein_auth.accounts.model import LoginCredentials
-    from skein_auth.settings import SystemKeys
 
 PREFIX = "skein_device_"
 # A device without a login in this time is unknown.

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import Enum
-from typing import TYPE_CHECKING
+from uuid import UUID
 
 from skein_auth.errors import OneTimeTokenInvalid
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import FieldInvalid
 from skein_kit.identity.bearer_token import BearerToken
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-    from uuid import UUID
 
 ONE_TIME_PREFIX = "skein_once_"
 _MAX_EMAIL = 254

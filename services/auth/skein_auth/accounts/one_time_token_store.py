@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
+from uuid import UUID
 
 from skein_auth.accounts.model import ONE_TIME_PREFIX, Account, TokenPurpose
 from skein_auth.accounts.store import EMAIL_CONSTRAINT, lock_account, set_password, write_account
+from skein_auth.audit.recorder import AuditRecorder
 from skein_auth.errors import OneTimeTokenInvalid
 from skein_auth.queries import QUERIES
-from skein_kit.database.transactions import NO_TENANT, translate_constraint_errors
+from skein_kit.database.transactions import NO_TENANT, Database, Transaction, translate_constraint_errors
 from skein_kit.identity.bearer_token import BearerToken
 from skein_kit.ids import new_id, now
-
-if TYPE_CHECKING:
-    from datetime import datetime, timedelta
-    from uuid import UUID
-
-    from skein_auth.audit.recorder import AuditRecorder
-    from skein_kit.database.transactions import Database, Transaction
 
 
 class OneTimeTokenStore:

@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from uuid import UUID
 
-from skein_auth.accounts.model import TokenPurpose, normalize_email, parse_one_time_token
-from skein_auth.accounts.passwords import QueueKey, normalize_new_password
+from skein_auth.accounts.known_devices import KnownDevices
+from skein_auth.accounts.model import LoginCredentials, TokenPurpose, normalize_email, parse_one_time_token
+from skein_auth.accounts.one_time_token_store import OneTimeTokenStore
+from skein_auth.accounts.passwords import Passwords, QueueKey, normalize_new_password
+from skein_auth.accounts.store import AccountStore
+from skein_auth.attempts.limiter import AttemptLimiter
+from skein_auth.audit.recorder import AuditRecorder
 from skein_auth.errors import MailNotConfigured, TooManyAttempts
+from skein_auth.settings import AuthSettings
 from skein_kit.calls.call import client_address
 from skein_kit.database.transactions import NO_TENANT
+from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
 from skein_kit.ids import now
+from skein_kit.outbound.mail import Mailer
 from skein_kit.telemetry import logs
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-    from uuid import UUID
-
-    from skein_auth.accounts.known_devices import KnownDevices
-    from skein_auth.accounts.model import LoginCredentials
-    from skein_auth.accounts.one_time_token_store import OneTimeTokenStore
-    from skein_auth.accounts.passwords import Passwords
-    from skein_auth.accounts.store import AccountStore
-    from skein_auth.attempts.limiter import AttemptLimiter
-    from skein_auth.audit.recorder import AuditRecorder
-    from skein_auth.settings import AuthSettings
-    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
-    from skein_kit.outbound.mail import Mailer
 
 # Mails that wait to be sent; a relay that hangs must delay no call.
 MAX_QUEUED_MAILS = 1000

@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from datetime import timedelta
 from uuid import UUID
 
 from skein.auth.v1 import accounts_pb2, auth_pb2
 from skein_auth.accounts import convert
-from skein_auth.accounts.model import TokenPurpose, normalize_email, parse_one_time_token
+from skein_auth.accounts.model import Account, TokenPurpose, normalize_email, parse_one_time_token
+from skein_auth.accounts.one_time_token_store import OneTimeTokenStore
+from skein_auth.accounts.one_time_tokens import OneTimeTokens
+from skein_auth.accounts.self_service import AccountSelfService
+from skein_auth.accounts.store import AccountStore
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import FieldInvalid
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
 from skein_kit.identity.permissions import ACCOUNT
 from skein_kit.ids import now, parse_id
 from skein_kit.rpc import pagination
 from skein_kit.rpc.well_known_types import to_timestamp
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import timedelta
-
-    from skein_auth.accounts.model import Account
-    from skein_auth.accounts.one_time_token_store import OneTimeTokenStore
-    from skein_auth.accounts.one_time_tokens import OneTimeTokens
-    from skein_auth.accounts.self_service import AccountSelfService
-    from skein_auth.accounts.store import AccountStore
-    from skein_kit.idempotency.store import IdempotencyStore
 
 _PURPOSES = {
     accounts_pb2.TOKEN_PURPOSE_EMAIL_VERIFICATION: TokenPurpose.EMAIL_VERIFICATION,

@@ -4,31 +4,24 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from uuid import UUID
 
-from skein_auth.accounts.model import AccountDraft, parse_email
-from skein_auth.accounts.passwords import QueueKey, normalize_new_password
-from skein_auth.attempts.limiter import auth_session_subject
+from skein_auth.accounts.model import Account, AccountDraft, LoginCredentials, parse_email
+from skein_auth.accounts.one_time_tokens import OneTimeTokens
+from skein_auth.accounts.passwords import Passwords, QueueKey, normalize_new_password
+from skein_auth.accounts.store import AccountStore
+from skein_auth.attempts.limiter import AttemptLimiter, auth_session_subject
+from skein_auth.audit.recorder import AuditRecorder
+from skein_auth.auth_sessions.auth_sessions import AuthSessions
 from skein_auth.errors import PasswordWrong, SignUpClosed
+from skein_auth.tenant_directory import Invitation, TenantDirectory
 from skein_kit.calls.call import client_address
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import CredentialInvalid
+from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+from skein_kit.identity.identity_token import Caller
 from skein_kit.network.source_network import source_network
 from skein_kit.settings import SettingInvalid
-
-if TYPE_CHECKING:
-    from uuid import UUID
-
-    from skein_auth.accounts.model import Account, LoginCredentials
-    from skein_auth.accounts.one_time_tokens import OneTimeTokens
-    from skein_auth.accounts.passwords import Passwords
-    from skein_auth.accounts.store import AccountStore
-    from skein_auth.attempts.limiter import AttemptLimiter
-    from skein_auth.audit.recorder import AuditRecorder
-    from skein_auth.auth_sessions.auth_sessions import AuthSessions
-    from skein_auth.tenant_directory import Invitation, TenantDirectory
-    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
-    from skein_kit.identity.identity_token import Caller
 
 SIGN_UPS = ("open", "invited", "closed")
 

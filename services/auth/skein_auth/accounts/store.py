@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
 
-from skein_auth.accounts.model import Account, LoginCredentials
+import asyncpg
+
+from skein_auth.accounts.model import Account, AccountChange, AccountDraft, LoginCredentials
+from skein_auth.audit.recorder import AuditRecorder
 from skein_auth.auth_sessions.store import revoke_all_sessions
 from skein_auth.errors import AccountExists, AccountNotFound
 from skein_auth.queries import QUERIES
-from skein_kit.database.transactions import NO_TENANT, translate_constraint_errors
+from skein_kit.database.transactions import NO_TENANT, Database, Transaction, translate_constraint_errors
 from skein_kit.errors import CredentialInvalid, RevisionStale, TransactionConflict
 from skein_kit.ids import new_id, now
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from uuid import UUID
-
-    import asyncpg
-
-    from skein_auth.accounts.model import AccountChange, AccountDraft
-    from skein_auth.audit.recorder import AuditRecorder
-    from skein_kit.database.transactions import Database, Transaction
 
 _UPDATABLE_COLUMNS = ("email", "new_email", "email_verify_time", "display_name", "status", "password_hash")
 EMAIL_CONSTRAINT = "accounts_email_key"

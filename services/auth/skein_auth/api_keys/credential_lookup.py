@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from uuid import UUID
 
 import asyncpg
 
+from skein_auth.api_keys.model import ApiKeyToken, StoredApiKey
+from skein_auth.api_keys.store import ApiKeyStore, LegacyTokenStore, OperatorKeyStore
 from skein_kit.errors import CredentialInvalid, Overloaded, RpcError
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from uuid import UUID
-
-    from skein_auth.api_keys.model import ApiKeyToken, StoredApiKey
-    from skein_auth.api_keys.store import ApiKeyStore, LegacyTokenStore, OperatorKeyStore
 
 # Most lookups of credentials without check digits at a time, and most that wait. The rest of the pool is for
 # credentials that the cluster made.

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
 
 import asyncpg
 
+from skein_auth.api_keys.store import ApiKeyStore
 from skein_kit.errors import RpcError
 from skein_kit.telemetry import logs
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_auth.api_keys.store import ApiKeyStore
 
 # Most uses between two writes; a use beyond them is recorded with a later one.
 _MAX_PENDING = 100_000

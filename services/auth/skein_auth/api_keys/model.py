@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
+from uuid import UUID
 
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import CredentialExpired, CredentialInvalid, FieldInvalid, PermissionEscalation
 from skein_kit.identity.bearer_token import API_KEY_PREFIX, BearerToken, is_jwt
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from uuid import UUID
-
-    from skein_kit.identity.identity_token import Caller
+from skein_kit.identity.identity_token import Caller
 
 PREFIX = API_KEY_PREFIX
 # How long a rotated key works on by default.

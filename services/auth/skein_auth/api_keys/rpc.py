@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.auth.v1 import accounts_pb2, auth_pb2
 from skein_auth import permissions
-from skein_auth.api_keys.model import OVERLAP, ApiKeyDraft, Rotation, is_skein_credential
+from skein_auth.api_keys.credential_lookup import CheckKeys
+from skein_auth.api_keys.model import OVERLAP, ApiKey, ApiKeyDraft, Rotation, is_skein_credential
+from skein_auth.api_keys.store import ApiKeyStore, LegacyTokenStore
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid
+from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.rpc import pagination
 from skein_kit.rpc.well_known_types import read_time, to_message
 from skein_kit.telemetry import logs
-
-if TYPE_CHECKING:
-    from skein_auth.api_keys.credential_lookup import CheckKeys
-    from skein_auth.api_keys.model import ApiKey
-    from skein_auth.api_keys.store import ApiKeyStore, LegacyTokenStore
-    from skein_kit.idempotency.store import IdempotencyStore
 
 log = logs.get("auth")
 

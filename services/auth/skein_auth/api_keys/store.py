@@ -5,30 +5,24 @@ Methods that take `tx` work in the caller's transaction, which sees the tenant.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from datetime import datetime
+from uuid import UUID
+
+import asyncpg
 
 from skein_auth import permissions
-from skein_auth.api_keys.model import UNKNOWN_API_KEY, ApiKey, ApiKeyToken, StoredApiKey
+from skein_auth.api_keys.model import UNKNOWN_API_KEY, ApiKey, ApiKeyDraft, ApiKeyToken, Rotation, StoredApiKey
+from skein_auth.audit.recorder import AuditRecorder
 from skein_auth.errors import ApiKeyInactive, ApiKeyNotFound, ServiceAccountNotFound
 from skein_auth.queries import QUERIES
-from skein_kit.database.transactions import translate_constraint_errors
+from skein_kit.database.transactions import Database, Transaction, translate_constraint_errors
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import FieldInvalid, PermissionEscalation
+from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.permissions import ROLE_PERMISSIONS, TENANT_PERMISSIONS
 from skein_kit.ids import new_id, now
 from skein_kit.quotas.store import QuotaCounter
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-    from uuid import UUID
-
-    import asyncpg
-
-    from skein_auth.api_keys.model import ApiKeyDraft, Rotation
-    from skein_auth.audit.recorder import AuditRecorder
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.identity.identity_token import Caller
 
 # Shared by all stores, because it caches which tenants have a limit.
 _QUOTAS = QuotaCounter("auth")

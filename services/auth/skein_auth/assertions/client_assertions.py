@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
 
 from skein_auth.assertions.keys import (
     AssertionInvalid,
@@ -16,18 +18,12 @@ from skein_auth.assertions.keys import (
     verify,
 )
 from skein_auth.assertions.model import CLIENT_ASSERTION_TYPES, assertion_hash, check_client_assertion
+from skein_auth.attempts.store import AttemptStore
 from skein_auth.errors import InvalidClient, ProviderUnavailable
+from skein_auth.oauth_clients.model import Client
 from skein_kit.calls.call import client_address
 from skein_kit.network.source_network import source_network
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-    from typing import Any
-
-    from skein_auth.attempts.store import AttemptStore
-    from skein_auth.oauth_clients.model import Client
-    from skein_kit.outbound.fetch import JsonResponse, SafeHttpClient
+from skein_kit.outbound.fetch import JsonResponse, SafeHttpClient
 
 # Most clients whose published keys one process caches.
 _MAX_CACHED = 1024

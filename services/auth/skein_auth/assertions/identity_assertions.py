@@ -5,38 +5,32 @@ An issuer speaks for one tenant: people of several tenants get no further with i
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+from uuid import UUID
 
 from skein_auth.assertions.keys import AssertionInvalid, PublishedKeys, read_claims, read_header, verify
 from skein_auth.assertions.model import IDENTITY_ASSERTION_TYPES, IdentityAssertion, read_identity_assertion
-from skein_auth.auth_sessions.model import AuthSession, issue_first_tokens
+from skein_auth.attempts.store import AttemptStore
+from skein_auth.auth_sessions.auth_sessions import AuthSessions
+from skein_auth.auth_sessions.model import AuthSession, IssuedTokens, issue_first_tokens
+from skein_auth.auth_sessions.store import AuthSessionStore
 from skein_auth.errors import InvalidScope, InvalidTarget, UnauthorizedClient
 from skein_auth.federation.providers import fetch_issuer_keys
+from skein_auth.federation.store import IdentityStore
 from skein_auth.oauth.resources import resolve_resources
 from skein_auth.oauth_clients import model as clients
-from skein_auth.oauth_clients.model import OIDC_SCOPES
+from skein_auth.oauth_clients.model import OIDC_SCOPES, Client
+from skein_auth.signing.access_tokens import AccessTokens
+from skein_auth.tenant_directory import TenantDirectory
 from skein_kit.calls.call import client_address, user_agent
 from skein_kit.identity.permissions import ROLE_PERMISSIONS
 from skein_kit.ids import parse_id
 from skein_kit.outbound.fetch import SafeHttpClient
 from skein_kit.settings import SettingInvalid
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_auth.attempts.store import AttemptStore
-    from skein_auth.auth_sessions.auth_sessions import AuthSessions
-    from skein_auth.auth_sessions.model import IssuedTokens
-    from skein_auth.auth_sessions.store import AuthSessionStore
-    from skein_auth.federation.store import IdentityStore
-    from skein_auth.oauth_clients.model import Client
-    from skein_auth.signing.access_tokens import AccessTokens
-    from skein_auth.tenant_directory import TenantDirectory
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

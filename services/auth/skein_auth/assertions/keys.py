@@ -6,20 +6,16 @@ import asyncio
 import json
 import time
 import warnings
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 from joserfc import jws, jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from skein_auth.errors import ProviderUnavailable
-from skein_kit.outbound.fetch import OutboundError
+from skein_kit.outbound.fetch import JsonResponse, OutboundError
 from skein_kit.telemetry import logs
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
-    from skein_kit.outbound.fetch import JsonResponse
 
 # Algorithms with a public key: every holder of a shared secret could sign.
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skein_auth.assertions.keys import AssertionInvalid
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # "client-authentication+jwt" is that of draft-ietf-oauth-rfc7523bis.
 CLIENT_ASSERTION_TYPES = frozenset({"jwt", "client-authentication+jwt"})

@@ -13,27 +13,22 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
 
 import grpc
 from prometheus_client import Counter
 
 from skein_auth.attempts.store import AttemptCount, AttemptRequest, AttemptStore
 from skein_auth.errors import TooManyAttempts
+from skein_auth.settings import AuthSettings
 from skein_kit.errors import RpcError
+from skein_kit.identity.identity_token import Caller
 from skein_kit.ids import now
 from skein_kit.network.source_network import source_network
 from skein_kit.telemetry import logs
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-    from datetime import datetime
-
-    from skein_auth.settings import AuthSettings
-    from skein_kit.identity.identity_token import Caller
 
 REFUSED_ATTEMPTS = Counter("skein_auth_refused_attempts_total", "Attempts that exceeded their limit.", ["kind"])
 # Errors of these codes are the caller's fault; others tell nothing about the credential.

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 from skein_auth.queries import QUERIES
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-    from datetime import datetime
-
-    from skein_kit.database.transactions import Database
+from skein_kit.database.transactions import Database
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

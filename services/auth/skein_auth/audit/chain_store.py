@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
+import asyncpg
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
 from skein_auth.queries import QUERIES
+from skein_auth.signing.keyring import Keyring
+from skein_auth.signing.store import SigningKeyStore
 from skein_kit.audit_log import chain
 from skein_kit.audit_log.chain import Checkpoint, CheckpointInvalid, Statement
-from skein_kit.database.transactions import NO_TENANT
+from skein_kit.database.transactions import NO_TENANT, Database
 from skein_kit.erasure_certificates import key_set
 from skein_kit.ids import min_id_at
 from skein_kit.telemetry import logs
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import asyncpg
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-
-    from skein_auth.signing.keyring import Keyring
-    from skein_auth.signing.store import SigningKeyStore
-    from skein_kit.database.transactions import Database
 
 # Events of one checkpoint: half a megabyte of text.
 CHECKPOINT_EVENTS = 2_000

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Unpack
 
 import asyncpg
 from prometheus_client import Counter
 
-from skein_auth.audit.model import AuditEvent
+from skein_auth.audit.model import AuditEvent, AuditFields
+from skein_auth.audit.store import AuditStore
 from skein_kit.calls.call import client_address, current_call, user_agent
-from skein_kit.database.transactions import NO_TENANT
+from skein_kit.database.transactions import NO_TENANT, Transaction
 from skein_kit.errors import RpcError
 from skein_kit.ids import new_id, now
 from skein_kit.network.source_network import source_network
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.log_throttle import LogThrottle
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Unpack
-
-    from skein_auth.audit.model import AuditFields
-    from skein_auth.audit.store import AuditStore
-    from skein_kit.database.transactions import Transaction
 
 # Every event; docs/reference/audit-events.md is made from the comments.
 EVENTS = frozenset(

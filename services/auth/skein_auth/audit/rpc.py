@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.auth.v1 import accounts_pb2 as pb
+from skein_auth.audit.model import AuditEvent
+from skein_auth.audit.store import AuditStore
 from skein_kit.calls.call import Context, caller
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.rpc import pagination
 from skein_kit.rpc.well_known_types import to_message
-
-if TYPE_CHECKING:
-    from skein_auth.audit.model import AuditEvent
-    from skein_auth.audit.store import AuditStore
 
 
 class AuditHandlers:

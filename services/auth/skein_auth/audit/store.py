@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from uuid import UUID
 
 from skein_auth.audit.model import AuditEvent
 from skein_auth.queries import QUERIES
-
-if TYPE_CHECKING:
-    from uuid import UUID
-
-    from skein_kit.database.transactions import Database, Transaction
+from skein_kit.database.transactions import Database, Transaction
 
 
 class AuditStore:

@@ -4,37 +4,33 @@ from __future__ import annotations
 
 import secrets
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from uuid import UUID
 
+from skein_auth.audit.recorder import AuditRecorder
 from skein_auth.auth_sessions import model as grants
 from skein_auth.auth_sessions.model import (
     AuthSession,
+    AuthSessionState,
     GrantError,
+    IssuedTokens,
     Lifetimes,
     RefreshRequest,
     RefreshTokenDerivation,
     SessionTokens,
     StepContext,
 )
+from skein_auth.auth_sessions.store import AuthSessionStore
 from skein_auth.encryption import derive_keys
 from skein_auth.errors import SignInTooOld
-from skein_auth.signing.access_tokens import OWN_CLIENT, TokenSubject
+from skein_auth.settings import AuthSettings, SystemKeys
+from skein_auth.signing.access_tokens import OWN_CLIENT, AccessTokens, TokenSubject
 from skein_kit.calls.call import client_address, user_agent
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import CredentialExpired, CredentialInvalid
 from skein_kit.identity.bearer_token import SECRET_BYTES, BearerToken
+from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.permissions import ACCOUNT
 from skein_kit.ids import new_id, now
-
-if TYPE_CHECKING:
-    from uuid import UUID
-
-    from skein_auth.audit.recorder import AuditRecorder
-    from skein_auth.auth_sessions.model import AuthSessionState, IssuedTokens
-    from skein_auth.auth_sessions.store import AuthSessionStore
-    from skein_auth.settings import AuthSettings, SystemKeys
-    from skein_auth.signing.access_tokens import AccessTokens
-    from skein_kit.identity.identity_token import Caller
 
 _REFRESH_TOKENS = b"skein auth refresh tokens v1"
 # A thief of a token cannot take the account over with it: that needs a login within this time.

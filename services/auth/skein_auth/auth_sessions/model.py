@@ -10,18 +10,15 @@ import base64
 import hashlib
 import hmac
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
+from uuid import UUID
 
+from skein_auth.audit.model import AuditFields
 from skein_kit.identity.bearer_token import BearerToken
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from uuid import UUID
-
-    from skein_auth.audit.model import AuditFields
 
 CODE_PREFIX = "skein_code_"
 REFRESH_PREFIX = "skein_rt_"

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.auth.v1 import accounts_pb2 as pb
-from skein_auth.auth_sessions.store import revoke_all_sessions, revoke_one_session
+from skein_auth.audit.recorder import AuditRecorder
+from skein_auth.auth_sessions.auth_sessions import AuthSessions
+from skein_auth.auth_sessions.model import ListedAuthSession, SessionTokens
+from skein_auth.auth_sessions.store import AuthSessionStore, revoke_all_sessions, revoke_one_session
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import FieldInvalid
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
 from skein_kit.identity.permissions import TENANT_PERMISSIONS
 from skein_kit.ids import now
 from skein_kit.rpc import pagination
 from skein_kit.rpc.well_known_types import to_message
-
-if TYPE_CHECKING:
-    from skein_auth.audit.recorder import AuditRecorder
-    from skein_auth.auth_sessions.auth_sessions import AuthSessions
-    from skein_auth.auth_sessions.model import ListedAuthSession, SessionTokens
-    from skein_auth.auth_sessions.store import AuthSessionStore
-    from skein_kit.idempotency.store import IdempotencyStore
 
 
 class AuthSessionHandlers:

@@ -5,38 +5,30 @@ The row lock of the session decides which of several callers with one code or to
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import asyncpg
 
 from skein_auth.auth_sessions import model as grants
 from skein_auth.auth_sessions.model import (
     AuthorizationCode,
     AuthSession,
     AuthSessionState,
+    CodeRequest,
+    GrantChanges,
+    GrantResult,
     ListedAuthSession,
+    RefreshRequest,
     RefreshToken,
     RefreshTokenState,
+    StepContext,
 )
 from skein_auth.errors import AuthSessionNotFound, InvalidRequest
 from skein_auth.queries import QUERIES
-from skein_kit.database.transactions import translate_constraint_errors
+from skein_kit.database.transactions import Database, Transaction, translate_constraint_errors
 from skein_kit.errors import CredentialInvalid
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from uuid import UUID
-
-    import asyncpg
-
-    from skein_auth.auth_sessions.model import (
-        CodeRequest,
-        GrantChanges,
-        GrantResult,
-        RefreshRequest,
-        StepContext,
-    )
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.identity.bearer_token import BearerToken
+from skein_kit.identity.bearer_token import BearerToken
 
 _CLIENT_EXPIRY_STEP = timedelta(days=1)
 _REFERENCES = {"auth_sessions_client_fkey": InvalidRequest, "auth_sessions_account_fkey": CredentialInvalid}

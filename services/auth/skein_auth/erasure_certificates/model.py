@@ -5,16 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from uuid import UUID
 
 from skein_auth.erasure_certificates.digests import SortedDigests
 from skein_kit.erasure_certificates import document
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from uuid import UUID
 
 # In place of a time or a position that is not known.
 UNKNOWN = "unknown"

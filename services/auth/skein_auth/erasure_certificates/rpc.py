@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from datetime import datetime
-from typing import TYPE_CHECKING
 from uuid import UUID
+
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.auth.v1 import certificates_pb2 as pb
 from skein_auth.erasure_certificates.digests import SortedDigests
-from skein_auth.erasure_certificates.model import UNKNOWN, ErasureReport
+from skein_auth.erasure_certificates.model import UNKNOWN, ErasureCertificate, ErasureReport
+from skein_auth.erasure_certificates.store import ErasureCertificateStore
 from skein_auth.errors import ErasureCertificateNotFound
+from skein_auth.signing.keyring import Keyring
 from skein_kit.calls.call import Context, named_space
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import TenantMissing
+from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.permissions import ACCESS_RULES, OPERATOR
 from skein_kit.ids import now
 from skein_kit.rpc import pagination
 from skein_kit.rpc.well_known_types import read_time, to_timestamp
-
-if TYPE_CHECKING:
-    from google.protobuf.timestamp_pb2 import Timestamp
-
-    from skein_auth.erasure_certificates.model import ErasureCertificate
-    from skein_auth.erasure_certificates.store import ErasureCertificateStore
-    from skein_auth.signing.keyring import Keyring
-    from skein_kit.identity.identity_token import Caller
 
 _PURGE_MEMORIES = ACCESS_RULES["/skein.memory.v1.MemoryService/PurgeMemories"]
 _PURGE_SESSIONS = ACCESS_RULES["/skein.session.v1.SessionService/PurgeSubject"]

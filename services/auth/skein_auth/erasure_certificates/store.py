@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
 
-from skein_auth.erasure_certificates.model import ErasureCertificate
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from skein_auth.erasure_certificates.model import ErasureCertificate, ErasureReport
 from skein_auth.queries import QUERIES
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.erasure_certificates import document
 from skein_kit.ids import new_id
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from uuid import UUID
-
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-    from skein_auth.erasure_certificates.model import ErasureReport
-    from skein_kit.database.transactions import Database, Transaction
 
 
 class ErasureCertificateStore:

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
 
+from skein_auth.api_keys.store import ApiKeyStore
+from skein_auth.audit.model import AuditFields
+from skein_auth.auth_sessions.auth_sessions import AuthSessions
+from skein_auth.auth_sessions.model import AuthSessionState
 from skein_auth.errors import TenantNotFound
 from skein_auth.exchange.model import AuthenticatedIdentity, AuthenticationFailed, key_caller
+from skein_auth.signing.access_tokens import AccessClaims, AccessTokens
+from skein_auth.tenant_directory import TenantDirectory
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import CredentialInvalid, RpcError
 from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.permissions import ACCOUNT, CREATE_TENANT, ROLE_PERMISSIONS
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_auth.api_keys.store import ApiKeyStore
-    from skein_auth.audit.model import AuditFields
-    from skein_auth.auth_sessions.auth_sessions import AuthSessions
-    from skein_auth.auth_sessions.model import AuthSessionState
-    from skein_auth.signing.access_tokens import AccessClaims, AccessTokens
-    from skein_auth.tenant_directory import TenantDirectory
 
 
 class AccessTokenAuthenticator:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import hmac
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
 
-from skein_auth.api_keys.model import UNKNOWN_API_KEY, ApiKeyToken
+from skein_auth.api_keys.credential_lookup import CredentialLookup
+from skein_auth.api_keys.last_use import LastUseRecorder
+from skein_auth.api_keys.model import UNKNOWN_API_KEY, ApiKeyToken, StoredApiKey
+from skein_auth.audit.recorder import AuditRecorder
 from skein_auth.errors import TenantNotFound
+from skein_auth.exchange.access_token_authenticator import AccessTokenAuthenticator
 from skein_auth.exchange.model import AuthenticatedIdentity, AuthenticationFailed, key_caller
 from skein_auth.exchange.rejected_credentials import RejectedCredentialCache
+from skein_auth.settings import SystemKeys
+from skein_auth.tenant_directory import TenantDirectory
 from skein_kit import canary
 from skein_kit.errors import CredentialInvalid, RpcError
 from skein_kit.identity.bearer_token import MIN_LEGACY, is_jwt
@@ -21,18 +28,6 @@ from skein_kit.identity.permissions import (
     SYSTEM_PERMISSIONS,
 )
 from skein_kit.identity.spaces import WRITER
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_auth.api_keys.credential_lookup import CredentialLookup
-    from skein_auth.api_keys.last_use import LastUseRecorder
-    from skein_auth.api_keys.model import StoredApiKey
-    from skein_auth.audit.recorder import AuditRecorder
-    from skein_auth.exchange.access_token_authenticator import AccessTokenAuthenticator
-    from skein_auth.settings import SystemKeys
-    from skein_auth.tenant_directory import TenantDirectory
 
 # Services that exchange the system key for their identity; auth signs its own, others need none.
 EXCHANGING_SERVICES = frozenset({"worker"})

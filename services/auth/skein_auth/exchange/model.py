@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
+from typing import Unpack
+from uuid import UUID
 
+from skein_auth.api_keys.model import StoredApiKey
+from skein_auth.audit.model import AuditFields
+from skein_kit.errors import RpcError
 from skein_kit.identity.identity_token import Caller
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from typing import Unpack
-    from uuid import UUID
-
-    from skein_auth.api_keys.model import StoredApiKey
-    from skein_auth.audit.model import AuditFields
-    from skein_kit.errors import RpcError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

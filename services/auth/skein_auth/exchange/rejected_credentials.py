@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import OrderedDict
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from skein_auth.audit.model import AuditFields
-    from skein_kit.errors import RpcError
+from skein_auth.audit.model import AuditFields
+from skein_kit.errors import RpcError
 
 TTL_SECONDS = 5.0
 MAX_CACHED = 10_000

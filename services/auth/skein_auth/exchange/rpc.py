@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.auth.v1 import auth_pb2 as pb
+from skein_auth.api_keys.credential_lookup import CheckKeys
+from skein_auth.exchange.authenticator import Authenticator
+from skein_auth.exchange.model import AuthenticatedIdentity
+from skein_auth.signing.keyring import Keyring
 from skein_kit.calls.call import Context, caller, peer_services
 from skein_kit.errors import CredentialInvalid
 from skein_kit.ids import now
 from skein_kit.rpc.well_known_types import to_timestamp
-
-if TYPE_CHECKING:
-    from skein_auth.api_keys.credential_lookup import CheckKeys
-    from skein_auth.exchange.authenticator import Authenticator
-    from skein_auth.exchange.model import AuthenticatedIdentity
-    from skein_auth.signing.keyring import Keyring
 
 
 class ExchangeHandlers:

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from uuid import UUID
 
-from skein_auth.attempts.limiter import auth_session_subject
+from skein_auth.accounts.known_devices import KnownDevice, KnownDevices
+from skein_auth.accounts.model import Account, LoginCredentials
+from skein_auth.accounts.store import AccountStore
+from skein_auth.attempts.limiter import AttemptLimiter, auth_session_subject
+from skein_auth.audit.recorder import AuditRecorder
+from skein_auth.auth_sessions.auth_sessions import AuthSessions
 from skein_auth.errors import IdentityRefused, SignInRefused, SignUpClosed, TooManyAttempts
+from skein_auth.federation.model import IdentityProof, ProviderIdentity
+from skein_auth.federation.providers import Providers
+from skein_auth.federation.store import IdentityStore
 from skein_auth.login.password_login import LoginResult, record_failed_login
+from skein_auth.second_factor.totp import Totp
 from skein_kit.calls.call import client_address
+from skein_kit.identity.identity_token import Caller
 from skein_kit.ids import now
 from skein_kit.network.source_network import source_network
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from uuid import UUID
-
-    from skein_auth.accounts.known_devices import KnownDevice, KnownDevices
-    from skein_auth.accounts.model import Account, LoginCredentials
-    from skein_auth.accounts.store import AccountStore
-    from skein_auth.attempts.limiter import AttemptLimiter
-    from skein_auth.audit.recorder import AuditRecorder
-    from skein_auth.auth_sessions.auth_sessions import AuthSessions
-    from skein_auth.federation.model import IdentityProof, ProviderIdentity
-    from skein_auth.federation.providers import Providers
-    from skein_auth.federation.store import IdentityStore
-    from skein_auth.second_factor.totp import Totp
-    from skein_kit.identity.identity_token import Caller
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

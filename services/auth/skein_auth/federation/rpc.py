@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth.accounts import convert
+from skein_auth.auth_sessions.auth_sessions import AuthSessions
 from skein_auth.auth_sessions.rpc import session_tokens
-from skein_auth.federation.model import IdentityProof
+from skein_auth.federation.federated_login import FederatedLogin
+from skein_auth.federation.model import IdentityProof, LinkedIdentity
+from skein_auth.federation.store import IdentityStore
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.database.transactions import NO_TENANT
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
 from skein_kit.rpc.pagination import MAX_UNPAGED, paginate
 from skein_kit.rpc.well_known_types import to_message
-
-if TYPE_CHECKING:
-    from skein_auth.auth_sessions.auth_sessions import AuthSessions
-    from skein_auth.federation.federated_login import FederatedLogin
-    from skein_auth.federation.model import LinkedIdentity
-    from skein_auth.federation.store import IdentityStore
-    from skein_kit.idempotency.store import IdempotencyStore
 
 
 class FederationHandlers:

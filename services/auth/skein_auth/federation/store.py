@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from uuid import UUID
 
 from skein_auth.accounts.model import Account
+from skein_auth.audit.recorder import AuditRecorder
 from skein_auth.errors import IdentityNotFound, IdentityTaken, LastLoginMethod
-from skein_auth.federation.model import LinkedIdentity
+from skein_auth.federation.model import LinkedIdentity, ProviderIdentity
 from skein_auth.queries import QUERIES
-from skein_kit.database.transactions import NO_TENANT, translate_constraint_errors
+from skein_kit.database.transactions import NO_TENANT, Database, Transaction, translate_constraint_errors
 from skein_kit.errors import CredentialInvalid
 from skein_kit.ids import new_id, now
-
-if TYPE_CHECKING:
-    from uuid import UUID
-
-    from skein_auth.audit.recorder import AuditRecorder
-    from skein_auth.federation.model import ProviderIdentity
-    from skein_kit.database.transactions import Database, Transaction
 
 # The account was deleted during the call.
 _ACCOUNT_DELETED = {"identities_account_fkey": CredentialInvalid}

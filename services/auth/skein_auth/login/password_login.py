@@ -8,30 +8,23 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from uuid import UUID
 
-from skein_auth.accounts.model import normalize_email
-from skein_auth.accounts.passwords import QueueKey
-from skein_auth.attempts.limiter import is_failure, subject_at_network
+from skein_auth.accounts.known_devices import KnownDevice, KnownDevices
+from skein_auth.accounts.model import Account, LoginCredentials, normalize_email
+from skein_auth.accounts.passwords import PasswordCheck, Passwords, QueueKey
+from skein_auth.accounts.store import AccountStore
+from skein_auth.attempts.limiter import AttemptLimiter, is_failure, subject_at_network
+from skein_auth.audit.recorder import AuditRecorder
+from skein_auth.auth_sessions.auth_sessions import AuthSessions
+from skein_auth.auth_sessions.model import SessionTokens
 from skein_auth.errors import SignInRefused, TooManyAttempts
+from skein_auth.second_factor.totp import Totp
 from skein_kit.calls.call import client_address
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import Overloaded, RpcError, TransactionConflict
 from skein_kit.ids import now
 from skein_kit.network.source_network import source_network
-
-if TYPE_CHECKING:
-    from uuid import UUID
-
-    from skein_auth.accounts.known_devices import KnownDevice, KnownDevices
-    from skein_auth.accounts.model import Account, LoginCredentials
-    from skein_auth.accounts.passwords import PasswordCheck, Passwords
-    from skein_auth.accounts.store import AccountStore
-    from skein_auth.attempts.limiter import AttemptLimiter
-    from skein_auth.audit.recorder import AuditRecorder
-    from skein_auth.auth_sessions.auth_sessions import AuthSessions
-    from skein_auth.auth_sessions.model import SessionTokens
-    from skein_auth.second_factor.totp import Totp
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

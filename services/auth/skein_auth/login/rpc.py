@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth.accounts import convert
 from skein_auth.auth_sessions.rpc import session_tokens
-
-if TYPE_CHECKING:
-    from skein_auth.login.password_login import PasswordLogin
-    from skein_kit.calls.call import Context
+from skein_auth.login.password_login import PasswordLogin
+from skein_kit.calls.call import Context
 
 
 class LoginHandlers:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from skein.auth.v1 import auth_pb2 as pb
+from skein_auth.audit.chain_store import AuditChain
 from skein_auth.maintenance.store import DEFAULT_PURGE, MaintenanceStore
 from skein_kit.calls.call import Context, caller
 from skein_kit.ids import now
 from skein_kit.rpc.well_known_types import to_timestamp
-
-if TYPE_CHECKING:
-    from skein_auth.audit.chain_store import AuditChain
 
 
 class MaintenanceHandlers:

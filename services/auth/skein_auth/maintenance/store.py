@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, time, timedelta
-from typing import TYPE_CHECKING
+from uuid import UUID
 
 from skein.auth.v1 import auth_pb2 as pb
 from skein_auth.api_keys.store import count_api_keys, revoke_keys_of_ended_grants
-from skein_auth.audit.chain_store import first_open_day
+from skein_auth.audit.chain_store import AuditChain, first_open_day
+from skein_auth.audit.recorder import AuditRecorder
 from skein_auth.queries import QUERIES
 from skein_kit import canary
 from skein_kit.database import tenant_purge
-from skein_kit.database.transactions import NO_TENANT
-from skein_kit.idempotency.store import LIFETIME
+from skein_kit.database.transactions import NO_TENANT, Database, Transaction
+from skein_kit.idempotency.store import LIFETIME, IdempotencyStore
 from skein_kit.ids import min_id_at
 from skein_kit.rpc.due_tenants import list_due_tenants
 from skein_kit.telemetry import logs
-
-if TYPE_CHECKING:
-    from uuid import UUID
-
-    from skein_auth.audit.chain_store import AuditChain
-    from skein_auth.audit.recorder import AuditRecorder
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import IdempotencyStore
 
 DEFAULT_PURGE = 1000
 # Most rows of one table that one call deletes.

@@ -8,37 +8,31 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 from urllib.parse import urlencode
+from uuid import UUID
 
+from skein_auth.audit.recorder import AuditRecorder
 from skein_auth.auth_sessions import model as grants
+from skein_auth.auth_sessions.auth_sessions import AuthSessions
 from skein_auth.auth_sessions.model import AuthSession
-from skein_auth.encryption import DecryptionError
+from skein_auth.auth_sessions.store import AuthSessionStore
+from skein_auth.encryption import DecryptionError, SecretCipher
 from skein_auth.errors import InvalidRequest, InvalidScope, InvalidTarget, TenantNotFound
 from skein_auth.oauth.resources import resolve_resources
 from skein_auth.oauth_clients import model as clients
-from skein_auth.oauth_clients.model import OIDC_SCOPES
+from skein_auth.oauth_clients.model import OIDC_SCOPES, Client
+from skein_auth.oauth_clients.registry import ClientRegistry
+from skein_auth.signing.access_tokens import AccessTokens
+from skein_auth.tenant_directory import TenantDirectory
 from skein_kit.calls.call import client_address, user_agent
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import TenantMissing
+from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.permissions import ROLE_PERMISSIONS, TENANT_PERMISSIONS
 from skein_kit.ids import now
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-    from uuid import UUID
-
-    from skein_auth.audit.recorder import AuditRecorder
-    from skein_auth.auth_sessions.auth_sessions import AuthSessions
-    from skein_auth.auth_sessions.store import AuthSessionStore
-    from skein_auth.encryption import SecretCipher
-    from skein_auth.oauth_clients.model import Client
-    from skein_auth.oauth_clients.registry import ClientRegistry
-    from skein_auth.signing.access_tokens import AccessTokens
-    from skein_auth.tenant_directory import TenantDirectory
-    from skein_kit.identity.identity_token import Caller
 
 HANDLE_LIFETIME = timedelta(minutes=10)
 _ENCRYPTION_NAME = "authorization request"

@@ -3,34 +3,28 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
 
-from skein_auth.auth_sessions.model import GrantError, GrantResult
+from skein_auth.attempts.limiter import AttemptLimiter
+from skein_auth.audit.recorder import AuditRecorder
+from skein_auth.auth_sessions.auth_sessions import AuthSessions
+from skein_auth.auth_sessions.model import AuthSession, GrantError, GrantResult
 from skein_auth.errors import AccessDenied, DeviceCodeNotFound
+from skein_auth.oauth.authorizations import Answer, Authorizations
 from skein_auth.oauth.device_model import DEVICE_PREFIX, DeviceAuthorization, DeviceState, DeviceTokenRequest
+from skein_auth.oauth.device_store import DeviceStore, PendingDevice
 from skein_auth.oauth.resources import resolve_resources
 from skein_auth.oauth_clients import model as clients
+from skein_auth.oauth_clients.model import Client, ClientCredentials
+from skein_auth.oauth_clients.registry import ClientRegistry
+from skein_auth.signing.access_tokens import AccessTokens
 from skein_kit.calls.call import client_address, user_agent
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.identity.bearer_token import BearerToken
+from skein_kit.identity.identity_token import Caller
 from skein_kit.ids import now
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    from skein_auth.attempts.limiter import AttemptLimiter
-    from skein_auth.audit.recorder import AuditRecorder
-    from skein_auth.auth_sessions.auth_sessions import AuthSessions
-    from skein_auth.auth_sessions.model import AuthSession
-    from skein_auth.oauth.authorizations import Answer, Authorizations
-    from skein_auth.oauth.device_store import DeviceStore, PendingDevice
-    from skein_auth.oauth_clients.model import Client, ClientCredentials
-    from skein_auth.oauth_clients.registry import ClientRegistry
-    from skein_auth.signing.access_tokens import AccessTokens
-    from skein_kit.identity.identity_token import Caller
 
 # Without vowels, so no words; without letters that look like another.
 LETTERS = "BCDFGHJKLMNPQRSTVWXZ"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import TYPE_CHECKING
+from uuid import UUID
 
 from skein_auth.auth_sessions.model import (
     AuthSession,
@@ -16,11 +16,7 @@ from skein_auth.auth_sessions.model import (
     StepContext,
     issue_first_tokens,
 )
-
-if TYPE_CHECKING:
-    from uuid import UUID
-
-    from skein_kit.identity.bearer_token import BearerToken
+from skein_kit.identity.bearer_token import BearerToken
 
 DEVICE_PREFIX = "skein_dev_"
 # Added to the interval of a device that polls too fast.

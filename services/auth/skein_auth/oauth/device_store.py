@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
 
-from skein_auth.auth_sessions.model import GrantError, GrantResult, revoke_for_reuse
+import asyncpg
+
+from skein_auth.auth_sessions.model import AuthSession, GrantError, GrantResult, StepContext, revoke_for_reuse
 from skein_auth.auth_sessions.store import apply_changes, create_auth_session, get_live_refresh_token, lock_session
 from skein_auth.oauth import device_model
-from skein_auth.oauth.device_model import DeviceAuthorization, DeviceState
+from skein_auth.oauth.device_model import DeviceAuthorization, DeviceState, DeviceTokenRequest
 from skein_auth.queries import QUERIES
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    import asyncpg
-
-    from skein_auth.auth_sessions.model import AuthSession, StepContext
-    from skein_auth.oauth.device_model import DeviceTokenRequest
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.identity.bearer_token import BearerToken
+from skein_kit.database.transactions import Database, Transaction
+from skein_kit.identity.bearer_token import BearerToken
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

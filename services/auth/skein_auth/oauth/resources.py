@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from skein_auth.errors import InvalidTarget
 from skein_auth.oauth_clients.model import LOOPBACK_HOSTS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skein_auth.signing.access_tokens import AccessTokens
+from skein_auth.signing.access_tokens import AccessTokens
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from google.protobuf.duration_pb2 import Duration
 
 from skein.auth.v1 import oauth_pb2 as pb
 from skein_auth.errors import InvalidClient
-from skein_auth.oauth.authorizations import Answer, AuthorizationParameters
-from skein_auth.oauth.device_authorization import INTERVAL
+from skein_auth.exchange.authenticator import Authenticator
+from skein_auth.oauth.authorizations import Answer, AuthorizationParameters, AuthorizationPrompt, Authorizations
+from skein_auth.oauth.device_authorization import INTERVAL, DeviceFlow
+from skein_auth.oauth.token_endpoint import TokenEndpoint, TokenIntrospection, TokenResponse
 from skein_auth.oauth_clients import model as clients
 from skein_auth.oauth_clients.model import AUTH_METHOD_NONE, KNOWN_SCOPES, ClientCredentials
+from skein_auth.oauth_clients.registry import ClientRegistry
+from skein_auth.signing.access_tokens import AccessTokens
 from skein_kit.calls.call import Context, caller
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.ids import now
 from skein_kit.rpc.well_known_types import to_timestamp
-
-if TYPE_CHECKING:
-    from skein_auth.exchange.authenticator import Authenticator
-    from skein_auth.oauth.authorizations import AuthorizationPrompt, Authorizations
-    from skein_auth.oauth.device_authorization import DeviceFlow
-    from skein_auth.oauth.token_endpoint import TokenEndpoint, TokenIntrospection, TokenResponse
-    from skein_auth.oauth_clients.registry import ClientRegistry
-    from skein_auth.signing.access_tokens import AccessTokens
 
 
 class OAuthHandlers:

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
-from skein_auth.api_keys.model import UNKNOWN_API_KEY, ApiKeyToken
+from skein_auth.api_keys.credential_lookup import CredentialLookup
+from skein_auth.api_keys.model import UNKNOWN_API_KEY, ApiKeyToken, StoredApiKey
+from skein_auth.api_keys.store import ApiKeyStore
+from skein_auth.assertions.identity_assertions import IdentityAssertions
+from skein_auth.attempts.limiter import AttemptLimiter
+from skein_auth.audit.model import AuditFields
+from skein_auth.audit.recorder import AuditRecorder
 from skein_auth.auth_sessions import model as grants
-from skein_auth.auth_sessions.model import CodeRequest, GrantError, RefreshRequest
+from skein_auth.auth_sessions.auth_sessions import AuthSessions
+from skein_auth.auth_sessions.model import (
+    AuthSession,
+    AuthSessionState,
+    CodeRequest,
+    GrantError,
+    GrantResult,
+    IssuedTokens,
+    RefreshRequest,
+)
+from skein_auth.auth_sessions.store import AuthSessionStore
 from skein_auth.errors import (
     AccessDenied,
     AuthorizationPending,
@@ -21,38 +39,21 @@ from skein_auth.errors import (
     InvalidToken,
     SlowDown,
 )
+from skein_auth.exchange.rejected_credentials import RejectedCredentialCache
+from skein_auth.oauth.device_authorization import DeviceFlow
 from skein_auth.oauth.resources import resolve_resources
 from skein_auth.oauth_clients import model as clients
-from skein_auth.oauth_clients.model import OIDC_SCOPES
-from skein_auth.signing.access_tokens import TokenSubject
+from skein_auth.oauth_clients.model import OIDC_SCOPES, Client, ClientCredentials
+from skein_auth.oauth_clients.registry import ClientRegistry
+from skein_auth.signing.access_tokens import AccessClaims, AccessTokens, TokenSubject
+from skein_auth.tenant_directory import TenantDirectory
 from skein_kit.calls.call import client_address
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import RpcError, Unauthenticated
 from skein_kit.identity.bearer_token import BearerToken
+from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.permissions import ROLE_PERMISSIONS, TENANT_PERMISSIONS
 from skein_kit.ids import now, parse_id
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime, timedelta
-
-    from skein_auth.api_keys.credential_lookup import CredentialLookup
-    from skein_auth.api_keys.model import StoredApiKey
-    from skein_auth.api_keys.store import ApiKeyStore
-    from skein_auth.assertions.identity_assertions import IdentityAssertions
-    from skein_auth.attempts.limiter import AttemptLimiter
-    from skein_auth.audit.model import AuditFields
-    from skein_auth.audit.recorder import AuditRecorder
-    from skein_auth.auth_sessions.auth_sessions import AuthSessions
-    from skein_auth.auth_sessions.model import AuthSession, AuthSessionState, GrantResult, IssuedTokens
-    from skein_auth.auth_sessions.store import AuthSessionStore
-    from skein_auth.exchange.rejected_credentials import RejectedCredentialCache
-    from skein_auth.oauth.device_authorization import DeviceFlow
-    from skein_auth.oauth_clients.model import Client, ClientCredentials
-    from skein_auth.oauth_clients.registry import ClientRegistry
-    from skein_auth.signing.access_tokens import AccessClaims, AccessTokens
-    from skein_auth.tenant_directory import TenantDirectory
-    from skein_kit.identity.identity_token import Caller
 
 _ERRORS: Mapping[GrantError, type[RpcError]] = {
     GrantError.INVALID: InvalidGrant,

@@ -6,11 +6,13 @@ import hashlib
 import hmac
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 from urllib.parse import parse_qsl, urlsplit
+from uuid import UUID
 
 from skein_auth.assertions.keys import key_set_error
 from skein_auth.errors import (
@@ -24,11 +26,6 @@ from skein_auth.errors import (
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.identity.bearer_token import BearerToken
 from skein_kit.identity.permissions import PERMISSION_DESCRIPTIONS, ROLE_PERMISSIONS
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-    from datetime import datetime
-    from uuid import UUID
 
 SECRET_PREFIX = "skein_cs_"  # noqa: S105 - a form, not a secret.
 REGISTRATION_PREFIX = "skein_reg_"

@@ -3,36 +3,28 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import Any
 
-from skein_auth.accounts.passwords import QueueKey
-from skein_auth.attempts.limiter import subject_at_network
+from skein_auth.accounts.passwords import Passwords, QueueKey
+from skein_auth.assertions.client_assertions import ClientAssertions
+from skein_auth.attempts.limiter import AttemptLimiter, subject_at_network
+from skein_auth.audit.recorder import AuditRecorder
 from skein_auth.errors import ClientUnknown, InvalidClient, InvalidClientMetadata, InvalidToken, TooManyAttempts
 from skein_auth.oauth_clients import model as clients
-from skein_auth.oauth_clients.model import Client, RegistrationQuota
+from skein_auth.oauth_clients.model import Client, ClientCredentials, RegistrationQuota
+from skein_auth.oauth_clients.store import ClientStore
+from skein_auth.settings import AuthSettings
 from skein_kit.calls.call import client_address
 from skein_kit.errors import RpcError
 from skein_kit.identity.bearer_token import BearerToken
 from skein_kit.ids import new_id, now
 from skein_kit.network.source_network import source_network
-from skein_kit.outbound.fetch import OutboundError
+from skein_kit.outbound.fetch import OutboundError, SafeHttpClient
 from skein_kit.telemetry import logs
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from skein_auth.accounts.passwords import Passwords
-    from skein_auth.assertions.client_assertions import ClientAssertions
-    from skein_auth.attempts.limiter import AttemptLimiter
-    from skein_auth.audit.recorder import AuditRecorder
-    from skein_auth.oauth_clients.model import ClientCredentials
-    from skein_auth.oauth_clients.store import ClientStore
-    from skein_auth.settings import AuthSettings
-    from skein_kit.outbound.fetch import SafeHttpClient
 
 # Bounds of the time that a metadata document is cached.
 _MIN_CACHE_TIME = timedelta(minutes=5)

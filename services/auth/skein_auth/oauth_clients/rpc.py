@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from skein.auth.v1 import oauth_pb2 as pb
+from skein_auth.audit.recorder import AuditRecorder
+from skein_auth.oauth_clients.model import Client
+from skein_auth.oauth_clients.registry import ClientRegistry
+from skein_auth.oauth_clients.store import ClientStore
 from skein_kit.calls.call import Context, caller
 from skein_kit.database.transactions import NO_TENANT
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
 from skein_kit.rpc.well_known_types import read_time, to_message
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from skein_auth.audit.recorder import AuditRecorder
-    from skein_auth.oauth_clients.model import Client
-    from skein_auth.oauth_clients.registry import ClientRegistry
-    from skein_auth.oauth_clients.store import ClientStore
-    from skein_kit.idempotency.store import IdempotencyStore
 
 
 class OAuthClientHandlers:

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import Any
+
+import asyncpg
 
 from skein_auth.errors import InvalidToken, TooManyAttempts
-from skein_auth.oauth_clients.model import Client
+from skein_auth.oauth_clients.model import Client, RegistrationQuota
 from skein_auth.queries import QUERIES
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.errors import ServiceUnavailable
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    import asyncpg
-
-    from skein_auth.oauth_clients.model import RegistrationQuota
-    from skein_kit.database.transactions import Database, Transaction
 
 # A client that registered within this time may still get its first grant.
 _NEW = timedelta(hours=1)

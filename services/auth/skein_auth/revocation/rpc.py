@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.auth.v1 import accounts_pb2 as pb
+from skein_auth.revocation.store import RevocationStore
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.database.transactions import NO_TENANT
-from skein_kit.idempotency.store import IdempotencyKey
-
-if TYPE_CHECKING:
-    from skein_auth.revocation.store import RevocationStore
-    from skein_kit.idempotency.store import IdempotencyStore
+from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
 
 
 class RevocationHandlers:

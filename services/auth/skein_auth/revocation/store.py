@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from uuid import UUID
 
 from skein_auth.api_keys.store import count_api_keys
+from skein_auth.audit.recorder import AuditRecorder
 from skein_auth.auth_sessions.store import revoke_all_sessions
 from skein_auth.queries import QUERIES
+from skein_kit.database.transactions import Transaction
 from skein_kit.ids import now
-
-if TYPE_CHECKING:
-    from uuid import UUID
-
-    from skein_auth.audit.recorder import AuditRecorder
-    from skein_kit.database.transactions import Transaction
 
 _EVENT = "credentials_revoked"
 

@@ -7,13 +7,10 @@ import hashlib
 import hmac
 import secrets
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 from cryptography.hazmat.primitives.hashes import SHA1
 from cryptography.hazmat.primitives.twofactor.totp import TOTP
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 DIGITS = 6
 STEP_SECONDS = 30

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from skein.auth.v1 import accounts_pb2 as pb
+from skein_auth.second_factor.totp import Totp
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.store import IdempotencyKey
-
-if TYPE_CHECKING:
-    from skein_auth.second_factor.totp import Totp
 
 
 class SecondFactorHandlers:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from uuid import UUID
 
+from skein_auth.audit.recorder import AuditRecorder
 from skein_auth.errors import CodeWrong, TotpStateInvalid
 from skein_auth.queries import QUERIES
 from skein_auth.second_factor.model import SecondFactor
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.ids import now
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from uuid import UUID
-
-    from skein_auth.audit.recorder import AuditRecorder
-    from skein_kit.database.transactions import Database, Transaction
 
 
 class TotpStore:

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from uuid import UUID
 
-from skein_auth.accounts.passwords import QueueKey
-from skein_auth.attempts.limiter import auth_session_subject
+from skein_auth.accounts.passwords import Passwords, QueueKey
+from skein_auth.attempts.limiter import AttemptLimiter, auth_session_subject
+from skein_auth.audit.recorder import AuditRecorder
+from skein_auth.auth_sessions.auth_sessions import AuthSessions
+from skein_auth.encryption import SecretCipher
 from skein_auth.errors import CodeWrong, PasswordWrong, SecondFactorNeeded, SignInRefused
-from skein_auth.second_factor.model import Secret, generate_recovery_codes, hash_recovery_code, is_totp, normalize_code
+from skein_auth.second_factor.model import (
+    SecondFactor,
+    Secret,
+    generate_recovery_codes,
+    hash_recovery_code,
+    is_totp,
+    normalize_code,
+)
+from skein_auth.second_factor.store import TotpStore
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import CredentialInvalid
+from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+from skein_kit.identity.identity_token import Caller
 from skein_kit.ids import now
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-    from uuid import UUID
-
-    from skein_auth.accounts.passwords import Passwords
-    from skein_auth.attempts.limiter import AttemptLimiter
-    from skein_auth.audit.recorder import AuditRecorder
-    from skein_auth.auth_sessions.auth_sessions import AuthSessions
-    from skein_auth.encryption import SecretCipher
-    from skein_auth.second_factor.model import SecondFactor
-    from skein_auth.second_factor.store import TotpStore
-    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
-    from skein_kit.identity.identity_token import Caller
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from uuid import UUID
+
+from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth import permissions
-from skein_auth.service_accounts.model import UPDATABLE, ServiceAccountChange, ServiceAccountDraft
+from skein_auth.service_accounts.model import UPDATABLE, ServiceAccount, ServiceAccountChange, ServiceAccountDraft
+from skein_auth.service_accounts.store import ServiceAccountStore
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid
+from skein_kit.idempotency.store import IdempotencyStore
+from skein_kit.identity.identity_token import Caller
 from skein_kit.ids import parse_id
 from skein_kit.rpc import pagination, well_known_types
 from skein_kit.rpc.well_known_types import to_message
-
-if TYPE_CHECKING:
-    from google.protobuf.field_mask_pb2 import FieldMask
-
-    from skein_auth.service_accounts.model import ServiceAccount
-    from skein_auth.service_accounts.store import ServiceAccountStore
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_kit.identity.identity_token import Caller
 
 
 class ServiceAccountHandlers:

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from uuid import UUID
+
+import asyncpg
 
 from skein_auth import permissions
 from skein_auth.api_keys.store import count_api_keys, revoke_keys_of_ended_grants
+from skein_auth.audit.recorder import AuditRecorder
 from skein_auth.errors import ServiceAccountNotFound
 from skein_auth.queries import QUERIES
-from skein_auth.service_accounts.model import ServiceAccount
+from skein_auth.service_accounts.model import ServiceAccount, ServiceAccountChange, ServiceAccountDraft
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.errors import RevisionStale
+from skein_kit.identity.identity_token import Caller
 from skein_kit.ids import new_id, now
-
-if TYPE_CHECKING:
-    from uuid import UUID
-
-    import asyncpg
-
-    from skein_auth.audit.recorder import AuditRecorder
-    from skein_auth.service_accounts.model import ServiceAccountChange, ServiceAccountDraft
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.identity.identity_token import Caller
 
 
 class ServiceAccountStore:

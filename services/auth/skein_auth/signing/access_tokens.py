@@ -5,24 +5,21 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
+from uuid import UUID
 
 from joserfc import jwt
 from joserfc.errors import JoseError
+from joserfc.jwk import RSAKey
 
 from skein_auth.signing.model import ACCESS_ALGORITHM
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import CredentialExpired, CredentialInvalid
 from skein_kit.identity.identity_token import LEEWAY_SECONDS
 from skein_kit.ids import new_id, parse_id
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-    from uuid import UUID
-
-    from joserfc.jwk import RSAKey
 
 TOKEN_TYPE = "at+jwt"  # noqa: S105 - a media type.
 _TOKEN_TYPES = frozenset({TOKEN_TYPE, f"application/{TOKEN_TYPE}"})

@@ -6,28 +6,22 @@ import asyncio
 import json
 import time
 from collections import OrderedDict
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Literal, overload
+from typing import Literal, overload
 
 import asyncpg
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from joserfc.jwk import OKPKey, RSAKey
 
-from skein_auth.encryption import DecryptionError
-from skein_auth.signing.model import NewKey
+from skein_auth.encryption import DecryptionError, SecretCipher
+from skein_auth.signing.model import NewKey, Purpose
+from skein_auth.signing.store import SigningKeyStore
+from skein_kit.database.transactions import Transaction
 from skein_kit.errors import RpcError
-from skein_kit.identity.identity_token import LIFETIME_SECONDS, sign_identity_token
+from skein_kit.identity.identity_token import LIFETIME_SECONDS, Caller, sign_identity_token
 from skein_kit.ids import now
 from skein_kit.telemetry import logs
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from skein_auth.encryption import SecretCipher
-    from skein_auth.signing.model import Purpose
-    from skein_auth.signing.store import SigningKeyStore
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.identity.identity_token import Caller
 
 # A replaced key verifies for two lifetimes of a token. One is for the last token that it signed, the other for replicas
 # that have not read its successor.

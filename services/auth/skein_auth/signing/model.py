@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from datetime import datetime
+from typing import Literal
 
 from joserfc.jwk import OKPKey, RSAKey
 
+from skein_auth.encryption import SecretCipher
 from skein_kit.identity.identity_token import ALGORITHM
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from skein_auth.encryption import SecretCipher
 
 # "identity" keys sign identity tokens, "access" keys sign access and ID tokens, "certificate" keys sign certificates of
 # erasures.

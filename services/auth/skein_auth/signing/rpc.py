@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from skein.auth.v1 import auth_pb2 as pb
-from skein_auth.signing.model import SigningKey
+from skein_auth.audit.recorder import AuditRecorder
+from skein_auth.signing.keyring import Keyring
+from skein_auth.signing.model import Purpose, SigningKey
+from skein_auth.signing.store import SigningKeyStore
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.database.transactions import NO_TENANT
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import MAX_UNPAGED, paginate
 from skein_kit.rpc.well_known_types import to_message
 from skein_kit.telemetry import logs
-
-if TYPE_CHECKING:
-    from skein_auth.audit.recorder import AuditRecorder
-    from skein_auth.signing.keyring import Keyring
-    from skein_auth.signing.model import Purpose
-    from skein_auth.signing.store import SigningKeyStore
-    from skein_kit.idempotency.store import IdempotencyStore
 
 _PURPOSES: dict[int, Purpose] = {
     pb.SIGNING_KEY_PURPOSE_UNSPECIFIED: "identity",

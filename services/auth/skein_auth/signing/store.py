@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from datetime import datetime
+
+import asyncpg
 
 from skein_auth.queries import QUERIES
-from skein_auth.signing.model import SigningKey
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    import asyncpg
-
-    from skein_auth.signing.model import NewKey, Purpose
-    from skein_kit.database.transactions import Database, Transaction
+from skein_auth.signing.model import NewKey, Purpose, SigningKey
+from skein_kit.database.transactions import Database, Transaction
 
 
 class SigningKeyStore:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skein_client.client import Client
 from skein_client.connection import CREDENTIALS_FILE, Connection, NotConfigured, data_dir, read_ca_file
@@ -14,9 +15,6 @@ from skein_client.errors import Unavailable
 from skein_client.retry import RetryPolicy
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_kit.settings import Settings
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
 
 # A person waits: calls are repeated while a cluster restarts, and a missing cluster is reported soon.
 RETRIES = RetryPolicy(attempts=3)

@@ -6,9 +6,11 @@ import dataclasses
 import json
 import os
 import secrets
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from skein.auth.v1 import auth_pb2
 from skein_auth.api_keys.model import PREFIX, ApiKeyToken
@@ -18,10 +20,6 @@ from skein_cluster.api.client import open_client, read_credentials
 from skein_cluster.api.tenants import ensure_tenant
 from skein_cluster.embedded.errors import DataDirUnusable
 from skein_importers.organizations import ensure_organization
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 DEVELOPMENT_NAME = "Development"
 DEVELOPMENT_SLUG = "development"

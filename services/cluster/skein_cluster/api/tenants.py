@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from skein.auth.v1 import accounts_pb2, auth_pb2
 from skein.tenancy.v1 import tenancy_pb2
+from skein_client.client import Client
 from skein_client.errors import AlreadyExists, NotFound
 from skein_client.pagination import iterate_pages
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_importers.organizations import DEFAULT_NAME, DEFAULT_SLUG, ensure_organization
 from skein_kit.ids import parse_id
-
-if TYPE_CHECKING:
-    from skein_client.client import Client
 
 
 async def ensure_tenant(operator: Client, organization_id: str, name: str, slug: str) -> str:

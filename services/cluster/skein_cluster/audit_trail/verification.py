@@ -5,21 +5,16 @@ No database, no clock.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import date, timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import date, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from skein_kit.audit_log import chain
-from skein_kit.audit_log.chain import Checkpoint, CheckpointInvalid
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from datetime import datetime
-    from uuid import UUID
-
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-    from skein_kit.audit_log.chain import Statement
+from skein_kit.audit_log.chain import Checkpoint, CheckpointInvalid, Statement
 
 # The database removes no event sooner, but for those of the canary's tenants.
 _MIN_KEPT = timedelta(days=30)

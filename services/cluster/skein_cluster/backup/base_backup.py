@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from skein_cluster.backup import cold_storage, postgres_programs
 from skein_cluster.backup.postgres_manifest import PostgresManifest
-from skein_cluster.backup.repository import BASE, POSTGRES_MANIFEST, WAL_OF_BASE, Backup, sha256
+from skein_cluster.backup.repository import BASE, POSTGRES_MANIFEST, WAL_OF_BASE, Backup, BackupRepository, sha256
+from skein_cluster.backup.signatures import BackupKey
+from skein_cluster.backup.source import ServerInfo, Source
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from skein_cluster.backup.repository import BackupRepository
-    from skein_cluster.backup.signatures import BackupKey
-    from skein_cluster.backup.source import ServerInfo, Source
 
 _PROGRESS = re.compile(r"(\d+)/(\d+) kB")
 

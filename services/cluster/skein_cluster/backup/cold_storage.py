@@ -5,18 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from skein_cluster.backup.repository import COLD_PART, sha256, synchronize
+import asyncpg
+
+from skein_cluster.backup.repository import COLD_PART, Backup, BackupRepository, sha256, synchronize
 from skein_memory.settings import MemorySettings
 from skein_session.settings import SessionSettings
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import asyncpg
-
-    from skein_cluster.backup.repository import Backup, BackupRepository
 
 _PRIVATE_FILE, _PRIVATE_FOLDER = 0o600, 0o700
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC

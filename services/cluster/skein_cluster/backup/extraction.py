@@ -8,15 +8,13 @@ import hashlib
 import os
 import tarfile
 import zlib
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol, Self
 
 from skein_cluster.backup.postgres_manifest import PostgresManifest
 from skein_cluster.backup.repository import BASE, POSTGRES_MANIFEST, WAL_OF_BASE, BackupDamaged, sha256
 from skein_cluster.backup.wal_signatures import CHECKSUMS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
 
 _CHUNK = 1 << 20
 # Files of a server's folder that are configuration, start a recovery or name other places. Some hold commands, which a

@@ -8,17 +8,14 @@ import os
 import re
 import shutil
 import signal
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.embedded.account import Account
 from skein_cluster.embedded.binaries import programs
 from skein_cluster.embedded.errors import PostgresDidNotStart
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 # Cached: each lookup starts several processes.
 _PROGRAM_PATHS: dict[tuple[str, int, bool], Path] = {}

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import asyncpg
 
 from skein_cluster.backup import deletions as erasures
 from skein_cluster.backup import postgres_programs
+from skein_cluster.backup.deletions import Deletions
 from skein_cluster.backup.lsn import SEGMENT
+from skein_cluster.backup.repository import Backup, BackupRepository
 from skein_cluster.backup.source import open_embedded_server
 from skein_cluster.embedded.errors import EmbeddedPostgresError
 from skein_cluster.embedded.recovery import find_server
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skein_cluster.backup.deletions import Deletions
-    from skein_cluster.backup.repository import Backup, BackupRepository
-    from skein_cluster.embedded.server import Server
+from skein_cluster.embedded.server import Server
 
 # Segments searched for the last transaction.
 _SEGMENTS_BACK = 20

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 from skein_cluster.backup import wal_archive
+from skein_cluster.backup.repository import Backup, BackupRepository
 from skein_cluster.backup.wal_archive import WalArchive
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from skein_cluster.backup.repository import Backup, BackupRepository
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,19 +13,16 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from skein_cluster.backup.signatures import BackupKey, TrustedKeys
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.embedded.account import Account
 from skein_kit.backup_folder import BACKUPS, MANIFEST
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from skein_cluster.backup.signatures import BackupKey, TrustedKeys
 
 FORMAT = 1
 BASE, WAL_OF_BASE, POSTGRES_MANIFEST = "base.tar.gz", "pg_wal.tar.gz", "backup_manifest"

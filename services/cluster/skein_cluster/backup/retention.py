@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from skein_cluster.backup import cold_storage, wal_signatures
+from skein_cluster.backup.repository import BackupRepository
 from skein_cluster.backup.wal_archive import WalArchive
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skein_cluster.backup.repository import BackupRepository
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from datetime import datetime
 
 from skein_cluster.backup import wal_archive
+from skein_cluster.backup.repository import Backup
+from skein_cluster.backup.wal_archive import WalArchive
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    from skein_cluster.backup.repository import Backup
-    from skein_cluster.backup.wal_archive import WalArchive
 
 
 async def choose_timeline(log: WalArchive, backups: Sequence[Backup], requested: int | None) -> int:

@@ -10,18 +10,16 @@ import base64
 import binascii
 import contextlib
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 KEY_FILE = "backup.key"
 _PREFIX = "skein-backup-"

@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from skein_cluster.backup import cold_storage, extraction, postgres_programs, wal_archive
-from skein_cluster.backup.repository import BASE, POSTGRES_MANIFEST, WAL_OF_BASE, BackupDamaged, sha256
+from skein_cluster.backup.repository import (
+    BASE,
+    POSTGRES_MANIFEST,
+    WAL_OF_BASE,
+    Backup,
+    BackupDamaged,
+    BackupRepository,
+    sha256,
+)
 from skein_cluster.backup.wal_archive import WalArchive
 from skein_kit.backup_folder import MANIFEST
-
-if TYPE_CHECKING:
-    from skein_cluster.backup.repository import Backup, BackupRepository
 
 
 async def backup_problems(folder: BackupRepository, backup: Backup) -> list[str]:

@@ -8,29 +8,24 @@ import shutil
 import sys
 import tempfile
 import zlib
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import asyncpg
 
 from skein_cluster import embedded
 from skein_cluster.backup import lsn, postgres_programs, wal_signatures
 from skein_cluster.backup.lsn import Segment
-from skein_cluster.backup.repository import BackupDamaged, BackupRepository
+from skein_cluster.backup.repository import Backup, BackupDamaged, BackupRepository
 from skein_cluster.backup.signatures import BackupKey
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.embedded.account import Account
 from skein_cluster.embedded.binaries import MAJOR
+from skein_cluster.embedded.server import Server
 from skein_kit.backup_folder import BackupSettings
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
-    from datetime import datetime
-
-    from skein_cluster.backup.repository import Backup
-    from skein_cluster.embedded.server import Server
 
 # A partial segment with new records is archived after this many seconds.
 _ARCHIVE_SECONDS = 60

@@ -12,17 +12,13 @@ import gzip
 import hashlib
 import os
 import zlib
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from skein_cluster.backup.repository import synchronize
+from skein_cluster.backup.signatures import BackupKey, TrustedKeys
 from skein_kit.background import background_tasks
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from skein_cluster.backup.signatures import BackupKey, TrustedKeys
 
 SUFFIX = ".sig"
 # The folder in the server's folder where it notes checksums.

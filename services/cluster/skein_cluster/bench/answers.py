@@ -10,20 +10,15 @@ import json
 import re
 import time
 import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from skein.gateway.v1 import gateway_pb2
+from skein_client.client import Client
+from skein_cluster.bench.conversations import BenchQuestion
 from skein_importers.records import RecordInvalid
-from skein_kit.language_model.chat_client import ChatModelError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from skein_client.client import Client
-    from skein_cluster.bench.conversations import BenchQuestion
-    from skein_kit.language_model.chat_client import ChatClient
+from skein_kit.language_model.chat_client import ChatClient, ChatModelError
 
 # Of a prompt, filled in one pass: a text that looks like a field stays as it is.
 _FIELD = re.compile(r"\{(question|answer|response|context|date|rubric)\}")

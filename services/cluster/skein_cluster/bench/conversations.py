@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein_importers.locomo import SESSION, TIME_FORMAT
 from skein_importers.records import RecordInvalid
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
 # Roles of turns; LoCoMo's speakers are all persons.
 ROLES = {"user": session_pb2.MESSAGE_ROLE_USER, "assistant": session_pb2.MESSAGE_ROLE_ASSISTANT}

@@ -5,25 +5,22 @@ docs/guides/measuring.md describes the format to people; the tables here are the
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+from google.protobuf.message import Message
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import curation_pb2, memory_pb2
+from skein.session.v1 import session_pb2
 from skein_cluster.bench.conversations import BenchQuestion
 from skein_importers.records import RecordInvalid, parse, parse_time
 from skein_kit.errors import FieldInvalid
 from skein_kit.json_values import exact
 from skein_kit.rpc.interceptors import validate
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-    from pathlib import Path
-
-    from google.protobuf.message import Message
-
-    from skein.session.v1 import session_pb2
 
 # Of lines that name no group, and of questions that name no category.
 DEFAULT_GROUP = "default"

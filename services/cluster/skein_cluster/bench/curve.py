@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
 
 from skein_cluster.bench.exactness import Cut, CutMeasure, ExactAnswer, Exactness
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # Most hits that help nothing lie below 0.05, so the steps are finer there. 0 keeps all hits.
 THRESHOLDS = (0.0, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)

@@ -8,9 +8,11 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from skein.session.v1 import session_pb2
 from skein_cluster.bench.conversations import ROLES, BenchQuestion
@@ -18,10 +20,6 @@ from skein_cluster.bench.measures import MEASURES, SESSION_MEASURES, ScoredQuest
 from skein_importers.errors import SourceInvalid
 from skein_importers.records import RecordInvalid
 from skein_importers.sources.json_stream import entries
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
 # "2023/05/20 (Sat) 02:21"; no time zone is given, so it is taken as UTC.
 _TIME_FORMAT = "%Y/%m/%d %H:%M"

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 DEPTHS = (5, 10, 25)
 # The name of the mean reciprocal rank; the others are "recall@5", ...

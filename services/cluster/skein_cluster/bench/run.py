@@ -7,32 +7,28 @@ import contextlib
 import dataclasses
 import time
 import uuid
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import groupby
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from skein.gateway.v1 import gateway_pb2
-from skein.memory.v1 import memory_pb2
+from skein.memory.v1 import curation_pb2, memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import tenancy_pb2
+from skein_client.client import Client
+from skein_client.connection import Connection
 from skein_client.errors import SkeinError
 from skein_cluster.api.client import open_client
 from skein_cluster.api.tenants import create_tenant
+from skein_cluster.bench.conversations import BenchQuestion
 from skein_cluster.bench.exactness import ScoredHit
 from skein_cluster.bench.measures import DEPTHS, ScoredQuestion
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.cli.recall_hits import hit_name
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-
-    from skein.memory.v1 import curation_pb2
-    from skein_client.client import Client
-    from skein_client.connection import Connection
-    from skein_cluster.bench.conversations import BenchQuestion
 
 # What a turn becomes.
 Form: TypeAlias = Literal["memories", "messages"]

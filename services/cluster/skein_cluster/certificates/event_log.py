@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from skein.memory.v1 import history_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from skein.memory.v1 import history_pb2_grpc
+from skein.memory.v1 import history_pb2, history_pb2_grpc
 
 _PURGES = ("memory_purged", "block_purged")
 _PAGE_SIZE = 1000

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_kit.erasure_certificates import key_set
 from skein_kit.erasure_certificates.key_set import KeySetInvalid
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 
 def read_file(file: Path) -> dict[str, Ed25519PublicKey]:

@@ -6,13 +6,10 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from skein_client.connection import data_dir
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 PROGRAM = "skein"
 # Example text of suggestions, and a query that finds it.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import asyncpg
 import grpc
@@ -16,9 +16,6 @@ from skein_importers.errors import ImportFailure
 from skein_kit.database.schema_migrations import MigrationError
 from skein_kit.host.process import NotReady, PortTaken
 from skein_kit.settings import SettingInvalid
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _HINTS: Mapping[str, str] = {
     "CREDENTIAL_MISSING": "Set SKEIN_API_KEY.",

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 import click
 
 from skein_cluster.cli.output import escape_controls
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class ExitCode(IntEnum):

@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 import click
 
 from skein_kit.settings import default_data_dir
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
 
 P = ParamSpec("P")
 Decorated = TypeVar("Decorated", bound="Callable[..., Any]")

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import click
 from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
 from rich import box
-from rich.console import Console, ConsoleRenderable, RenderHook
+from rich.console import Console, ConsoleRenderable, JustifyMethod, RenderHook
 from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
 
 from skein_kit.json_values import exact, fields
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from google.protobuf.timestamp_pb2 import Timestamp
-    from rich.console import JustifyMethod
 
 # Width of tables in files and pipes, for which rich assumes 80.
 _PIPE_WIDTH = 120

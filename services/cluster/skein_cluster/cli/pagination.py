@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
+
+from google.protobuf.message import Message
 
 from skein_client.pagination import iterate_pages
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable
-
-    from google.protobuf.message import Message
 
 
 async def list_first(limit: int, method: Callable[..., Awaitable[Any]], request: Message, field: str) -> list[Any]:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.recall.v1 import recall_pb2
+from skein.tenancy.v1 import subjects_pb2
 from skein_kit.json_values import fields
 from skein_kit.message_rows import speaker
 from skein_kit.text.quoted_text import one_line, one_line_json
-
-if TYPE_CHECKING:
-    from google.protobuf.timestamp_pb2 import Timestamp
-
-    from skein.tenancy.v1 import subjects_pb2
 
 
 def hit_kind(hit: recall_pb2.Hit) -> str:

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import click
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.memory.v1 import approvals_pb2, memory_pb2
 from skein.session.v1 import session_pb2
+from skein_client.client import Client
 from skein_client.errors import NotFound
 from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import options, output
 from skein_cluster.cli.pagination import list_first
 from skein_kit.text.invisible import show_invisible
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from skein_client.client import Client
 
 
 @click.group()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import click
 from rich.text import Text
@@ -13,9 +13,6 @@ from skein.session.v1 import archives_pb2 as sessions_pb2
 from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import options, output
 from skein_cluster.cli.pagination import list_first
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 @click.group()

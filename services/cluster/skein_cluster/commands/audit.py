@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from skein_cluster.audit_trail import trail
+from skein_cluster.audit_trail.trail import Verification
 from skein_cluster.backup.source import open_source
 from skein_cluster.certificates import published_keys
 from skein_cluster.cli import options, output
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-    from skein_cluster.audit_trail.trail import Verification
 
 _MAX_SHOWN = 50
 

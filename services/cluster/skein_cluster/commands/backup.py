@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 import os
 import signal
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 from rich.text import Text
@@ -19,6 +20,8 @@ from skein_cluster.api import credentials
 from skein_cluster.backup import base_backup, recovery_window, retention, selection, verification
 from skein_cluster.backup import restore as restoring
 from skein_cluster.backup.repository import Backup, BackupDamaged, BackupRepository, BackupUnsigned
+from skein_cluster.backup.restore import RestoreResult
+from skein_cluster.backup.retention import PruneResult
 from skein_cluster.backup.signatures import KEY_FILE, BackupKey, TrustedKeys
 from skein_cluster.backup.source import open_source
 from skein_cluster.backup.wal_archive import WalArchive
@@ -28,12 +31,6 @@ from skein_cluster.config.unknown_settings import refuse_unknown_settings
 from skein_cluster.processes import log_file
 from skein_kit.backup_folder import BackupSettings
 from skein_kit.settings import default_data_dir
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Mapping
-
-    from skein_cluster.backup.restore import RestoreResult
-    from skein_cluster.backup.retention import PruneResult
 
 Decorated = TypeVar("Decorated", bound="Callable[..., Any]")
 Result = TypeVar("Result")

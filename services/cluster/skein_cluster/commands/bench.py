@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from rich.text import Text
 
+from skein_client.client import Client
 from skein_cluster.api.client import as_tenant, operator_connection
 from skein_cluster.bench import curve
-from skein_cluster.bench.conversations import read_conversations
+from skein_cluster.bench.answers import Judge, JudgedAnswer
+from skein_cluster.bench.conversations import BenchQuestion, Conversation, read_conversations
 from skein_cluster.bench.corpus import DEFAULT_GROUP, CorpusGroup, read_corpus, read_questions
-from skein_cluster.bench.exactness import CUTS, ExactAnswer, Exactness
+from skein_cluster.bench.curve import CurvePoint
+from skein_cluster.bench.exactness import CUTS, ExactAnswer, Exactness, ScoredHit
 from skein_cluster.bench.measures import (
     MEASURES,
     RANK_MEASURES,
     RECALL_MEASURES,
+    ScoredQuestion,
     ablation_loss,
     by_category,
     measures_within,
 )
-from skein_cluster.bench.run import LIMIT, BenchItems, Form, ask_questions, run_ablations, temporary_tenant
+from skein_cluster.bench.run import LIMIT, BenchItems, BenchResult, Form, ask_questions, run_ablations, temporary_tenant
 from skein_cluster.cli import options, output
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.commands.bench_haystacks import beam_command, longmemeval_command
@@ -39,17 +44,6 @@ from skein_cluster.commands.bench_report import (
 )
 from skein_cluster.commands.import_export import progress
 from skein_importers.records import RecordInvalid
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from skein_client.client import Client
-    from skein_cluster.bench.answers import Judge, JudgedAnswer
-    from skein_cluster.bench.conversations import BenchQuestion, Conversation
-    from skein_cluster.bench.curve import CurvePoint
-    from skein_cluster.bench.exactness import ScoredHit
-    from skein_cluster.bench.measures import ScoredQuestion
-    from skein_cluster.bench.run import BenchResult
 
 _MAX_LIMIT = 100
 

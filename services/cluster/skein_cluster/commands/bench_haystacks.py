@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from rich.text import Text
 
+from skein_client.client import Client
 from skein_cluster.api.client import operator_connection
-from skein_cluster.bench.haystacks import DATASETS
-from skein_cluster.bench.measures import by_category
+from skein_cluster.bench.answers import Judge, JudgedAnswer
+from skein_cluster.bench.haystacks import DATASETS, Dataset, Haystack
+from skein_cluster.bench.measures import ScoredQuestion, by_category
 from skein_cluster.bench.run import BenchItems, ask_questions, temporary_tenant
 from skein_cluster.cli import options, output
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
@@ -27,14 +30,6 @@ from skein_cluster.commands.bench_report import (
 )
 from skein_cluster.commands.import_export import progress
 from skein_importers.records import RecordInvalid
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from skein_client.client import Client
-    from skein_cluster.bench.answers import Judge, JudgedAnswer
-    from skein_cluster.bench.haystacks import Dataset, Haystack
-    from skein_cluster.bench.measures import ScoredQuestion
 
 _MAX_LIMIT = 100
 

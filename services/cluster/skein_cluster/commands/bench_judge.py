@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import click
 from rich.text import Text
 
-from skein_cluster.bench.answers import REQUEST_SECONDS, Judge, read_prompts
+from skein_cluster.bench.answers import REQUEST_SECONDS, Judge, JudgedAnswer, read_prompts
 from skein_cluster.bench.measures import by_category, means
 from skein_cluster.cli import output
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
+from skein_cluster.cli.options import Decorated
 from skein_cluster.commands.bench_report import SEED, interval, percentile
 from skein_importers.records import RecordInvalid
 from skein_kit.language_model.chat_client import ChatClient, Endpoint
 from skein_kit.settings import SettingInvalid
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from skein_cluster.bench.answers import JudgedAnswer
-    from skein_cluster.cli.options import Decorated
 
 _SERVICE = "bench"
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.text import Text
 
-from skein_cluster.bench.measures import MEASURES, summary
+from skein_cluster.bench.measures import MEASURES, Mean, ScoredQuestion, summary
 from skein_cluster.cli import output
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from skein_cluster.bench.measures import Mean, ScoredQuestion
 
 # Of resamples, so that a run's intervals are the same again.
 SEED = 5

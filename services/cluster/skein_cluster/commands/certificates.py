@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from skein.auth.v1 import auth_pb2, certificates_pb2
+from skein_client.client import Client
 from skein_cluster.api.client import as_operator, as_tenant
 from skein_cluster.backup.source import open_source
 from skein_cluster.certificates import event_log, proof, published_keys
@@ -18,13 +20,7 @@ from skein_cluster.cli import options, output
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.cli.pagination import list_first
 from skein_kit.erasure_certificates import document, key_set
-from skein_kit.erasure_certificates.document import CertificateInvalid
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-
-    from skein_client.client import Client
-    from skein_kit.erasure_certificates.document import VerifiedCertificate
+from skein_kit.erasure_certificates.document import CertificateInvalid, VerifiedCertificate
 
 _KINDS = ("subject", "memory", "block", "session", "message")
 _tenant_option = click.option(

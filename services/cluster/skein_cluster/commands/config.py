@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from rich.text import Text
@@ -16,9 +16,7 @@ from skein_cluster.cli.exit_codes import ExitCode
 from skein_cluster.config.catalog import read_settings
 from skein_cluster.config.check import find_notes, find_problems
 from skein_cluster.config.database_check import DatabaseCheck, check_database
-
-if TYPE_CHECKING:
-    from skein_kit.settings import SettingValue
+from skein_kit.settings import SettingValue
 
 REDACTED = "•••"
 # Passwords in URLs.

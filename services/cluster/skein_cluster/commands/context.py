@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 import click
 from rich.text import Text
 
 from skein.gateway.v1 import gateway_pb2
+from skein.memory.v1 import memory_pb2
 from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import command_lines, options, output
 from skein_cluster.commands.recall import (
@@ -21,11 +22,6 @@ from skein_cluster.commands.recall import (
     show_receipt,
 )
 from skein_kit.rpc.well_known_types import to_timestamp
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from skein.memory.v1 import memory_pb2
 
 
 @click.command()

@@ -6,9 +6,9 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 import uvloop
@@ -27,9 +27,6 @@ from skein_cluster.processes.single_process import single_process_cluster
 from skein_cluster.processes.stop_signals import StopSignal
 from skein_kit.host import open_files
 from skein_kit.telemetry.metrics import TRACING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _LOG_LINES = 20
 _NEXT_STEPS = (

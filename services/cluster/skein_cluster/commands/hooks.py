@@ -7,8 +7,9 @@ import shlex
 import shutil
 import sys
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -22,9 +23,6 @@ from skein_cluster.hooks import settings_file
 from skein_cluster.hooks.agents import AGENTS, CodingAgent, HookEvent, Scope
 from skein_cluster.hooks.calls import Cluster
 from skein_cluster.hooks.failures import AUTH, CallFailed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 Decorated = TypeVar("Decorated", bound="Callable[..., Any]")
 

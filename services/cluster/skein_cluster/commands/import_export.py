@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import sys
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from skein.memory.v1 import archives_pb2
+from skein_client.client import Client
 from skein_client.pagination import iterate_pages
 from skein_cluster.api.client import as_operator, as_tenant, open_client, operator_connection
 from skein_cluster.cli import options
@@ -31,15 +33,8 @@ from skein_importers.realms import choose_realms, compare_all, compare_one, dry_
 from skein_importers.records import FIELDS, ITEMS
 from skein_importers.report import Report
 from skein_importers.sources import FORMATS
-from skein_importers.sources.base import CountWithSamples, Notes
+from skein_importers.sources.base import CountWithSamples, Notes, Realm, Source
 from skein_importers.sources.files import READERS, open_file
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from contextlib import AbstractAsyncContextManager, AbstractContextManager
-
-    from skein_client.client import Client
-    from skein_importers.sources.base import Realm, Source
 
 _FORMS = (*READERS, *FORMS, *FORMATS)
 # Differences that seed 004's plan allows a dual write: 0.1 %.

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skein_cluster.cli import output
+from skein_importers.comparison import Comparison
 from skein_importers.records import FIELDS, Kind
-from skein_importers.report import Outcome
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from skein_importers.comparison import Comparison
-    from skein_importers.report import Report
-    from skein_importers.sources.base import CountWithSamples
+from skein_importers.report import Outcome, Report
+from skein_importers.sources.base import CountWithSamples
 
 # Refusals in the printed report; --json has more.
 _SHOWN = 20

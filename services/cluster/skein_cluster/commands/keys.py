@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 import click
@@ -11,6 +11,7 @@ from rich.text import Text
 
 from skein.auth.v1 import accounts_pb2, auth_pb2
 from skein_auth.api_keys.model import PREFIX
+from skein_client.client import Client
 from skein_client.pagination import iterate_pages
 from skein_cluster.api import credentials
 from skein_cluster.api.client import as_tenant
@@ -20,12 +21,6 @@ from skein_cluster.cli.pagination import list_first
 from skein_kit.identity.bearer_token import public_prefix
 from skein_kit.identity.permissions import ROLE_PERMISSIONS
 from skein_kit.ids import parse_id
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from skein_client.client import Client
-
 
 _KEY_COLUMN = "key, beginning of its secret"
 _PAGE = 1000

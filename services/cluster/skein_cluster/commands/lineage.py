@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import click
 from rich.text import Text
@@ -13,9 +13,6 @@ from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import options, output
 from skein_cluster.cli.pagination import list_first
 from skein_kit.text.quoted_text import one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _KINDS: Mapping[int, str] = {
     number: name.removeprefix("SOURCE_KIND_").lower() for name, number in memory_pb2.SourceKind.items() if number

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import click
 from rich.text import Text
 
 from skein.auth.v1 import accounts_pb2
 from skein.tenancy.v1 import members_pb2
+from skein_client.client import Client
 from skein_cluster.api.client import open_client, operator_connection
 from skein_cluster.api.tenants import find_tenant
 from skein_cluster.cli import options, output
 from skein_cluster.cli.pagination import list_first
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-
-    from skein_client.client import Client
 
 _ROLES = {
     "viewer": members_pb2.ROLE_VIEWER,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import click
 from rich.table import Table
@@ -13,9 +14,6 @@ from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import options, output
 from skein_cluster.cli.pagination import list_first
 from skein_kit.json_values import exact
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 @click.group()

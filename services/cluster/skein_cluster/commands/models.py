@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import click
 from rich.text import Text
@@ -12,9 +13,6 @@ from skein.recall.v1 import recall_pb2 as pb
 from skein_cluster.api.client import as_operator
 from skein_cluster.cli import options, output
 from skein_cluster.cli.pagination import list_first
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _POLL_SECONDS = 1.0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 import click
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -13,9 +13,6 @@ from skein_cluster.cli import options, output
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.cli.pagination import list_first
 from skein_kit.rpc.well_known_types import to_timestamp
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 _PROFILE = "subject:"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import click
 from google.protobuf import json_format
@@ -13,9 +13,6 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from skein.tenancy.v1 import subjects_pb2 as pb
 from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import options, output
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _FIELDS = pb.Policy.DESCRIPTOR.fields_by_name
 # UpdatePolicy takes effect within this time.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any, TypeVar, cast
 
 import click
 from rich.text import Text
@@ -12,17 +14,12 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
+from skein_client.client import Client
 from skein_client.errors import PermissionDenied
 from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import command_lines, options, output
 from skein_cluster.cli.recall_hits import format_components, format_profile, hit_kind, hit_text, hit_time
 from skein_kit.rpc.well_known_types import to_timestamp
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from datetime import datetime
-
-    from skein_client.client import Client
 
 Decorated = TypeVar("Decorated", bound="Callable[..., Any]")
 

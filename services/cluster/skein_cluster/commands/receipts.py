@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -15,9 +15,6 @@ from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.cli.pagination import list_first
 from skein_kit.recall_receipts import document
 from skein_kit.recall_receipts.document import ReceiptInvalid
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 _MAX_PAGE_SIZE = 200
 

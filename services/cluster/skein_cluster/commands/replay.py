@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
 import click
 
@@ -12,9 +12,6 @@ from skein_client.errors import FailedPrecondition
 from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import options, output
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 
 @click.command()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 import click
 from rich.text import Text
@@ -18,9 +18,6 @@ from skein_cluster.cli import options, output
 from skein_cluster.cli.error_messages import command_error
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.processes.admin_probe import Readiness, VectorCacheStatus, read_readiness, read_vector_cache
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _STYLES = {
     gateway_pb2.SERVICE_STATE_SERVING: "green",

@@ -7,7 +7,9 @@ import functools
 import os
 import shlex
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 
 import click
 import uvloop
@@ -25,19 +27,12 @@ from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.config.unknown_settings import refuse_unknown_settings
 from skein_cluster.processes import gc_freeze, log_file, multi_process
 from skein_cluster.processes.shared_ports import shared_port_cluster
-from skein_cluster.processes.single_process import single_process_cluster
+from skein_cluster.processes.single_process import LocalCluster, single_process_cluster
 from skein_cluster.processes.stop_signals import StopSignal
 from skein_kit.backup_folder import BackupSettings
 from skein_kit.host import open_files
 from skein_kit.host.process import NotReady, export_traces
 from skein_kit.settings import ProcessSettings, default_data_dir
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from contextlib import AbstractAsyncContextManager
-    from pathlib import Path
-
-    from skein_cluster.processes.single_process import LocalCluster
 
 LOG_FILE = "skein.log"
 MAX_REPLICAS = 8

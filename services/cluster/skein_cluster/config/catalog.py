@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator, Mapping
 
 from skein_auth.federation.providers import ProviderSettings
 from skein_auth.settings import AuthSettings
@@ -21,9 +21,6 @@ from skein_recall.settings import EmbeddingsSettings, RecallSettings
 from skein_session.settings import SessionSettings
 from skein_tenancy.settings import TenancySettings
 from skein_worker.settings import WorkerSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
 
 # Services that read each dataclass.
 PROCESS = "every process"

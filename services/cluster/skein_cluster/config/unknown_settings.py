@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import difflib
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
 from skein_cluster.config.catalog import FILE, MODEL_KEY, TEST_PREFIX, setting_names
 from skein_kit.settings import PREFIX, SettingInvalid
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 _CUTOFF = 0.75
 # Variables that Kubernetes sets for each Service "skein-…" by default.

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING
 
 from google.protobuf.field_mask_pb2 import FieldMask
+from rich.console import Console
 from rich.rule import Rule
 from rich.text import Text
 
 from skein.memory.v1 import curation_pb2, memory_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2
+from skein_client.client import Client
 from skein_cluster.cli import output
 from skein_cluster.commands.policy import EFFECT_SECONDS
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from skein_client.client import Client
 
 CONVERSATION = (
     "Hi! I'm allergic to peanuts, and I live in Porto. My birthday is on 3 May.",

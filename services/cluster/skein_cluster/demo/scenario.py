@@ -7,12 +7,15 @@ import os
 import time
 from dataclasses import dataclass
 from importlib.resources import as_file, files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from rich.console import Console
 from rich.rule import Rule
 from rich.text import Text
 
 from skein.gateway.v1 import gateway_pb2
+from skein_client.client import Client
 from skein_client.connection import Connection, read_ca_file
 from skein_cluster.api.client import open_client
 from skein_cluster.cli import output
@@ -20,15 +23,9 @@ from skein_cluster.cli.error_messages import error_sentence
 from skein_cluster.cli.recall_hits import format_components, hit_kind, hit_name, hit_text, hit_time
 from skein_cluster.demo.learning import show_learning
 from skein_cluster.demo.trace_tree import find_trace, render_tree
+from skein_cluster.processes.single_process import LocalCluster
 from skein_importers.importer import Importer, Report
 from skein_importers.records import Kind, read_jsonl
-
-if TYPE_CHECKING:
-    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-    from rich.console import Console
-
-    from skein_client.client import Client
-    from skein_cluster.processes.single_process import LocalCluster
 
 _SHOWN = 3
 # Largest batch that is embedded before the reply.

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.semconv.attributes import db_attributes
 from opentelemetry.trace import SpanKind
 from rich.text import Text
 from rich.tree import Tree
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from opentelemetry.sdk.trace import ReadableSpan
 
 _NANOS_PER_MS = 1e6
 

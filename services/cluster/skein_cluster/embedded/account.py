@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pwd
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from skein_cluster.embedded.errors import PostgresDidNotStart
-
-if TYPE_CHECKING:
-    import io
-    from collections.abc import Sequence
 
 _CHILD = Path(__file__).with_name("child.py")
 _UNPRIVILEGED = "nobody"

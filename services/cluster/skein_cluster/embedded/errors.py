@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 # Postgres' log repeats rejected settings, including connection strings with passwords.
 _SECRET = re.compile(r"(?i)(password\s*[=:]?\s*)\S+")

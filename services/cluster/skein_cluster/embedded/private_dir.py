@@ -8,15 +8,11 @@ import os
 import shutil
 import stat
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from skein_cluster.embedded.account import Account
 from skein_cluster.embedded.errors import PostgresDidNotStart
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from skein_cluster.embedded.account import Account
 
 # The address of a Unix socket has at most 107 bytes on Linux and 103 on macOS.
 SOCKET_PATH_BYTES = 103

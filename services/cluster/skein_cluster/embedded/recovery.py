@@ -9,23 +9,18 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from skein_cluster.embedded import server_settings
 from skein_cluster.embedded.account import Account
 from skein_cluster.embedded.binaries import programs
-from skein_cluster.embedded.data_dir import lock_data_dir
+from skein_cluster.embedded.data_dir import DataDir, lock_data_dir
 from skein_cluster.embedded.errors import DataDirUnusable
 from skein_cluster.embedded.private_dir import socket_folder
 from skein_cluster.embedded.server import DEFAULT_PORT, STOP_SECONDS, Server, ServerPrograms, log_of, stop
 from skein_cluster.embedded.stale_server import is_server_of
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping
-    from pathlib import Path
-
-    from skein_cluster.embedded.data_dir import DataDir
 
 _STATUS_LINE = 7
 _PORT_LINE = 3

@@ -9,9 +9,11 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from skein_cluster.embedded import server_settings
@@ -22,10 +24,6 @@ from skein_cluster.embedded.errors import PostgresDidNotStart
 from skein_cluster.embedded.private_dir import socket_folder
 from skein_cluster.embedded.stale_server import POLL_SECONDS, stop_stale_server
 from skein_cluster.embedded.supervisor import ServerSupervisor
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping
-    from pathlib import Path
 
 SUPERUSER = "postgres"
 DEFAULT_PORT = 5432

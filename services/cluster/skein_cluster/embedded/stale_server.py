@@ -11,12 +11,9 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from skein_cluster.embedded.account import Account
 from skein_cluster.embedded.errors import PostgresDidNotStart
-
-if TYPE_CHECKING:
-    from skein_cluster.embedded.account import Account
 
 POLL_SECONDS = 0.01
 # SIGINT ends sessions and writes a checkpoint, SIGQUIT ends at once and requires recovery.

@@ -6,14 +6,11 @@ Recovery keeps every acknowledged write. Connections are refused until then.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import subprocess
+from collections.abc import Awaitable, Callable
 
 from skein_cluster.embedded.errors import PostgresDidNotStart
 from skein_kit.telemetry import logs
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Awaitable, Callable
 
 # Poll interval, and first pause after a failed start, which doubles each time.
 _LOOK_SECONDS = 0.1

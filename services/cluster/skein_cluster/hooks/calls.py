@@ -8,17 +8,13 @@ from __future__ import annotations
 import http.client
 import json
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from skein_client.environment import NotConfigured, read_access, read_ca_file
+from skein_client.environment import Access, NotConfigured, read_access, read_ca_file
 from skein_cluster.hooks.failures import CallFailed
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from skein_client.environment import Access
 
 # A busy cluster is asked once more, since the agent waits.
 _PAUSE_SECONDS = 0.1

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from google.protobuf import json_format, message_factory
 from google.protobuf.descriptor_pool import Default
 
+from skein_client.environment import Access
 from skein_client.errors import SkeinError
 from skein_client.retry import RetryPolicy
 from skein_client.sync import Client
 from skein_cluster.cli.error_messages import error_sentence
 from skein_cluster.hooks.failures import AUTH, BLOCKS, GATEWAY, CallFailed
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from skein_client.environment import Access
 
 _STUBS = {GATEWAY: "gateway", BLOCKS: "blocks", AUTH: "auth"}
 _RETRIES = RetryPolicy(attempts=2)

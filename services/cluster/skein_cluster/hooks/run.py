@@ -10,7 +10,8 @@ import os
 import select
 import sys
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from skein_client.environment import NotConfigured
 from skein_cluster.hooks import memory
@@ -18,9 +19,6 @@ from skein_cluster.hooks.agents import AGENTS, CodingAgent, HookEvent, HookInput
 from skein_cluster.hooks.failures import CallFailed
 from skein_cluster.hooks.notices import Notices
 from skein_cluster.hooks.project import project_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 # For reading the input and calling the cluster.
 DEADLINE_SECONDS = 5.0

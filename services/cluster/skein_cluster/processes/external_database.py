@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from skein_cluster import registry
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.config.database_check import check_database, max_connections
 from skein_kit.database.schema_migrations import MigrationNotAllowed, migrate
 from skein_kit.settings import ProcessSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 async def prepare(url: str, environment: Mapping[str, str], counts: Mapping[str, int]) -> None:

@@ -11,10 +11,12 @@ import contextlib
 import os
 import signal
 import sys
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from skein_cluster import registry
 from skein_cluster.api.credentials import reachable_address
@@ -26,10 +28,6 @@ from skein_cluster.processes.single_process import LocalCluster, prepared_databa
 from skein_cluster.service_certificates.renewal import renewed_certificates
 from skein_kit.settings import ProcessSettings
 from skein_pc2.settings import Pc2Settings, setting_of
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
 _POLL_SECONDS = 0.05
 _ADMIN = "SKEIN_ADMIN_PORT"

@@ -5,15 +5,11 @@ from __future__ import annotations
 import errno
 import random
 import socket
-from contextlib import ExitStack, closing, contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 
 from skein_kit.host.process import PortTaken
 from skein_kit.settings import LAST_PORT, SettingInvalid
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from contextlib import AbstractContextManager
 
 # Below the range of outgoing connections, which change constantly on a busy machine.
 PORTS = range(20_000, 32_000)

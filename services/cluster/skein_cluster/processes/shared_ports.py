@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from skein_cluster import registry
 from skein_cluster.api.credentials import reachable_address
@@ -24,10 +25,6 @@ from skein_cluster.service_certificates.renewal import renewed_certificates
 from skein_kit.host.process import run_services
 from skein_kit.settings import ProcessSettings
 from skein_kit.telemetry import logs
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
-    from pathlib import Path
 
 _ADMIN = "SKEIN_ADMIN_PORT"
 _CONSOLE = "SKEIN_CONSOLE_PORT"

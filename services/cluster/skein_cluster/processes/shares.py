@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from skein_auth.settings import AuthSettings
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.config.database_check import max_connections
 from skein_cluster.embedded.server_settings import MAX_CONNECTIONS
 from skein_recall.settings import RecallSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # Services that run in every process, and those that run once: pc2's ZeroMQ ports cannot be shared.
 REPLICATED = ("auth", "tenancy", "session", "memory", "recall", "gateway")

@@ -9,30 +9,26 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from skein_auth.api_keys.bootstrap import OperatorKeyRefused, ensure_operator_key
 from skein_cluster import embedded as postgres
 from skein_cluster import registry
 from skein_cluster.api import credentials
+from skein_cluster.api.credentials import Credentials
 from skein_cluster.backup import wal_archive
 from skein_cluster.embedded.databases import DATABASE
+from skein_cluster.embedded.server import Server
 from skein_cluster.processes import external_database
 from skein_cluster.processes.ports import check_free
 from skein_kit.database.connection_settings import service_url
 from skein_kit.database.schema_migrations import migrate
 from skein_kit.host.process import PortTaken, run_services
 from skein_kit.settings import ProcessSettings
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
-    from pathlib import Path
-
-    from skein_cluster.api.credentials import Credentials
-    from skein_cluster.embedded.server import Server
 
 _NO_SERVICES: Mapping[str, int] = MappingProxyType({})
 

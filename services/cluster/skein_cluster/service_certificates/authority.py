@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -23,9 +23,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from skein_kit.identity.service_identity import certificate_name
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
 
 CERTIFICATE, KEY, AUTHORITIES = "tls.crt", "tls.key", "ca.crt"
 _AUTHORITY = "authority"

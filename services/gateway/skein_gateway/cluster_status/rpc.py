@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from google.protobuf.duration_pb2 import Duration
 from grpc import aio
@@ -11,12 +11,8 @@ from grpc_health.v1 import health, health_pb2
 
 from skein.gateway.v1 import gateway_pb2 as pb
 from skein_gateway import VERSION
-from skein_kit.host.process import is_ready
-
-if TYPE_CHECKING:
-    from skein_kit.calls.call import Context
-    from skein_kit.host.process import Host, ServicerRegistry
-
+from skein_kit.calls.call import Context
+from skein_kit.host.process import Host, ServicerRegistry, is_ready
 
 CHECK_SECONDS = 2.0
 # Services with a health check, in the order of the response.

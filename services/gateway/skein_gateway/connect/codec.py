@@ -8,25 +8,22 @@ from __future__ import annotations
 import base64
 import json
 import re
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 from google.protobuf import json_format
+from google.protobuf.any_pb2 import Any as PackedAny
+from google.protobuf.message import Message
 from google.rpc import error_details_pb2
+from google.rpc.status_pb2 import Status
 
 from skein_gateway.connect import json_names, strict_json
 from skein_kit.admission.processor_time import with_pauses
 from skein_kit.errors import FieldInvalid, status_code
 from skein_kit.json_values import exact, fields
 from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from google.protobuf.any_pb2 import Any as PackedAny
-    from google.protobuf.message import Message
-    from google.rpc.status_pb2 import Status
 
 JSON = "application/json"
 PROTO = "application/proto"

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein_kit.errors import FieldInvalid, UpdateMaskInvalid
 from skein_kit.violations import enum_value_names
-
-if TYPE_CHECKING:
-    from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 
 _MASK = FieldMask.DESCRIPTOR.full_name
 _WELL_KNOWN = "google.protobuf."

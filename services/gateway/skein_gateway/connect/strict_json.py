@@ -9,17 +9,15 @@ from __future__ import annotations
 import functools
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
+
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
 
 from skein_kit.errors import FieldInvalid
 from skein_kit.json_values import exact
 from skein_kit.json_values import fields as json_fields
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from google.protobuf.descriptor import FieldDescriptor
-    from google.protobuf.message import Message
 
 # Messages with a JSON form of their own, which the parser checks.
 _WELL_KNOWN = "google.protobuf."

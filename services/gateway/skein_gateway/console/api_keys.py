@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import time
 import uuid
-from typing import TYPE_CHECKING
 
 from google.protobuf.timestamp_pb2 import Timestamp
+from starlette.requests import Request
+from starlette.responses import Response
 
 from skein.auth.v1 import accounts_pb2, auth_pb2
+from skein_gateway.console.browser_sessions import PageContext
 from skein_gateway.console.pages import http_status, page, page_links
 from skein_gateway.console.problems import PageError, or_page_error, page_error_of
+from skein_gateway.oauth.forms import Parameters
 from skein_gateway.oauth.pages import see_other
 from skein_kit.errors import FieldInvalid
 from skein_kit.identity.permissions import AGENT_PERMISSIONS, PERMISSION_DESCRIPTIONS
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from skein_gateway.console.browser_sessions import PageContext
-    from skein_gateway.oauth.forms import Parameters
 
 _PAGE = 50
 # Lifetimes of a new key, in days.

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from google.protobuf import json_format
 from google.protobuf.field_mask_pb2 import FieldMask
+from starlette.requests import Request
+from starlette.responses import Response
 
 from skein.memory.v1 import approvals_pb2, memory_pb2
 from skein.session.v1 import session_pb2
 from skein_gateway.console import formats
+from skein_gateway.console.browser_sessions import PageContext
 from skein_gateway.console.pages import http_status, page, page_links
 from skein_gateway.console.problems import PageError, or_page_error, page_error_of
 from skein_gateway.console.text_diff import mark_differences
 from skein_gateway.console.waiting import MAX_COUNTED
-from skein_gateway.oauth.forms import FormInvalid
+from skein_gateway.oauth.forms import FormInvalid, Parameters
 from skein_gateway.oauth.pages import see_other
 from skein_kit.text.invisible import has_invisible, show_invisible
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from skein_gateway.console.browser_sessions import PageContext
-    from skein_gateway.oauth.forms import Parameters
 
 _PAGE = MAX_COUNTED
 # Digits of the highest revision.

@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any
 
-from skein.memory.v1 import blocks_pb2
+from starlette.requests import Request
+from starlette.responses import Response
+
+from skein.memory.v1 import blocks_pb2, blocks_pb2_grpc
 from skein_gateway.console import field_merge
+from skein_gateway.console.browser_sessions import PageContext
 from skein_gateway.console.pages import http_status, page, page_links, revision_of
 from skein_gateway.console.problems import PageError, or_page_error
 from skein_gateway.console.text_diff import mark_differences
-from skein_gateway.oauth.forms import FormInvalid
+from skein_gateway.oauth.forms import FormInvalid, Parameters
 from skein_gateway.oauth.pages import see_other
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping, Sequence
-    from typing import Any
-
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from skein.memory.v1 import blocks_pb2_grpc
-    from skein_gateway.console.browser_sessions import PageContext
-    from skein_gateway.oauth.forms import Parameters
 
 _PAGE = 25
 _AGENTS = 100

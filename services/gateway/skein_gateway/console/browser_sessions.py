@@ -12,21 +12,17 @@ import re
 import secrets
 import time
 from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
+from starlette.requests import Request
+from starlette.responses import Response
+
+from skein_gateway.console.rpc_client import Api
+from skein_gateway.console.waiting import WaitingCounts
 from skein_gateway.oauth.browser import Browser
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from skein_gateway.console.rpc_client import Api
-    from skein_gateway.console.waiting import WaitingCounts
-    from skein_kit.identity.identity_token import Caller
+from skein_kit.identity.identity_token import Caller
 
 # Lifetime of a key session.
 KEY_SESSION_SECONDS = 12 * 3600.0

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
+from starlette.requests import Request
 from starlette.responses import Response
 
 from skein.auth.v1 import auth_pb2, certificates_pb2
+from skein_gateway.console.browser_sessions import PageContext
 from skein_gateway.console.pages import HEADERS, http_status, page, page_links
 from skein_gateway.console.problems import or_page_error
+from skein_gateway.oauth.forms import Parameters
 from skein_kit.erasure_certificates import key_set
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from starlette.requests import Request
-
-    from skein_gateway.console.browser_sessions import PageContext
-    from skein_gateway.oauth.forms import Parameters
 
 _PAGE = 25
 _KEYS_FILE = "certificate-keys.json"

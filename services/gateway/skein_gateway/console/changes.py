@@ -4,31 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import TYPE_CHECKING
 
 import structlog
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from skein.memory.v1 import history_pb2
 from skein_gateway.console import formats
+from skein_gateway.console.browser_sessions import PageContext
 from skein_gateway.console.item_names import memory_names
+from skein_gateway.console.page_handler import PageHandler
 from skein_gateway.console.pages import HEADERS, http_status, page, page_links
 from skein_gateway.console.problems import PageError, or_page_error, page_error_of
 from skein_gateway.oauth.forms import Parameters
 from skein_gateway.oauth.request_handler import OAuthError
+from skein_kit.calls.call import Call
 from skein_kit.text.invisible import show_invisible
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
-
-    from starlette.requests import Request
-    from starlette.types import Receive, Scope, Send
-
-    from skein_gateway.console.browser_sessions import PageContext
-    from skein_gateway.console.page_handler import PageHandler
-    from skein_kit.calls.call import Call
 
 _PAGE = 50
 # Entity types of the filter, each with the page that shows it.

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
 
 from skein.memory.v1 import curation_pb2
+from skein_gateway.console.browser_sessions import PageContext
 from skein_gateway.console.pages import http_status, page, page_links, revision_of
 from skein_gateway.console.problems import PageError, or_page_error, page_error_of
 from skein_gateway.console.text_diff import mark_differences
-from skein_gateway.oauth.forms import FormInvalid
+from skein_gateway.oauth.forms import FormInvalid, Parameters
 from skein_gateway.oauth.pages import see_other
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from skein_gateway.console.browser_sessions import PageContext
-    from skein_gateway.oauth.forms import Parameters
 
 _PAGE = 10
 # Decisions of the form: the status, and which memory is right.

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from skein.gateway.v1 import gateway_pb2
 from skein_kit.text.token_estimate import estimate_tokens
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from skein.gateway.v1 import gateway_pb2
 
 # A line begins with its citation; further lines of its text are marked, so that none can imitate one.
 _CITED = re.compile(r"(?:- )?\[(\d+)\] (.*)", re.DOTALL)

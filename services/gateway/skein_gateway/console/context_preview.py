@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from starlette.requests import Request
+from starlette.responses import Response
 
 from skein.gateway.v1 import gateway_pb2
+from skein_gateway.console.browser_sessions import PageContext
 from skein_gateway.console.context_lines import read_lines
 from skein_gateway.console.pages import http_status, page
 from skein_gateway.console.problems import PageError, or_page_error
+from skein_gateway.oauth.forms import Parameters
 from skein_kit.text.token_estimate import DEFAULT_BUDGET
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from skein_gateway.console.browser_sessions import PageContext
-    from skein_gateway.oauth.forms import Parameters
 
 BUDGETS = (250, 500, 1000, 2000, 4000, 8000)
 _FILTERS = ("subject", "agent", "session", "budget", "format")

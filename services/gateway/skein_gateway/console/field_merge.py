@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from skein_gateway.console.text_diff import mark_differences
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from skein_gateway.console.text_diff import MarkedText
+from skein_gateway.console.text_diff import MarkedText, mark_differences
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import access_log_pb2, curation_pb2, memory_pb2, webhooks_pb2
@@ -12,12 +16,6 @@ from skein.session.v1 import ledgers_pb2, session_pb2
 from skein.tenancy.v1 import jobs_pb2, members_pb2, spaces_pb2
 from skein_kit.json_values import exact as exact_json
 from skein_kit.json_values import fields
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from google.protobuf.message import Message
-    from google.protobuf.timestamp_pb2 import Timestamp
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 # Label and explanation of each signal of a hit.

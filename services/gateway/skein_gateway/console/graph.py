@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from starlette.requests import Request
+from starlette.responses import Response
 
 from skein.memory.v1 import curation_pb2, memory_pb2
+from skein_gateway.console.browser_sessions import PageContext
 from skein_gateway.console.graph_layout import layout_graph
 from skein_gateway.console.pages import page
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from skein_gateway.console.browser_sessions import PageContext
-    from skein_gateway.oauth.forms import Parameters
+from skein_gateway.oauth.forms import Parameters
 
 RADII = (1, 2, 3)
 # Sizes of the drawing, in percent.

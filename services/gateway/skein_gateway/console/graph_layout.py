@@ -7,15 +7,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from skein.memory.v1 import memory_pb2
 from skein_kit.text.invisible import show_invisible
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from skein.memory.v1 import memory_pb2
 
 # Least distance of two rings, and of neighbours on a ring.
 _RING, _SPACE = 150.0, 66.0

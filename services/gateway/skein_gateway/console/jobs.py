@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
+
+from starlette.requests import Request
+from starlette.responses import Response
 
 from skein.tenancy.v1 import jobs_pb2 as pb
+from skein_gateway.console.browser_sessions import PageContext
 from skein_gateway.console.pages import http_status, page
 from skein_gateway.console.problems import or_page_error
-from skein_gateway.oauth.forms import FormInvalid
+from skein_gateway.oauth.forms import FormInvalid, Parameters
 from skein_gateway.oauth.pages import see_other
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from skein_gateway.console.browser_sessions import PageContext
-    from skein_gateway.oauth.forms import Parameters
 
 # What each kind does, and what its ceiling counts.
 _MEANINGS = {

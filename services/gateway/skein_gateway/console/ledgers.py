@@ -7,24 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import blocks_pb2, memory_pb2
 from skein.session.v1 import ledgers_pb2, session_pb2
+from skein_gateway.console.browser_sessions import PageContext
 from skein_gateway.console.item_names import message_url
 from skein_gateway.console.pages import http_status, page, page_links
 from skein_gateway.console.problems import PageError, or_page_error
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from skein_gateway.console.browser_sessions import PageContext
-    from skein_gateway.oauth.forms import Parameters
+from skein_gateway.oauth.forms import Parameters
 
 _PAGE = 50
 # Most ids that fit into one filter condition, and items of a page that are read one by one.

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+
+from starlette.requests import Request
+from starlette.responses import Response
 
 from skein.memory.v1 import curation_pb2, memory_pb2
 from skein.recall.v1 import recall_pb2
+from skein_gateway.console.browser_sessions import PageContext
 from skein_gateway.console.graph_layout import layout_graph
 from skein_gateway.console.item_names import item_links
 from skein_gateway.console.pages import page
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from skein_gateway.console.browser_sessions import PageContext
-    from skein_gateway.oauth.forms import Parameters
+from skein_gateway.oauth.forms import Parameters
 
 # Nodes that are drawn; the list has up to so many.
 MAX_DRAWN, MAX_LISTED = 80, 300

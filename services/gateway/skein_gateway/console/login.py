@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route
 
-from skein_gateway.console.browser_sessions import safe_redirect_path
-from skein_gateway.console.page_handler import call_auth
+from skein_gateway.console.browser_sessions import ConsoleBrowser, safe_redirect_path
+from skein_gateway.console.page_handler import PageHandler, call_auth
 from skein_gateway.console.pages import error_page, page
 from skein_gateway.console.problems import PageError, or_page_error
 from skein_gateway.identity.credential_cache import MAX_CREDENTIAL
-from skein_gateway.oauth.login import login_form_error
+from skein_gateway.oauth.forms import Parameters
+from skein_gateway.oauth.login import BrowserLogin, login_form_error
 from skein_gateway.oauth.pages import message_for_user, page_status, see_other
 from skein_gateway.oauth.request_handler import OAuthError, read_form
+from skein_kit.calls.call import Call
 from skein_kit.identity.permissions import ACCOUNT
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from skein_gateway.console.browser_sessions import ConsoleBrowser
-    from skein_gateway.console.page_handler import PageHandler
-    from skein_gateway.oauth.forms import Parameters
-    from skein_gateway.oauth.login import BrowserLogin
-    from skein_kit.calls.call import Call
 
 # Subjects of the CSRF tokens of the two forms.
 _LOGIN_FORM = "/"

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Mapping
 
 from google.protobuf.duration_pb2 import Duration
+from starlette.requests import Request
+from starlette.responses import Response
 
 from skein.tenancy.v1 import members_pb2
+from skein_gateway.console.browser_sessions import PageContext
 from skein_gateway.console.pages import http_status, page, page_links, revision_of
 from skein_gateway.console.problems import PageError, or_page_error
-from skein_gateway.oauth.forms import FormInvalid
+from skein_gateway.oauth.forms import FormInvalid, Parameters
 from skein_gateway.oauth.pages import see_other
 from skein_kit.identity.permissions import ROLE_PERMISSIONS
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping
-
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from skein_gateway.console.browser_sessions import PageContext
-    from skein_gateway.oauth.forms import Parameters
 
 _PAGE = 50
 _INVITATIONS = 100

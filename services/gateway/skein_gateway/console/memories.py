@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
 
 from skein.memory.v1 import access_log_pb2, history_pb2, memory_pb2, scores_pb2
 from skein_gateway.console import formats
+from skein_gateway.console.browser_sessions import PageContext
 from skein_gateway.console.item_names import memory_names
 from skein_gateway.console.pages import http_status, page, page_links
 from skein_gateway.console.problems import PageError, or_page_error
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from skein_gateway.console.browser_sessions import PageContext
-    from skein_gateway.oauth.forms import Parameters
+from skein_gateway.oauth.forms import Parameters
 
 _PAGE = 25
 _LINKS = 50

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
 
 from skein.memory.v1 import memory_pb2
 from skein_gateway.console import field_merge
+from skein_gateway.console.browser_sessions import PageContext
 from skein_gateway.console.pages import http_status, page, revision_of
 from skein_gateway.console.problems import PageError, or_page_error, page_error_of
-from skein_gateway.oauth.forms import FormInvalid
+from skein_gateway.oauth.forms import FormInvalid, Parameters
 from skein_gateway.oauth.pages import see_other
 from skein_kit.json_values import exact, fields
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from skein_gateway.console.browser_sessions import PageContext
-    from skein_gateway.oauth.forms import Parameters
 
 # Versions that are searched for the one that a form was opened with.
 _VERSIONS = 100

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from skein_kit.identity.permissions import ACCESS_RULES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 
 class Entry(NamedTuple):

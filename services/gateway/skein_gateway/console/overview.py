@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+
+from starlette.requests import Request
+from starlette.responses import Response
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import curation_pb2, memory_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import limits_pb2
+from skein_gateway.console.browser_sessions import PageContext
 from skein_gateway.console.item_names import session_names
 from skein_gateway.console.pages import page
 from skein_gateway.console.problems import PageError, or_page_error
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from skein_gateway.console.browser_sessions import PageContext
-    from skein_gateway.oauth.forms import Parameters
+from skein_gateway.oauth.forms import Parameters
 
 _FEW = 6
 # Shown kinds of usage, each with its page.

@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Mapping
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jinja2
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from skein_gateway import VERSION
 from skein_gateway.console import formats
+from skein_gateway.console.browser_sessions import PageContext
 from skein_gateway.console.navigation import entries_for
 from skein_gateway.console.problems import PageError
 from skein_gateway.oauth.browser import TOKEN_FIELD
+from skein_gateway.oauth.forms import Parameters
 from skein_gateway.oauth.pages import current_path
 from skein_kit.text.invisible import show_invisible_in_html
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from starlette.requests import Request
-
-    from skein_gateway.console.browser_sessions import PageContext
-    from skein_gateway.oauth.forms import Parameters
 
 STATIC_PATH = "/console/static"
 _POLICY = (

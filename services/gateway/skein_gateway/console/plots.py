@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from skein.recall.v1 import recall_pb2
-    from skein.tenancy.v1 import limits_pb2
+from skein.recall.v1 import recall_pb2
+from skein.tenancy.v1 import limits_pb2
 
 _HOUR, _DAY, _WEEK = 3600, 86_400, 604_800
 # Weeks begin on Monday; the epoch was a Thursday.

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from buf.validate import validate_pb2
 from google.protobuf.descriptor import FieldDescriptor
+from starlette.requests import Request
+from starlette.responses import Response
 
 from skein.tenancy.v1 import subjects_pb2
+from skein_gateway.console.browser_sessions import PageContext
 from skein_gateway.console.pages import http_status, page, revision_of
 from skein_gateway.console.problems import PageError, or_page_error
+from skein_gateway.oauth.forms import Parameters
 from skein_gateway.oauth.pages import see_other
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from skein_gateway.console.browser_sessions import PageContext
-    from skein_gateway.oauth.forms import Parameters
 
 # Fields of the policy by group: name, label and help text.
 GROUPS: Sequence[tuple[str, Sequence[tuple[str, str, str]]]] = (

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+
+from starlette.requests import Request
+from starlette.responses import Response
 
 from skein.recall.v1 import recall_pb2
+from skein_gateway.console.browser_sessions import PageContext
 from skein_gateway.console.item_names import item_links
 from skein_gateway.console.pages import page
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from skein_gateway.console.browser_sessions import PageContext
-    from skein_gateway.oauth.forms import Parameters
+from skein_gateway.oauth.forms import Parameters
 
 _INPUTS: Mapping[str, str] = {
     "query": "the text of the query",

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from google.protobuf import json_format
+from starlette.requests import Request
 from starlette.responses import Response
 
 from skein.gateway.v1 import gateway_pb2
 from skein.recall.v1 import recall_pb2
+from skein_gateway.console.browser_sessions import PageContext
 from skein_gateway.console.item_names import item_links
 from skein_gateway.console.pages import HEADERS, http_status, page, page_links
 from skein_gateway.console.problems import PageError, or_page_error
 from skein_gateway.console.search import hit_with_bar, time_of
-from skein_gateway.oauth.forms import FormInvalid
+from skein_gateway.oauth.forms import FormInvalid, Parameters
 from skein_gateway.oauth.pages import see_other
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-
-    from skein_gateway.console.browser_sessions import PageContext
-    from skein_gateway.oauth.forms import Parameters
 
 _PAGE = 25
 _BAD_TIME = PageError(title="No time", text="A time needs a date and a time of day.", status=400)

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+
+from starlette.requests import Request
+from starlette.responses import Response
 
 from skein.memory.v1 import approvals_pb2, memory_pb2
 from skein.session.v1 import session_pb2
+from skein_gateway.console.browser_sessions import PageContext
 from skein_gateway.console.pages import http_status, page, page_links
 from skein_gateway.console.problems import PageError, or_page_error, page_error_of
-from skein_gateway.oauth.forms import FormInvalid
+from skein_gateway.oauth.forms import FormInvalid, Parameters
 from skein_gateway.oauth.pages import see_other
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from skein_gateway.console.browser_sessions import PageContext
-    from skein_gateway.oauth.forms import Parameters
 
 _PAGE = 20
 # Decisions of the form, and the confirmation of each.

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route
 
 from skein.auth.v1 import auth_pb2_grpc
@@ -42,21 +45,16 @@ from skein_gateway.console.changes import ChangesPage
 from skein_gateway.console.login import LoginPages
 from skein_gateway.console.page_handler import PageHandler
 from skein_gateway.console.pages import STATIC_PATH, static
+from skein_gateway.identity.credential_cache import IdentityCache
+from skein_gateway.identity.trusted_proxies import TrustedProxies
 from skein_gateway.oauth.login import BrowserLogin
+from skein_gateway.oauth.metadata import ServerMetadata
 from skein_gateway.oauth.request_handler import RequestHandler
+from skein_kit.host.process import Host
+from skein_kit.rpc.channel import InProcessHandlers
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
-    from starlette.requests import Request
-    from starlette.responses import Response
-
     from skein_gateway.console.page_handler import ShowHandler, SubmitHandler
-    from skein_gateway.identity.credential_cache import IdentityCache
-    from skein_gateway.identity.trusted_proxies import TrustedProxies
-    from skein_gateway.oauth.metadata import ServerMetadata
-    from skein_kit.host.process import Host
-    from skein_kit.rpc.channel import InProcessHandlers
 
 
 # The pages of a tenant: path, handler of GET, handler of POST.

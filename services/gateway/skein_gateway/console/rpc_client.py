@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from typing import Any, cast
+
+from grpc import aio
 
 from skein.auth.v1 import auth_pb2_grpc
 from skein.gateway.v1 import gateway_pb2_grpc
@@ -14,14 +17,7 @@ from skein.tenancy.v1 import tenancy_pb2_grpc
 from skein_kit.calls.call import SPACE_KEY
 from skein_kit.errors import ServiceUnavailable
 from skein_kit.identity.permissions import ACCESS_RULES
-from skein_kit.rpc.channel import ServiceChannel
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-
-    from grpc import aio
-
-    from skein_kit.rpc.channel import InProcessHandlers
+from skein_kit.rpc.channel import InProcessHandlers, ServiceChannel
 
 
 class Api:

@@ -6,25 +6,23 @@ import asyncio
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from google.protobuf.timestamp_pb2 import Timestamp
+from starlette.requests import Request
+from starlette.responses import Response
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import history_pb2
 from skein.recall.v1 import recall_pb2
 from skein.tenancy.v1 import tenancy_pb2
+from skein_gateway.console.browser_sessions import PageContext
 from skein_gateway.console.item_names import item_links
 from skein_gateway.console.memories import filter_of
 from skein_gateway.console.pages import http_status, page
 from skein_gateway.console.problems import PageError, or_page_error
+from skein_gateway.oauth.forms import Parameters
 from skein_kit.rpc.well_known_types import to_timestamp
-
-if TYPE_CHECKING:
-    from google.protobuf.timestamp_pb2 import Timestamp
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from skein_gateway.console.browser_sessions import PageContext
-    from skein_gateway.oauth.forms import Parameters
 
 # Arms by the names of their checkboxes.
 ARMS = {

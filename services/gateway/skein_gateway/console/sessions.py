@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+
+from starlette.requests import Request
+from starlette.responses import Response
 
 from skein.session.v1 import session_pb2
 from skein_gateway.console import formats
+from skein_gateway.console.browser_sessions import PageContext
 from skein_gateway.console.item_names import session_name, session_names
 from skein_gateway.console.pages import http_status, page, page_links
 from skein_gateway.console.problems import PageError, or_page_error
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from skein_gateway.console.browser_sessions import PageContext
-    from skein_gateway.oauth.forms import Parameters
+from skein_gateway.oauth.forms import Parameters
 
 _PAGE = 25
 _MESSAGES = 40

@@ -5,20 +5,18 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
 
 from skein.memory.v1 import curation_pb2, memory_pb2
+from skein_gateway.console.browser_sessions import PageContext
 from skein_gateway.console.item_names import memory_names
 from skein_gateway.console.pages import http_status, page
 from skein_gateway.console.problems import PageError, or_page_error
+from skein_gateway.oauth.forms import Parameters
 from skein_kit.rpc.well_known_types import to_timestamp
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from skein_gateway.console.browser_sessions import PageContext
-    from skein_gateway.oauth.forms import Parameters
 
 # By the depth of a span, 0 for a year, 1 for a month and 2 for a day: the form of the parameter `at`, the heading, the
 # unit of the rows, their labels, and how many memories a row names. Ninety names are one call.

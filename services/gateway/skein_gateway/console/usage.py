@@ -5,25 +5,21 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
+from starlette.requests import Request
+from starlette.responses import Response
 
 from skein.memory.v1 import access_log_pb2, curation_pb2
 from skein.recall.v1 import recall_pb2
 from skein.tenancy.v1 import limits_pb2
 from skein_gateway.console import plots
+from skein_gateway.console.browser_sessions import PageContext
 from skein_gateway.console.pages import http_status, page
 from skein_gateway.console.problems import PageError, or_page_error
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from skein_gateway.console.browser_sessions import PageContext
-    from skein_gateway.oauth.forms import Parameters
+from skein_gateway.oauth.forms import Parameters
 
 _HOUR, _DAY = 3600, 86_400
 # Searches that are read to list unanswered questions, and questions that are listed.

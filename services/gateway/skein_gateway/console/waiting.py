@@ -8,17 +8,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from skein.memory.v1 import approvals_pb2
 from skein.session.v1 import session_pb2
 from skein_gateway.console.problems import PageError, or_page_error
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from skein_gateway.console.rpc_client import Api
+from skein_gateway.console.rpc_client import Api
 
 # Of each kind, so many are counted.
 MAX_COUNTED = 20

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
 from uuid import UUID
 
+from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
+
 from skein.gateway.v1 import gateway_pb2 as pb
+from skein.memory.v1 import blocks_pb2, pages_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
+from skein.tenancy.v1 import subjects_pb2
 from skein_gateway.context.lineage import Origins
-from skein_gateway.context.model import ContextFormat, Item, ItemKind, PackOptions, page_that_fits
+from skein_gateway.context.model import Citation, ContextFormat, Item, ItemKind, PackOptions, page_that_fits
 from skein_gateway.recall.rpc import subject_of
 from skein_gateway.recall.text_match import terms_of
 from skein_kit.json_values import fields
@@ -19,17 +24,6 @@ from skein_kit.message_rows import speaker
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_kit.text.quoted_text import one_line, one_line_json
 from skein_kit.text.token_estimate import DEFAULT_BUDGET
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from datetime import datetime
-
-    from google.protobuf.message import Message
-    from google.protobuf.timestamp_pb2 import Timestamp
-
-    from skein.memory.v1 import blocks_pb2, pages_pb2
-    from skein.tenancy.v1 import subjects_pb2
-    from skein_gateway.context.model import Citation
 
 ID_BYTES = 16
 _VAULT = "knowledge_vault"

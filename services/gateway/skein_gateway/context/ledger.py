@@ -7,13 +7,18 @@ makes no such line: it stands behind the number of its own item, and behind a ti
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 from skein_gateway.context.model import (
     Citation,
+    ContextFormat,
+    Item,
+    ItemKey,
     ItemKind,
+    PackedContext,
+    PackOptions,
     body_of,
     excerpt_of,
     fitting_excerpt,
@@ -24,11 +29,6 @@ from skein_gateway.context.model import (
 )
 from skein_kit.text.quoted_text import one_line
 from skein_kit.text.token_estimate import UNITS_PER_TOKEN, estimate_tokens
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from skein_gateway.context.model import ContextFormat, Item, ItemKey, PackedContext, PackOptions
 
 # Shares of the budget: of one append, and of all appends to one first text. docs/guides/prompt-cache.md has figures.
 APPEND_SHARE, REBASE_SHARE = 0.25, 10.0

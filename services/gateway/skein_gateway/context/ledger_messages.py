@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, cast
+from collections.abc import Iterable
+from typing import cast
 
 from skein.gateway.v1 import gateway_pb2 as pb
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import ledgers_pb2
-from skein_gateway.context.ledger import Entry, EntryState, Ledger, Rebase
+from skein_gateway.context.ledger import Entry, EntryState, Ledger, Rebase, Turn
 from skein_gateway.context.model import ItemKind
 from skein_gateway.recall.rpc import subject_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from skein_gateway.context.ledger import Turn
 
 _KINDS = {
     ItemKind.BLOCK: ledgers_pb2.LEDGER_ITEM_KIND_BLOCK,

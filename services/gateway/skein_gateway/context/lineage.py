@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skein.memory.v1 import curation_pb2
+from skein.memory.v1 import curation_pb2
 
 # Memories of one GetLineage, and origins that a citation names.
 MAX_LINEAGES = 50

@@ -7,18 +7,15 @@ numbered and rendered.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 from skein_gateway.recall.text_match import ELLIPSIS, excerpt, normalize
 from skein_kit.text.quoted_text import MARK, one_line, quote
 from skein_kit.text.source_keys import NEUTRAL_TRUST
 from skein_kit.text.token_estimate import DEFAULT_BUDGET, UNITS_PER_TOKEN, estimate_tokens, token_units
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from datetime import datetime
 
 # What makes a text from its inputs: this module, skein_gateway.recall.text_match and items_of of convert.py. Raise the
 # number with every change of a text, so that receipts of earlier texts name the version that made them.

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import ParamSpec, TypeVar
 
-from skein_gateway.context.model import pack
+from skein_gateway.context.model import Item, PackedContext, PackOptions, pack
 from skein_gateway.recall.rpc import MAX_INLINE_CHARACTERS
 from skein_kit.admission.processor_time import run_in_thread
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from skein_gateway.context.model import Item, PackedContext, PackOptions
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -7,27 +7,22 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
+from uuid import UUID
 
 from grpc import aio
 
-from skein.recall.v1 import recall_pb2
-from skein_gateway.context.model import VERSION
+from skein.recall.v1 import recall_pb2, recall_pb2_grpc
+from skein_gateway.context.model import VERSION, PackedContext
 from skein_kit.background import background_tasks
 from skein_kit.calls.call import AUTHORIZATION_KEY, current_call
 from skein_kit.errors import RpcError
 from skein_kit.recall_receipts import document
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import RECEIPTS_LOST
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
-    from uuid import UUID
-
-    from skein.recall.v1 import recall_pb2_grpc
-    from skein_gateway.context.model import PackedContext
 
 FLUSH_SECONDS = 0.25
 MAX_WAITING = 5000

@@ -3,36 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import grpc
 from grpc import aio
 
 from skein.gateway.v1 import gateway_pb2 as pb
-from skein.memory.v1 import blocks_pb2, pages_pb2
-from skein.recall.v1 import recall_pb2
-from skein.session.v1 import session_pb2
-from skein.tenancy.v1 import subjects_pb2
+from skein.memory.v1 import blocks_pb2, blocks_pb2_grpc, curation_pb2_grpc, pages_pb2
+from skein.recall.v1 import recall_pb2, recall_pb2_grpc
+from skein.session.v1 import session_pb2, session_pb2_grpc
+from skein.tenancy.v1 import subjects_pb2, tenancy_pb2_grpc
 from skein_gateway.context import convert
 from skein_gateway.context.model import VERSION
 from skein_gateway.context.packer import pack_items
+from skein_gateway.context.recorder import ContextRecorder
 from skein_gateway.errors import ReceiptWithoutContext
 from skein_gateway.recall.rpc import block_hits, hit_order
+from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.recall_receipts import document
 from skein_kit.rpc.interceptors import translate_upstream
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
-    from skein.memory.v1 import blocks_pb2_grpc, curation_pb2_grpc
-    from skein.recall.v1 import recall_pb2_grpc
-    from skein.session.v1 import session_pb2_grpc
-    from skein.tenancy.v1 import tenancy_pb2_grpc
-    from skein_gateway.context.recorder import ContextRecorder
-    from skein_kit.calls.call import Context
 
 T = TypeVar("T")
 Trusted = TypeVar("Trusted", blocks_pb2.Block, subjects_pb2.Subject)

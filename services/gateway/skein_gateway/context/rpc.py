@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 from grpc import aio
 
 from skein.gateway.v1 import gateway_pb2 as pb
-from skein.memory.v1 import curation_pb2, pages_pb2
-from skein.session.v1 import session_pb2
+from skein.memory.v1 import curation_pb2, curation_pb2_grpc, pages_pb2
+from skein.session.v1 import session_pb2, session_pb2_grpc
 from skein_gateway.context import convert, ledger_messages
 from skein_gateway.context.lineage import MAX_LINEAGES, Origins, origins_of
-from skein_gateway.context.model import MIN_PAGE_BUDGET, Item, ItemKind, PackOptions
+from skein_gateway.context.model import MIN_PAGE_BUDGET, Citation, Item, ItemKind, PackOptions
 from skein_gateway.context.packer import pack_items
+from skein_gateway.context.recorder import ContextRecorder
+from skein_gateway.context.turns import LedgerTurns
 from skein_gateway.recall.rpc import (
     ArmOutcome,
     ArmResult,
+    RecallHandler,
+    RecallResult,
     arm_timeout_seconds,
     as_of_time,
     both,
@@ -27,8 +32,8 @@ from skein_gateway.recall.rpc import (
     may_call,
     subject_of,
 )
+from skein_kit.calls.call import Context, named_space
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.calls.call import named_space
 from skein_kit.errors import FieldInvalid
 from skein_kit.identity.permissions import ACCESS_RULES
 from skein_kit.ids import now
@@ -36,17 +41,6 @@ from skein_kit.policies.history import read_as_of_time
 from skein_kit.search_text.list_questions import asks_for_all
 from skein_kit.text.source_keys import NEUTRAL_TRUST
 from skein_kit.text.token_estimate import DEFAULT_BUDGET
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
-
-    from skein.memory.v1 import curation_pb2_grpc
-    from skein.session.v1 import session_pb2_grpc
-    from skein_gateway.context.model import Citation
-    from skein_gateway.context.recorder import ContextRecorder
-    from skein_gateway.context.turns import LedgerTurns
-    from skein_gateway.recall.rpc import RecallHandler, RecallResult
-    from skein_kit.calls.call import Context
 
 # Hits that the packer chooses from, and where the query asks for all of something.
 DEFAULT_LIMIT, LIST_LIMIT = 30, 60

@@ -3,42 +3,32 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, timedelta
 from functools import cache
-from typing import TYPE_CHECKING
 
 import grpc
 from grpc import aio
 from prometheus_client import Counter
 
 from skein.gateway.v1 import gateway_pb2 as pb
-from skein.recall.v1 import recall_pb2
-from skein.session.v1 import ledgers_pb2
+from skein.recall.v1 import recall_pb2, recall_pb2_grpc
+from skein.session.v1 import ledgers_pb2, session_pb2_grpc
 from skein_gateway.context import convert, ledger_messages
-from skein_gateway.context.ledger import Change, Check, Ledger, Rebase, append, first_text, repeat
-from skein_gateway.context.model import ItemKind
+from skein_gateway.context.ledger import Change, Check, Ledger, Rebase, Turn, append, first_text, repeat
+from skein_gateway.context.model import Item, ItemKey, ItemKind
 from skein_gateway.context.packer import run_by_length
 from skein_gateway.errors import ContextLedgerChanged, ContextLedgerNotFound
-from skein_gateway.recall.rpc import item_filter, may_call
+from skein_gateway.recall.rpc import RecallResult, item_filter, may_call
+from skein_kit.calls.call import Context, current_call
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.calls.call import current_call
 from skein_kit.errors import RequestIdReused
+from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.permissions import ACCESS_RULES
 from skein_kit.identity.spaces import DEFAULT_SPACE
 from skein_kit.ids import EPOCH, now
 from skein_kit.rpc.interceptors import translate_upstream
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from skein.recall.v1 import recall_pb2_grpc
-    from skein.session.v1 import session_pb2_grpc
-    from skein_gateway.context.ledger import Turn
-    from skein_gateway.context.model import Item, ItemKey
-    from skein_gateway.recall.rpc import RecallResult
-    from skein_kit.calls.call import Context
-    from skein_kit.identity.identity_token import Caller
 
 TURNS = Counter(
     "skein_gateway_context_turns_total",

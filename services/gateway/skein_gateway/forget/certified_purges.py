@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError
 from grpc import aio
 
-from skein.auth.v1 import certificates_pb2
+from skein.auth.v1 import auth_pb2_grpc, certificates_pb2
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import states_pb2
 from skein_gateway.forget.detached_calls import DetachedCalls
 from skein_gateway.forget.progress import CERTIFY_SECONDS, SETTLE
+from skein_kit.calls.call import Call
 from skein_kit.errors import DeadlineExceeded, FieldInvalid
 from skein_kit.ids import new_id, now
+from skein_kit.rpc.interceptors import Handler
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_kit.telemetry import logs
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from skein.auth.v1 import auth_pb2_grpc
-    from skein_kit.calls.call import Call
-    from skein_kit.rpc.interceptors import Handler
 
 log = logs.get("gateway")
 

@@ -6,18 +6,13 @@ import asyncio
 import hashlib
 import hmac
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
 
 from skein.auth.v1 import certificates_pb2
+from skein.gateway.v1 import gateway_pb2 as pb
 from skein_kit.rpc.well_known_types import to_timestamp
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from datetime import datetime
-
-    from skein.gateway.v1 import gateway_pb2 as pb
 
 # By then running calls are logged, caches are dropped and statistics are recomputed. It covers a round of the worker
 # if the process that purged has ended.

@@ -7,32 +7,24 @@ import hashlib
 import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 import grpc
 from grpc import aio
 
+from skein.auth.v1 import auth_pb2_grpc
 from skein.gateway.v1 import gateway_pb2 as pb
-from skein.memory.v1 import memory_pb2
-from skein.session.v1 import states_pb2
-from skein.tenancy.v1 import subjects_pb2
+from skein.memory.v1 import memory_pb2, memory_pb2_grpc
+from skein.session.v1 import session_pb2_grpc, states_pb2
+from skein.tenancy.v1 import subjects_pb2, tenancy_pb2_grpc
 from skein_gateway.forget.detached_calls import DetachedCalls
 from skein_gateway.forget.progress import CERTIFY_SECONDS, SETTLE, ErasureProgress, ErasureStep
+from skein_kit.calls.call import Context, named_space
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.calls.call import named_space
 from skein_kit.errors import RpcError
 from skein_kit.identity.permissions import ACCESS_RULES
 from skein_kit.ids import new_id, now
 from skein_kit.rpc.well_known_types import to_timestamp
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from skein.auth.v1 import auth_pb2_grpc
-    from skein.memory.v1 import memory_pb2_grpc
-    from skein.session.v1 import session_pb2_grpc
-    from skein.tenancy.v1 import tenancy_pb2_grpc
-    from skein_kit.calls.call import Context
 
 _DEAD_ROWS_UNTIL = (
     "Until the tables and their indexes are rewritten. VACUUM removes dead rows, but may leave their bytes in free"

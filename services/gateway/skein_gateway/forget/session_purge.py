@@ -6,24 +6,19 @@ What was learned in a conversation outlives it. The memories go first, so that a
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import grpc
 from google.protobuf.message import DecodeError
 from grpc import aio
 
-from skein.memory.v1 import memory_pb2
+from skein.memory.v1 import memory_pb2, memory_pb2_grpc
 from skein.session.v1 import states_pb2
+from skein_kit.calls.call import Call
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid, UpstreamError, status_code
-from skein_kit.rpc.interceptors import translate_upstream
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from skein.memory.v1 import memory_pb2_grpc
-    from skein_kit.calls.call import Call
-    from skein_kit.rpc.interceptors import Handler
+from skein_kit.rpc.interceptors import Handler, translate_upstream
 
 PURGE_SESSION = "/skein.session.v1.SessionService/PurgeSession"
 _NEEDED = "memory.write"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
+from google.protobuf.message import Message
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -20,25 +22,17 @@ from skein_gateway.http_api.cors import CorsMiddleware
 from skein_gateway.http_api.middleware import DrainMiddleware, IdentityEncodingMiddleware, unsupported_media_type
 from skein_gateway.identity import challenges
 from skein_gateway.identity.trusted_proxies import TrustedProxies
-from skein_gateway.oauth.metadata import METADATA_PATH, endpoint_of
+from skein_gateway.oauth.metadata import METADATA_PATH, ServerMetadata, endpoint_of
 from skein_gateway.openapi.handler import OPENAPI_PATH, OpenApiHandler
 from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
 from skein_kit import errors
 from skein_kit.admission.processor_time import run_in_thread
 from skein_kit.calls.call import AUTHORIZATION_KEY, REQUEST_ID_KEY, Call, CallAborted
-from skein_kit.host.process import PortTaken, is_ready
+from skein_kit.host.process import Host, PortTaken, ServicerRegistry, is_ready
 from skein_kit.http_server.server import serve_http
 from skein_kit.rpc.grpc_handler import FORWARDED, FORWARDED_FOR
 from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES, RequestBody, message_too_large
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-
-    from google.protobuf.message import Message
-
-    from skein_gateway.oauth.metadata import ServerMetadata
-    from skein_kit.host.process import Host, ServicerRegistry
-    from skein_kit.tls.server_tls import ServerTls
+from skein_kit.tls.server_tls import ServerTls
 
 # JSON of this size takes milliseconds, so a thread converts it.
 _LARGE_BODY_BYTES = 64 * 1024

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import grpc
+from google.protobuf.message import Message
 from google.rpc import error_details_pb2
+from google.rpc.status_pb2 import Status
 
 from skein_kit.errors import status_code, status_reason
 from skein_kit.identity.permissions import ACCESS_RULES, TENANT_PERMISSIONS
 from skein_kit.violations import unstated_violations
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
-    from google.rpc.status_pb2 import Status
 
 # Document that names the authorization server of the API.
 RESOURCE_PATH = "/.well-known/oauth-protected-resource"

@@ -11,30 +11,24 @@ import hashlib
 import time
 import uuid
 from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import grpc
 from grpc import aio
 from prometheus_client import Counter
 
-from skein.auth.v1 import auth_pb2
-from skein_gateway.identity.credential_check import CredentialOrigin
+from skein.auth.v1 import auth_pb2, auth_pb2_grpc
+from skein_gateway.identity.credential_check import CredentialChecker, CredentialOrigin
 from skein_gateway.identity.source_limits import SOURCE_RATE, SourceRateLimiter
 from skein_kit.calls.call import REQUEST_ID_KEY, TENANT_KEY, Call, as_current_call
 from skein_kit.clock import CLOCK
 from skein_kit.errors import CredentialInvalid, FieldInvalid, ServiceUnavailable
+from skein_kit.identity.identity_token import Caller, IdentityTokenVerifier
 from skein_kit.network.source_network import source_network
 from skein_kit.rpc.interceptors import bearer_credential
 from skein_kit.telemetry.log_throttle import LogThrottle
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from skein.auth.v1 import auth_pb2_grpc
-    from skein_gateway.identity.credential_check import CredentialChecker
-    from skein_kit.identity.identity_token import Caller, IdentityTokenVerifier
 
 # Revoked keys and keys of deleted tenants must fail within five seconds. Auth caches a tenant's existence for one
 # second, so this must stay below four.

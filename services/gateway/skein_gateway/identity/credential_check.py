@@ -9,22 +9,18 @@ import asyncio
 import contextvars
 import json
 import time
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from joserfc import jws
 from joserfc.errors import JoseError
 from joserfc.jwk import RSAKey
 
-from skein.auth.v1 import auth_pb2
+from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein_kit.identity.bearer_token import API_KEY_PREFIX, MIN_LEGACY, BearerToken, is_jwt
 from skein_kit.telemetry import logs
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
-    from skein.auth.v1 import auth_pb2_grpc
 
 ALGORITHM = "RS256"
 # Header fields of the cluster's tokens; auth refuses any other.

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from skein_gateway.rate_limits.limiter import LIMITED
 from skein_kit.errors import RateLimited
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 KIND = "unproven_credentials"
 # Default of failed exchanges a second per source; all sources together may have ten times as many.

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from prometheus_client import Counter
 
 from skein_kit.settings import SettingInvalid
 from skein_kit.telemetry import logs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 # Longer lists are cut: real chains of proxies are shorter.
 _MAX_HOPS = 32

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from buf.validate import validate_pb2
+from buf.validate.validate_pb2 import FieldRules
 from google.protobuf.descriptor import FieldDescriptor
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from buf.validate.validate_pb2 import FieldRules
-    from google.protobuf.message import Message
+from google.protobuf.message import Message
 
 # String formats of protovalidate and their names in JSON Schema.
 _FORMATS: Mapping[str, str] = {

@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Callable, Iterable, Mapping
 from importlib import resources
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from buf.validate import validate_pb2
-from google.protobuf.descriptor import FieldDescriptor
+from buf.validate.validate_pb2 import FieldRules
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+from google.protobuf.message import Message
 
 from skein_gateway.json_schema import constraints
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from buf.validate.validate_pb2 import FieldRules
-    from google.protobuf.descriptor import Descriptor, EnumDescriptor
-    from google.protobuf.message import Message
 
 Schema = dict[str, Any]
 LOCAL = "#/$defs/"

@@ -6,20 +6,16 @@ Part of MCP since 2026-07-28. Clients of earlier versions, and those that cannot
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import mcp_types as types
+from mcp.server.context import ServerRequestContext
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from skein_gateway.mcp.tool import Tool
 from skein_kit.text.invisible import show_invisible
 from skein_kit.text.quoted_text import one_line_json
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from mcp.server.context import ServerRequestContext
-
-    from skein_gateway.mcp.tool import Tool
 
 _KEY = "confirm"
 # Most characters of the arguments that the person is shown.

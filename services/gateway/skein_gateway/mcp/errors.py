@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import grpc
 import mcp_types as types
+from google.rpc.status_pb2 import Status
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -13,11 +15,6 @@ from skein_gateway.identity import challenges
 from skein_kit.errors import status_code, status_reason
 from skein_kit.text.quoted_text import one_line
 from skein_kit.violations import strip_violations
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from google.rpc.status_pb2 import Status
 
 META_KEY = "skein/error"
 # "Resource not found" of protocol versions before 2026-07-28; later versions use invalid params.

@@ -6,15 +6,19 @@ import asyncio
 import contextlib
 import functools
 import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import grpc
 import mcp_types as types
+from google.rpc.status_pb2 import Status
+from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
+from starlette.types import Message, Receive, Scope, Send
 
 from skein_gateway.connect import codec
 from skein_gateway.identity import challenges
@@ -22,22 +26,14 @@ from skein_gateway.identity.trusted_proxies import TrustedProxies
 from skein_gateway.mcp.exact_numbers import arguments_in, unmark_numbers
 from skein_gateway.mcp.rpc_calls import LARGE_BYTES, MCP_PATH, SCOPE_KEY, McpRequest
 from skein_gateway.mcp.toolsets import ToolsetUnknown, parse_toolsets, tools_of
+from skein_gateway.oauth.metadata import ServerMetadata
 from skein_kit import errors
 from skein_kit.calls.call import AUTHORIZATION_KEY, REQUEST_ID_KEY, Call, CallAborted, as_current_call
 from skein_kit.errors import RpcError, status_code, status_reason
+from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.permissions import TENANT_PERMISSIONS
 from skein_kit.rpc.interceptors import translate_upstream
 from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES, RequestBody, read_body
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-
-    from google.rpc.status_pb2 import Status
-    from mcp.server.lowlevel import Server
-    from starlette.types import Message, Receive, Scope, Send
-
-    from skein_gateway.oauth.metadata import ServerMetadata
-    from skein_kit.identity.identity_token import Caller
 
 TOOLSETS_HEADER = "skein-toolsets"
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})

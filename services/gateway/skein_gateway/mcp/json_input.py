@@ -6,9 +6,10 @@ no texts, these can mean nothing else, and are read.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -16,11 +17,6 @@ from skein_gateway.connect.json_names import prefix_of
 from skein_gateway.json_schema import constraints
 from skein_kit.errors import FieldInvalid
 from skein_kit.json_values import exact
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from google.protobuf.descriptor import Descriptor, EnumDescriptor
 
 _WELL_KNOWN = "google.protobuf."
 _TRUTH_VALUES = {"true": True, "false": False}

@@ -4,32 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import grpc
+from google.protobuf.message import Message
+from google.rpc.status_pb2 import Status
+from mcp.server.context import ServerRequestContext
 
 from skein_gateway.identity import challenges
 from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
 from skein_kit import errors
+from skein_kit.admission.body_memory import Reservation
 from skein_kit.admission.processor_time import run_in_thread
 from skein_kit.calls.call import Call, CallAborted
 from skein_kit.errors import status_code, status_reason
+from skein_kit.host.process import ServicerRegistry
+from skein_kit.identity.identity_token import Caller
+from skein_kit.rpc.interceptors import Admit
 from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES, CompleteBody
 from skein_kit.rpc.streaming import run_piped
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping
-
-    from google.protobuf.message import Message
-    from google.rpc.status_pb2 import Status
-    from mcp.server.context import ServerRequestContext
-
-    from skein_kit.admission.body_memory import Reservation
-    from skein_kit.host.process import ServicerRegistry
-    from skein_kit.identity.identity_token import Caller
-    from skein_kit.rpc.interceptors import Admit
 
 Converted = TypeVar("Converted")
 # ASGI scope key of the McpRequest.

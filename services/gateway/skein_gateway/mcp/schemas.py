@@ -7,24 +7,20 @@ https://platform.openai.com/docs/guides/structured-outputs https://ai.google.dev
 from __future__ import annotations
 
 import base64
+from collections.abc import Collection, Iterable, Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from buf.validate.validate_pb2 import FieldRules
 from google.protobuf import json_format
-from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+from google.protobuf.message import Message
 
 from skein_gateway.json_schema import constraints
 from skein_gateway.json_schema.schemas import LOCAL, Schema, Schemas
 from skein_gateway.mcp.json_input import short_name
 from skein_kit.json_values import exact
 from skein_kit.json_values import fields as json_fields
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from buf.validate.validate_pb2 import FieldRules
-    from google.protobuf.descriptor import Descriptor, EnumDescriptor
-    from google.protobuf.message import Message
 
 # Timestamps, Structs and the like keep protobuf's JSON.
 _WELL_KNOWN = "google.protobuf."

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import mcp_types as types
+from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import (
     SUBSCRIPTION_ID_META_KEY,
     ResourcesListChanged,
     ResourceUpdated,
+    ServerEvent,
     event_matches,
     event_to_notification,
 )
@@ -19,16 +22,8 @@ from mcp.shared.subscriptions import (
 from skein.memory.v1 import history_pb2
 from skein_gateway.mcp import errors as mcp_errors
 from skein_gateway.mcp.resources import MEMORIES, PAGES
-from skein_gateway.mcp.rpc_calls import mcp_request_of
+from skein_gateway.mcp.rpc_calls import RpcCaller, mcp_request_of
 from skein_kit.calls.call import CallAborted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mcp.server.context import ServerRequestContext
-    from mcp.shared.subscriptions import ServerEvent
-
-    from skein_gateway.mcp.rpc_calls import RpcCaller
 
 _STREAM_CHANGES = "/skein.memory.v1.HistoryService/StreamChanges"
 # The change log has these entities; sessions are not among them.

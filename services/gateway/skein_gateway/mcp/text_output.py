@@ -6,17 +6,15 @@ with names of the contract, and stored text in it is on one line.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
+
+from google.protobuf.descriptor import Descriptor
 
 from skein.tenancy.v1 import subjects_pb2
 from skein_kit import message_rows
 from skein_kit.json_values import fields
 from skein_kit.text.quoted_text import MARK, one_line, one_line_json, quote
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from google.protobuf.descriptor import Descriptor
 
 # Most characters of a text result; the structured content is complete.
 MAX_CHARACTERS = 100_000

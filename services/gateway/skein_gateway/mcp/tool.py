@@ -8,9 +8,11 @@ import functools
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import mcp_types as types
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message
 
 from skein_gateway.connect import codec
 from skein_gateway.json_schema import constraints
@@ -24,10 +26,6 @@ from skein_kit.errors import FieldInvalid
 from skein_kit.identity.permissions import ACCESS_RULES
 from skein_kit.json_values import exact
 from skein_kit.text.invisible import show_invisible
-
-if TYPE_CHECKING:
-    from google.protobuf.descriptor import Descriptor, FieldDescriptor
-    from google.protobuf.message import Message
 
 _MASK = "update_mask"
 # Most characters of an unknown argument's name in an error.

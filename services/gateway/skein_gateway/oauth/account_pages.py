@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any
 
-from skein.auth.v1 import accounts_pb2
-from skein.tenancy.v1 import members_pb2
+from starlette.requests import Request
+from starlette.responses import Response
+
+from skein.auth.v1 import accounts_pb2, auth_pb2_grpc
+from skein.tenancy.v1 import members_pb2, tenancy_pb2_grpc
 from skein_gateway.oauth.browser import Browser
 from skein_gateway.oauth.form_pages import form_page, sign_out
 from skein_gateway.oauth.forms import FormInvalid, Parameters
-from skein_gateway.oauth.login import device_token_of, login_form_error
+from skein_gateway.oauth.login import BrowserLogin, device_token_of, login_form_error
+from skein_gateway.oauth.metadata import ServerMetadata
 from skein_gateway.oauth.pages import current_path, page, problem_page, see_other
-from skein_gateway.oauth.request_handler import OAuthError, error_reason, oauth_error, read_form, status_of
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from skein.auth.v1 import auth_pb2_grpc
-    from skein.tenancy.v1 import tenancy_pb2_grpc
-    from skein_gateway.oauth.login import BrowserLogin
-    from skein_gateway.oauth.metadata import ServerMetadata
-    from skein_gateway.oauth.request_handler import RequestHandler
-    from skein_kit.calls.call import Call
+from skein_gateway.oauth.request_handler import (
+    OAuthError,
+    RequestHandler,
+    error_reason,
+    oauth_error,
+    read_form,
+    status_of,
+)
+from skein_kit.calls.call import Call
 
 
 class AccountPages:

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
-from skein.auth.v1 import oauth_pb2
+from starlette.requests import Request
+from starlette.responses import Response
+
+from skein.auth.v1 import oauth_pb2, oauth_pb2_grpc
 from skein_gateway.oauth.browser import Browser
 from skein_gateway.oauth.form_pages import consent_page, login_page, sign_out
 from skein_gateway.oauth.forms import FormInvalid, Parameters
-from skein_gateway.oauth.login import login_form_error
+from skein_gateway.oauth.login import BrowserLogin, login_form_error
+from skein_gateway.oauth.metadata import ServerMetadata
 from skein_gateway.oauth.pages import current_path, problem_page, redirect_found, see_other, with_parameters
-from skein_gateway.oauth.request_handler import OAuthError, read_form
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from skein.auth.v1 import oauth_pb2_grpc
-    from skein_gateway.oauth.login import BrowserLogin
-    from skein_gateway.oauth.metadata import ServerMetadata
-    from skein_gateway.oauth.request_handler import RequestHandler
-    from skein_kit.calls.call import Call
+from skein_gateway.oauth.request_handler import OAuthError, RequestHandler, read_form
+from skein_kit.calls.call import Call
 
 # OpenID Connect's request objects, which are not supported.
 _UNSUPPORTED = {"request": "request_not_supported", "request_uri": "request_uri_not_supported"}

@@ -11,16 +11,12 @@ import hmac
 import re
 import secrets
 import time
-from typing import TYPE_CHECKING
 
-from skein_gateway.oauth.forms import FormInvalid
+from starlette.requests import Request
+from starlette.responses import Response
 
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from skein.auth.v1 import accounts_pb2
-    from skein_gateway.oauth.forms import Parameters
+from skein.auth.v1 import accounts_pb2
+from skein_gateway.oauth.forms import FormInvalid, Parameters
 
 TOKEN_FIELD = "form_token"  # noqa: S105 - a field's name.
 # The prefix makes browsers refuse such a cookie from another host or without TLS.

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from starlette.requests import Request
+from starlette.responses import Response
 
-from skein.auth.v1 import oauth_pb2
+from skein.auth.v1 import oauth_pb2, oauth_pb2_grpc
 from skein_gateway.oauth.browser import Browser
 from skein_gateway.oauth.form_pages import consent_page, form_page, login_page, sign_out
 from skein_gateway.oauth.forms import Parameters
-from skein_gateway.oauth.login import login_form_error
+from skein_gateway.oauth.login import BrowserLogin, login_form_error
+from skein_gateway.oauth.metadata import ServerMetadata
 from skein_gateway.oauth.pages import current_path, page, problem_page, see_other
-from skein_gateway.oauth.request_handler import OAuthError, error_reason, oauth_error, read_form, status_of
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from skein.auth.v1 import oauth_pb2_grpc
-    from skein_gateway.oauth.login import BrowserLogin
-    from skein_gateway.oauth.metadata import ServerMetadata
-    from skein_gateway.oauth.request_handler import RequestHandler
-    from skein_kit.calls.call import Call
-    from skein_kit.identity.identity_token import Caller
+from skein_gateway.oauth.request_handler import (
+    OAuthError,
+    RequestHandler,
+    error_reason,
+    oauth_error,
+    read_form,
+    status_of,
+)
+from skein_kit.calls.call import Call
+from skein_kit.identity.identity_token import Caller
 
 # Errors that the code form shows; others propagate.
 _FORM_REASONS = frozenset({"DEVICE_CODE_NOT_FOUND", "TOO_MANY_ATTEMPTS", "INVALID_FIELD"})

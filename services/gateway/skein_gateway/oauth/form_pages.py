@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from skein_gateway.oauth.login import needs_tenant
+from starlette.requests import Request
+from starlette.responses import Response
+
+from skein.auth.v1 import oauth_pb2
+from skein_gateway.oauth.browser import Browser
+from skein_gateway.oauth.forms import Parameters
+from skein_gateway.oauth.login import BrowserLogin, needs_tenant
 from skein_gateway.oauth.pages import current_path, meanings, message_for_user, page, page_status, see_other
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from skein.auth.v1 import oauth_pb2
-    from skein_gateway.oauth.browser import Browser
-    from skein_gateway.oauth.forms import Parameters
-    from skein_gateway.oauth.login import BrowserLogin
-    from skein_gateway.oauth.request_handler import OAuthError
-    from skein_kit.identity.identity_token import Caller
+from skein_gateway.oauth.request_handler import OAuthError
+from skein_kit.identity.identity_token import Caller
 
 
 def form_page(

@@ -5,13 +5,10 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 from urllib.parse import parse_qsl, unquote_plus
 
 from skein.auth.v1 import oauth_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 FORM = "application/x-www-form-urlencoded"
 CLIENT_ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"

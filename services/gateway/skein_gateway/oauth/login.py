@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from skein.auth.v1 import accounts_pb2
-from skein.tenancy.v1 import members_pb2, tenancy_pb2
+from skein.auth.v1 import accounts_pb2, auth_pb2_grpc
+from skein.tenancy.v1 import members_pb2, tenancy_pb2, tenancy_pb2_grpc
+from skein_gateway.identity.credential_cache import IdentityCache
+from skein_gateway.oauth.browser import Browser
+from skein_gateway.oauth.forms import Parameters
 from skein_gateway.oauth.request_handler import OAuthError, error_reason, oauth_error, status_of
-from skein_kit.calls.call import AUTHORIZATION_KEY
+from skein_kit.calls.call import AUTHORIZATION_KEY, Call
+from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.permissions import ACCOUNT, PERMISSION_DESCRIPTIONS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from skein.auth.v1 import auth_pb2_grpc
-    from skein.tenancy.v1 import tenancy_pb2_grpc
-    from skein_gateway.identity.credential_cache import IdentityCache
-    from skein_gateway.oauth.browser import Browser
-    from skein_gateway.oauth.forms import Parameters
-    from skein_kit.calls.call import Call
-    from skein_kit.identity.identity_token import Caller
 
 # Most tenants in a choice.
 _MAX_TENANTS = 1000

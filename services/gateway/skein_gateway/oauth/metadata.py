@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from grpc import aio
-from starlette.responses import JSONResponse
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 
-from skein.auth.v1 import auth_pb2, oauth_pb2
+from skein.auth.v1 import auth_pb2, auth_pb2_grpc, oauth_pb2, oauth_pb2_grpc
 from skein_gateway.identity.challenges import RESOURCE_PATH
-from skein_gateway.oauth.request_handler import OAuthError, json_error_response
+from skein_gateway.oauth.request_handler import OAuthError, RequestHandler, json_error_response
 from skein_kit.approval.gate import APPROVE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from skein.auth.v1 import auth_pb2_grpc, oauth_pb2_grpc
-    from skein_gateway.oauth.request_handler import RequestHandler
-    from skein_kit.calls.call import Call
+from skein_kit.calls.call import Call
 
 # Seconds that auth's metadata is cached, and longest while auth is unavailable.
 _FRESH_SECONDS = 5.0

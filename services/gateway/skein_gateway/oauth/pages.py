@@ -5,19 +5,16 @@ from __future__ import annotations
 import re
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import jinja2
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from skein_gateway.oauth.browser import TOKEN_FIELD
+from skein_gateway.oauth.request_handler import OAuthError
 from skein_kit.identity.permissions import PERMISSION_DESCRIPTIONS
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-
-    from skein_gateway.oauth.request_handler import OAuthError
 
 STYLE_PATH = "/oauth/style.css"
 _HEADERS = {

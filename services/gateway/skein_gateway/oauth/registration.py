@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any
 
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from skein.auth.v1 import oauth_pb2
+from skein.auth.v1 import oauth_pb2, oauth_pb2_grpc
 from skein_gateway.oauth.forms import FormInvalid, bearer_of
-from skein_gateway.oauth.request_handler import NO_STORE, OAuthError, json_error_response, read_body
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from starlette.requests import Request
-
-    from skein.auth.v1 import oauth_pb2_grpc
-    from skein_gateway.oauth.metadata import ServerMetadata
-    from skein_gateway.oauth.request_handler import RequestHandler
-    from skein_kit.calls.call import Call
+from skein_gateway.oauth.metadata import ServerMetadata
+from skein_gateway.oauth.request_handler import NO_STORE, OAuthError, RequestHandler, json_error_response, read_body
+from skein_kit.calls.call import Call
 
 TEXTS = (
     "client_name",

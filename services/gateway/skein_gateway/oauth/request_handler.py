@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import grpc
 import structlog
+from google.rpc.status_pb2 import Status
 from grpc import aio
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from skein_gateway.identity import challenges
+from skein_gateway.identity.trusted_proxies import TrustedProxies
 from skein_gateway.oauth.forms import ClientInvalid, FormInvalid, Parameters, is_form
 from skein_kit import errors
 from skein_kit.admission.body_memory import ANONYMOUS_BODIES, AUTHENTICATED_BODIES, BodyMemory
@@ -23,13 +25,6 @@ from skein_kit.errors import RpcError, status_code, status_reason
 from skein_kit.network.source_network import source_network
 from skein_kit.rpc.grpc_handler import FORWARDED, FORWARDED_FOR
 from skein_kit.rpc.interceptors import translate_upstream
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
-
-    from google.rpc.status_pb2 import Status
-
-    from skein_gateway.identity.trusted_proxies import TrustedProxies
 
 MAX_BODY = 64 * 1024
 # Of a form with texts that an identified caller sends: the longest texts that services store, form-encoded.

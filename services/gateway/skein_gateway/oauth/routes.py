@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from starlette.routing import Route
 
 from skein.auth.v1 import auth_pb2_grpc, oauth_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
 from skein_gateway.identity.challenges import RESOURCE_PATH
+from skein_gateway.identity.credential_cache import IdentityCache
+from skein_gateway.identity.trusted_proxies import TrustedProxies
 from skein_gateway.oauth.account_pages import AccountPages
 from skein_gateway.oauth.authorize_page import AuthorizePage
 from skein_gateway.oauth.device_page import DevicePage
@@ -18,11 +18,7 @@ from skein_gateway.oauth.pages import STYLE_PATH, style
 from skein_gateway.oauth.registration import Registration
 from skein_gateway.oauth.request_handler import RequestHandler
 from skein_gateway.oauth.token_endpoints import TokenEndpoints
-
-if TYPE_CHECKING:
-    from skein_gateway.identity.credential_cache import IdentityCache
-    from skein_gateway.identity.trusted_proxies import TrustedProxies
-    from skein_kit.host.process import Host
+from skein_kit.host.process import Host
 
 
 def oauth_routes(

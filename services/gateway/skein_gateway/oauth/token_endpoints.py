@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from skein.auth.v1 import oauth_pb2
+from skein.auth.v1 import oauth_pb2, oauth_pb2_grpc
+from skein_gateway.identity.credential_cache import IdentityCache
 from skein_gateway.oauth.forms import ClientInvalid, FormInvalid, Parameters, bearer_of, client_of
-from skein_gateway.oauth.metadata import DEVICE_CODE, JWT_BEARER
-from skein_gateway.oauth.request_handler import NO_STORE, OAuthError, json_error_response, read_form
+from skein_gateway.oauth.metadata import DEVICE_CODE, JWT_BEARER, ServerMetadata
+from skein_gateway.oauth.request_handler import NO_STORE, OAuthError, RequestHandler, json_error_response, read_form
+from skein_kit.calls.call import Call
 from skein_kit.errors import CredentialMissing
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
-    from starlette.requests import Request
-
-    from skein.auth.v1 import oauth_pb2_grpc
-    from skein_gateway.identity.credential_cache import IdentityCache
-    from skein_gateway.oauth.metadata import ServerMetadata
-    from skein_gateway.oauth.request_handler import RequestHandler
-    from skein_kit.calls.call import Call
 
 _ACCESS = "access_token"
 _UNSUPPORTED = OAuthError(status=400, error="unsupported_grant_type", description="This grant type is not supported.")

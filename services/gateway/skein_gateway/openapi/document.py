@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import grpc
+from google.protobuf.descriptor import Descriptor
 from google.rpc import error_details_pb2
 
 from skein.errors.v1 import errors_pb2
 from skein_gateway import VERSION
 from skein_gateway.connect import codec
 from skein_gateway.json_schema.schemas import Schema, Schemas, comments, descriptor_of
-from skein_gateway.public_methods.forwarder import GATEWAY_SERVICE, PUBLIC_METHODS
+from skein_gateway.public_methods.forwarder import GATEWAY_SERVICE, PUBLIC_METHODS, PublicMethod
 from skein_kit.calls.call import CLAIMED_AGENT_KEY, CLAIMED_SESSION_KEY, REQUEST_ID_KEY, SPACE_KEY, TENANT_KEY
-from skein_kit.identity.permissions import ACCESS_RULES, PERMISSION_DESCRIPTIONS
+from skein_kit.identity.permissions import ACCESS_RULES, PERMISSION_DESCRIPTIONS, AccessRule
 from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from google.protobuf.descriptor import Descriptor
-
-    from skein_gateway.public_methods.forwarder import PublicMethod
-    from skein_kit.identity.permissions import AccessRule
 
 _SCHEMAS = "#/components/schemas/"
 _ABOUT = f"""\

@@ -8,16 +8,12 @@ import gzip
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from starlette.requests import Request
 from starlette.responses import Response
 
+from skein_gateway.oauth.metadata import ServerMetadata
 from skein_gateway.openapi.document import document
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-
-    from skein_gateway.oauth.metadata import ServerMetadata
 
 OPENAPI_PATH = "/openapi.json"
 # The document changes with the release and with the issuer.

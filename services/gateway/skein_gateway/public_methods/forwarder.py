@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf import message_factory
+from google.protobuf.message import Message
 from grpc import aio
 
 from skein.auth.v1 import auth_pb2
@@ -15,17 +17,12 @@ from skein.memory.v1 import blocks_pb2, curation_pb2, history_pb2, memory_pb2, s
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import tenancy_pb2
+from skein_kit.calls.call import Call
+from skein_kit.host.process import Host
 from skein_kit.identity.permissions import PUBLIC_SERVICES
-from skein_kit.rpc.interceptors import translate_upstream
+from skein_kit.rpc.interceptors import Handler, translate_upstream
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
-    from google.protobuf.message import Message
-
-    from skein_kit.calls.call import Call
-    from skein_kit.host.process import Host
-    from skein_kit.rpc.interceptors import Handler
     from skein_kit.rpc.streaming import Messages
 
 GATEWAY_SERVICE = "skein.gateway.v1.GatewayService"

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, datetime
 from functools import cache
 from heapq import merge
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import grpc
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
 from grpc import aio
 from prometheus_client import Counter
 
 from skein.gateway.v1 import gateway_pb2 as pb
-from skein.memory.v1 import blocks_pb2, memory_pb2
-from skein.recall.v1 import recall_pb2
-from skein.tenancy.v1 import subjects_pb2
+from skein.memory.v1 import blocks_pb2, blocks_pb2_grpc, memory_pb2, pages_pb2
+from skein.recall.v1 import recall_pb2, recall_pb2_grpc
+from skein.session.v1 import session_pb2
+from skein.tenancy.v1 import subjects_pb2, tenancy_pb2_grpc
 from skein_gateway.errors import RecallIncomplete, RecallTimedOut
 from skein_gateway.recall.text_match import rank_texts, terms_of
+from skein_kit.calls.call import Context, named_space
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.calls.call import named_space
 from skein_kit.errors import PermissionMissing, SpacesUnsupported
+from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.permissions import ACCESS_RULES
 from skein_kit.ids import now
 from skein_kit.policies.history import read_as_of_time
@@ -31,19 +35,6 @@ from skein_kit.rpc.pagination import fit_items
 from skein_kit.rpc.well_known_types import read_time
 from skein_kit.search_text.list_questions import asks_for_all
 from skein_kit.text.source_keys import NEUTRAL_TRUST
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Sequence
-    from datetime import datetime
-
-    from google.protobuf.timestamp_pb2 import Timestamp
-
-    from skein.memory.v1 import blocks_pb2_grpc, pages_pb2
-    from skein.recall.v1 import recall_pb2_grpc
-    from skein.session.v1 import session_pb2
-    from skein.tenancy.v1 import tenancy_pb2_grpc
-    from skein_kit.calls.call import Context
-    from skein_kit.identity.identity_token import Caller
 
 ARMS = Counter("skein_gateway_search_branches_total", "Search branches of recalls, by outcome.", ["branch", "state"])
 Response = TypeVar("Response")

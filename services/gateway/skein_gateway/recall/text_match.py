@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from skein_kit.search_text.segmentation import joined_words, segment
 from skein_kit.text.same_text import same_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 # BM25's saturation of term frequency.
 K1 = 1.2

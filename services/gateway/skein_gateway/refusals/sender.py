@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from uuid import UUID
 
 from grpc import aio
 
 from skein.memory.v1 import access_log_pb2 as pb
-from skein_kit.access_log.refusals import MAX_REQUEST_BYTES
+from skein.memory.v1 import memory_pb2_grpc
+from skein_kit.access_log.refusals import MAX_REQUEST_BYTES, Refusal
 from skein_kit.access_log.writer import DROPPED
 from skein_kit.calls.call import AUTHORIZATION_KEY
 from skein_kit.errors import RpcError
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_kit.telemetry import logs
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from uuid import UUID
-
-    from skein.memory.v1 import memory_pb2_grpc
-    from skein_kit.access_log.refusals import Refusal
 
 _BATCH_SIZE = 200
 _CALL_SECONDS = 5.0

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from skein.gateway.v1 import gateway_pb2 as pb
-from skein.memory.v1 import memory_pb2
-from skein.session.v1 import session_pb2
+from skein.memory.v1 import memory_pb2, memory_pb2_grpc
+from skein.session.v1 import session_pb2, session_pb2_grpc
+from skein_kit.calls.call import Context, named_space
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.calls.call import named_space
 from skein_kit.identity.permissions import ACCESS_RULES
 from skein_kit.json_values import fields
 from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES
-
-if TYPE_CHECKING:
-    from skein.memory.v1 import memory_pb2_grpc
-    from skein.session.v1 import session_pb2_grpc
-    from skein_kit.calls.call import Context
 
 _APPEND = ACCESS_RULES["/skein.session.v1.SessionService/AppendMessages"]
 _CREATE = ACCESS_RULES["/skein.memory.v1.MemoryService/BatchCreateMemories"]

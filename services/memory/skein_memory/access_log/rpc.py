@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
 from uuid import UUID
+
+import asyncpg
 
 from skein.memory.v1 import access_log_pb2 as pb
 from skein_kit.access_log.refusals import Refusal, read_request
+from skein_kit.access_log.writer import AccessLog
 from skein_kit.calls.call import (
     ADDRESS_KEY,
     CLAIMED_AGENT_KEY,
@@ -17,18 +19,12 @@ from skein_kit.calls.call import (
     Context,
 )
 from skein_kit.calls.call import caller as caller_of
+from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.spaces import DEFAULT_SPACE
 from skein_kit.ids import min_id_at, now
 from skein_kit.rpc.pagination import fit_items, read_id, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import read_time, to_message
-from skein_memory.access_log.store import AccessLogFilter
-
-if TYPE_CHECKING:
-    import asyncpg
-
-    from skein_kit.access_log.writer import AccessLog
-    from skein_kit.identity.identity_token import Caller
-    from skein_memory.access_log.store import AccessLogStore
+from skein_memory.access_log.store import AccessLogFilter, AccessLogStore
 
 _PREFIX = "ACCESS_OPERATION_"
 # The clocks of processes differ.

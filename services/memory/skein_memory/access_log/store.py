@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
 
+import asyncpg
+
+from skein_kit.database.transactions import Database
 from skein_memory.queries import QUERIES
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from uuid import UUID
-
-    import asyncpg
-
-    from skein_kit.database.transactions import Database
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

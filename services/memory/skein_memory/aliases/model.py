@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
 
-if TYPE_CHECKING:
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_kit.rpc.row_times import ImportTimes
+from skein_kit.rpc.row_times import ImportTimes
 
 DEFAULT_CONFIDENCE = 0.9
 # Aliases of an alias that one call moves along.

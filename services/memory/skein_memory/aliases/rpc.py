@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from skein.memory.v1 import curation_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
+from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.ids import now
 from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc.pagination import read_id, resolve_page_size
 from skein_kit.rpc.row_times import ImportTimes
 from skein_kit.rpc.well_known_types import to_message
-from skein_memory.aliases.model import DEFAULT_CONFIDENCE, AliasDraft
+from skein_memory.aliases.model import DEFAULT_CONFIDENCE, Alias, AliasDraft
+from skein_memory.aliases.store import AliasStore
 from skein_memory.paging import cut_page
 from skein_memory.validation import check_storable
-
-if TYPE_CHECKING:
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_memory.aliases.model import Alias
-    from skein_memory.aliases.store import AliasStore
 
 
 class AliasHandlers:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from datetime import datetime
 from uuid import UUID
 
-from skein_kit.database.transactions import translate_constraint_errors
-from skein_memory.aliases.model import MAX_MOVED, Alias
+from skein_kit.database.transactions import Database, Transaction, translate_constraint_errors
+from skein_memory.aliases.model import MAX_MOVED, Alias, AliasDraft
 from skein_memory.errors import AliasCycle, AliasesTooMany, AliasNotFound, AliasToItself, MemoryNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
@@ -16,12 +16,6 @@ from skein_memory.events.writer import Revision
 from skein_memory.memories import names, writes
 from skein_memory.queries import QUERIES
 from skein_memory.tenant_reader import TenantReader
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_memory.aliases.model import AliasDraft
 
 _KIND = "alias"
 _FIRST = UUID(int=0)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.memory.v1 import approvals_pb2 as pb
 from skein.memory.v1 import memory_pb2
 from skein_kit.rpc.well_known_types import to_timestamp
-from skein_memory.memories.model import FACT, FactKey
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from skein_memory.approvals.model import PendingMemory
-    from skein_memory.memories.model import Memory
+from skein_memory.approvals.model import PendingMemory
+from skein_memory.memories.model import FACT, FactKey, Memory
 
 # Fields of which a fact key consists.
 KEY_FIELDS = frozenset({"type", "subject_id", "key"})

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
 
 from skein_memory.events.model import Event
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from uuid import UUID
 
 # Most writes of one tenant that wait, and most refused facts: a source that writes without end fills no disk.
 MAX_PENDING = 10_000

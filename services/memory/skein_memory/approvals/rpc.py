@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
@@ -14,36 +15,32 @@ from skein.memory.v1 import approvals_pb2 as pb
 from skein.memory.v1 import memory_pb2
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
+from skein_kit.content_guard.guard import ContentGuard, GuardRules
+from skein_kit.database.transactions import Transaction
 from skein_kit.errors import ApprovalRequired
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+from skein_kit.identity.identity_token import Caller
 from skein_kit.ids import new_id, now
 from skein_kit.rpc.pagination import read_id, require_fit, resolve_page_size
 from skein_kit.rpc.well_known_types import merge_masked, updated_fields
+from skein_kit.search_text.embedding_requests import EmbeddingClient
+from skein_kit.search_text.postings import Document
 from skein_memory.approvals import convert
 from skein_memory.approvals.model import PendingMemory
+from skein_memory.approvals.store import ApprovalStore
 from skein_memory.lineage import convert as lineage_convert
+from skein_memory.lineage.model import Source
 from skein_memory.memories import convert as memories_convert
 from skein_memory.memories import key_conflicts, memory_type
+from skein_memory.memories.key_conflicts import KeyConflict
 from skein_memory.memories.model import FACT, FactKey, Memory, create_memories, documents_of
 from skein_memory.memories.sealed_secrets import SealedSecrets
+from skein_memory.memories.store import MemoryStore
 from skein_memory.paging import cut_page
 from skein_memory.validation import MEMORIES, MEMORY, ItemPaths, prefix_field_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime
-
     from skein_kit.approval.gate import Handler
-    from skein_kit.content_guard.guard import ContentGuard, GuardRules
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_kit.identity.identity_token import Caller
-    from skein_kit.search_text.embedding_requests import EmbeddingClient
-    from skein_kit.search_text.postings import Document
-    from skein_memory.approvals.store import ApprovalStore
-    from skein_memory.lineage.model import Source
-    from skein_memory.memories.key_conflicts import KeyConflict
-    from skein_memory.memories.store import MemoryStore
 
 Response = TypeVar("Response", bound=Message)
 _FACTS = ItemPaths("facts", is_batch=True)

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
 from uuid import UUID
 
+import asyncpg
+
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.database.tx_options import READ_ONLY
+from skein_kit.policies.store import PolicyCache
 from skein_memory.approvals.model import MAX_PENDING, PendingMemory, pending_event
 from skein_memory.errors import PendingMemoriesFull, PendingMemoryNotFound
 from skein_memory.events import writer
+from skein_memory.events.model import Event
 from skein_memory.memories import memory_type, names
 from skein_memory.memories import rows as memory_rows
-from skein_memory.memories.model import EXTRACTOR_PREFIX
+from skein_memory.memories.model import EXTRACTOR_PREFIX, FactKey, Memory
 from skein_memory.queries import QUERIES
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    import asyncpg
-
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.policies.store import PolicyCache
-    from skein_memory.events.model import Event
-    from skein_memory.memories.model import FactKey, Memory
 
 _FIRST = UUID(int=0)
 # Expired writes that one transaction removes.

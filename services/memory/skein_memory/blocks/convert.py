@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from skein.memory.v1 import blocks_pb2
 from skein_kit.json_values.fields import fields
 from skein_kit.rpc.well_known_types import json_text, to_timestamp
-from skein_memory.blocks.model import DEFAULT_LIMIT, BlockDraft
-
-if TYPE_CHECKING:
-    from skein_memory.blocks.model import Block
+from skein_memory.blocks.model import DEFAULT_LIMIT, Block, BlockDraft
 
 
 def draft(message: blocks_pb2.Block) -> BlockDraft:

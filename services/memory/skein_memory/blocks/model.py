@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 from uuid import UUID
 
 from skein_kit.errors import FieldInvalid
@@ -13,9 +14,6 @@ from skein_kit.json_values import exact
 from skein_kit.text.writers import Writers
 from skein_memory.errors import BlockNotFound, BlockReadOnly, BlockTooLong
 from skein_memory.validation import check_revision, check_storable
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # The place of a block in lists: its id and its space.
 Position: TypeAlias = tuple[str, UUID]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
 
 from skein_kit.calls.call import current_space_ids
+from skein_kit.database.transactions import Transaction
 from skein_kit.idempotency.store import LIFETIME
 from skein_kit.identity.spaces import ALL_SPACES
 from skein_memory.blocks.convert import block_prefix
@@ -14,13 +17,6 @@ from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.queries import QUERIES
 from skein_memory.tombstones import store as tombstones
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_kit.database.transactions import Transaction
 
 
 async def list_blocks_of_subject(

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from datetime import datetime
+from typing import TypeVar
+from uuid import UUID
 
 from google.protobuf.message import Message
 
 from skein.memory.v1 import blocks_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
+from skein_kit.content_guard.guard import ContentGuard, GuardRules
 from skein_kit.errors import FieldInvalid, PageTokenInvalid, UpdateMaskInvalid
+from skein_kit.idempotency.store import IdempotencyStore
+from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.spaces import DEFAULT_SPACE
 from skein_kit.ids import now, parse_id
 from skein_kit.policies.history import read_as_of_time
@@ -20,19 +26,10 @@ from skein_kit.rpc.well_known_types import merge_masked, to_timestamp, updated_f
 from skein_memory.blocks import convert
 from skein_memory.blocks import text as block_text
 from skein_memory.blocks.model import Block, Position
+from skein_memory.blocks.store import BlockStore
 from skein_memory.errors import BlockNotFound, BlockTemplateNotFound
 from skein_memory.paging import PageBuilder
 from skein_memory.validation import prefix_field_paths
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_kit.content_guard.guard import ContentGuard, GuardRules
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_kit.identity.identity_token import Caller
-    from skein_memory.blocks.store import BlockStore
 
 Response = TypeVar("Response", bound=Message)
 

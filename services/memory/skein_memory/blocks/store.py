@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from dataclasses import replace as but
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
+from uuid import UUID
 
+import asyncpg
+
+from skein_kit.calls.call import Call
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.database.transactions import translate_constraint_errors
+from skein_kit.database.named_queries import Query
+from skein_kit.database.transactions import Database, Transaction, translate_constraint_errors
 from skein_kit.database.tx_options import READ_ONLY, TxOptions
 from skein_kit.errors import AgentNotActive, MessageTooLarge
 from skein_kit.json_values import exact
+from skein_kit.quotas.store import QuotaCounter
 from skein_kit.rpc.pagination import PAGE_BYTES
 from skein_kit.text.writers import Writers, is_trusted
-from skein_memory.blocks.model import MAX_BLOCKS_PER_AGENT, Block, BlockDraft, revision_of
+from skein_memory.blocks.model import MAX_BLOCKS_PER_AGENT, Block, BlockDraft, Position, revision_of
 from skein_memory.errors import (
     AgentBlocksFull,
     BlockExists,
@@ -28,19 +36,6 @@ from skein_memory.events.writer import Revision
 from skein_memory.lineage import store as lineage
 from skein_memory.queries import QUERIES
 from skein_memory.tenant_reader import TenantReader
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    import asyncpg
-
-    from skein_kit.calls.call import Call
-    from skein_kit.database.named_queries import Query
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.quotas.store import QuotaCounter
-    from skein_memory.blocks.model import Position
 
 _IMMUTABLE_COLUMNS = frozenset({"create_time", "created_by"})
 # Above every revision.

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 from xml.sax.saxutils import quoteattr
 
 from skein_kit.text.quoted_text import MARK, one_line, quote
+from skein_memory.blocks.model import Block
 from skein_memory.errors import BlockLineMissing, BlockTextNotUnique, BlockVariableMissing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from skein_memory.blocks.model import Block
 
 _VARIABLE = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 # Tags that would end the block in a prompt, or begin another; a value may not contain them.

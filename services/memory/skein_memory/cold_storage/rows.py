@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any
 from uuid import UUID, uuid4
 
+from skein_kit.database.transactions import Transaction
 from skein_kit.json_values import exact
 from skein_memory.memories.model import fold_key
 from skein_memory.queries import QUERIES
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
-
-    from skein_kit.database.transactions import Transaction
 
 # The tables of a memory's rows, parents before children, with the columns that name memories. A row comes back when all
 # memories that it names exist. A memory with a secret is never archived.

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from uuid import UUID
+
+import asyncpg
 
 from skein.memory.v1 import archives_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
 from skein_kit.ids import min_id_at, now
 from skein_kit.rpc.pagination import read_id, resolve_page_size
 from skein_kit.rpc.well_known_types import read_time, to_message
-from skein_memory.cold_storage.store import ArchiveSelection
+from skein_kit.search_text.embedding_requests import EmbeddingClient
+from skein_memory.cold_storage.store import ArchiveSelection, ArchiveStore
 from skein_memory.errors import ArchiveNotFound
 from skein_memory.memories.model import documents_of
 from skein_memory.paging import cut_page
-
-if TYPE_CHECKING:
-    import asyncpg
-
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_kit.search_text.embedding_requests import EmbeddingClient
-    from skein_memory.cold_storage.store import ArchiveStore
 
 
 class ArchiveHandlers:

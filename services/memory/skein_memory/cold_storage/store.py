@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
-from skein_kit.cold_storage.files import FileInfo
+import asyncpg
+
+from skein_kit.cold_storage.files import ColdFiles, FileInfo
+from skein_kit.database.monthly_partitions import MonthlyPartitions
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.errors import ArchiveDamaged, TransactionConflict
 from skein_kit.ids import id_time, min_id_at, new_id
+from skein_kit.quotas.store import QuotaCounter
 from skein_kit.search_text import postings
 from skein_kit.search_text.purged_items import record_purge
 from skein_memory.cold_storage import rows as archive_rows
@@ -21,20 +27,9 @@ from skein_memory.events.model import Event
 from skein_memory.lineage import store as lineage
 from skein_memory.memories import rows as memory_rows
 from skein_memory.memories import writes
-from skein_memory.memories.model import documents_of, purge_events
+from skein_memory.memories.model import Memory, documents_of, purge_events
 from skein_memory.queries import QUERIES
 from skein_memory.tombstones import store as tombstones
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import asyncpg
-
-    from skein_kit.cold_storage.files import ColdFiles
-    from skein_kit.database.monthly_partitions import MonthlyPartitions
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.quotas.store import QuotaCounter
-    from skein_memory.memories.model import Memory
 
 # Memories of one file, its bytes before compression, and memories of one scan.
 MEMORIES_PER_ARCHIVE = 500

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Self
+from typing import Self
 from uuid import UUID
+
+import asyncpg
 
 from skein_memory.conflicts.model import CONTRADICTS, RESOLUTION, SAME_KEY, STATUSES
 from skein_memory.memories.model import FACT, FIRST_WITHOUT_KEY, has_key
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    import asyncpg
-
-    from skein_memory.tenant_reader import TenantReader
+from skein_memory.tenant_reader import TenantReader
 
 Pair = tuple[UUID, UUID]
 

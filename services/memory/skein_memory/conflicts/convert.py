@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from skein.memory.v1 import curation_pb2 as pb
+from skein_kit.rpc.row_times import ImportTimes
 from skein_kit.rpc.well_known_types import to_message
-from skein_memory.conflicts.model import OPEN, ResolutionDraft, pair_key
+from skein_memory.conflicts.model import OPEN, Conflict, Resolution, ResolutionDraft, pair_key
 from skein_memory.memories import convert as memories_convert
 from skein_memory.validation import check_storable
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from skein_kit.rpc.row_times import ImportTimes
-    from skein_memory.conflicts.model import Conflict, Resolution
 
 # Names as the database has them, by number; an unspecified one has none.
 STATUSES: Mapping[int, str] = {

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
 
 from skein_kit.errors import FieldInvalid
 from skein_kit.ids import new_id
+from skein_kit.rpc.row_times import ImportTimes
+from skein_memory.memories.model import Memory
 from skein_memory.validation import check_revision
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_kit.rpc.row_times import ImportTimes
-    from skein_memory.memories.model import Memory
 
 SUPERSEDED = "superseded"
 STATUSES = ("dismissed", "needs_review", "resolved", SUPERSEDED)

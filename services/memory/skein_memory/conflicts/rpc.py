@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from skein.memory.v1 import curation_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import PageTokenInvalid
+from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.ids import now
 from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc.pagination import read_id, read_token, resolve_page_size, write_token
 from skein_kit.rpc.row_times import ImportTimes
 from skein_memory.conflicts import convert
 from skein_memory.conflicts.candidate_scan import ConflictFilter
-from skein_memory.conflicts.store import ConflictCursor
+from skein_memory.conflicts.store import ConflictCursor, ConflictStore
 from skein_memory.paging import PageBuilder, cut_page
-
-if TYPE_CHECKING:
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_memory.conflicts.store import ConflictStore
-
 
 # Batches of candidates that one call for conflicts scans.
 _MAX_BATCHES = 5

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Self
+from datetime import datetime
+from typing import Self
 from uuid import UUID
 
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.errors import FieldInvalid
 from skein_kit.ids import new_id
+from skein_kit.policies.store import PolicyCache
+from skein_kit.quotas.store import QuotaCounter
 from skein_memory.conflicts import candidate_scan
-from skein_memory.conflicts.candidate_scan import BEGINNING, END, ScanPosition, sorted_pair
-from skein_memory.conflicts.model import Conflict, Resolution, pair_key
+from skein_memory.conflicts.candidate_scan import BEGINNING, END, ConflictFilter, Pair, ScanPosition, sorted_pair
+from skein_memory.conflicts.model import Conflict, Resolution, ResolutionDraft, pair_key
 from skein_memory.errors import CanonicalNotInPair, MemoryNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
@@ -21,20 +26,10 @@ from skein_memory.links import store as link_store
 from skein_memory.links.model import Link
 from skein_memory.listing import store as listing_store
 from skein_memory.memories import names, writes
+from skein_memory.memories.model import Memory
 from skein_memory.memories.rows import with_scores
 from skein_memory.queries import QUERIES
 from skein_memory.tenant_reader import TenantReader
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.policies.store import PolicyCache
-    from skein_kit.quotas.store import QuotaCounter
-    from skein_memory.conflicts.candidate_scan import ConflictFilter, Pair
-    from skein_memory.conflicts.model import ResolutionDraft
-    from skein_memory.memories.model import Memory
 
 _KIND = "conflict"
 _LAST = UUID(int=(1 << 128) - 1)

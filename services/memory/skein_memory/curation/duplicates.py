@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
 from itertools import groupby
-from typing import TYPE_CHECKING
 from uuid import UUID
 
+import asyncpg
+
+from skein_kit.database.transactions import Transaction
 from skein_memory.memories import model as memories_model
-from skein_memory.memories.model import FIRST_WITHOUT_KEY, draft_audience
+from skein_memory.memories.model import FIRST_WITHOUT_KEY, Memory, draft_audience
 from skein_memory.queries import QUERIES
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    import asyncpg
-
-    from skein_kit.database.transactions import Transaction
-    from skein_memory.memories.model import Memory
 
 MIN_GROUP_SIZE = 2
 # Fingerprints that one call scans; memories of one group that it merges, and of all groups.

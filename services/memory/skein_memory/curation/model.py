@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from uuid import UUID
 
 from skein_kit.errors import ContentTooLong
 from skein_memory.errors import MergeTooLarge, ReadersWidened
-from skein_memory.memories.model import has_key
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from collections.abc import Set as AbstractSet
-    from uuid import UUID
-
-    from skein_memory.memories.model import Memory
+from skein_memory.memories.model import Memory, has_key
 
 REINFORCE_CONFIDENCE = 0.04
 REINFORCE_IMPORTANCE = 0.06

@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from uuid import UUID
 
 from skein.memory.v1 import memory_pb2, scores_pb2
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
+from skein_kit.database.transactions import Transaction
 from skein_kit.errors import JobLimited, JobPaused, PageTokenInvalid
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
 from skein_kit.ids import now, parse_id
 from skein_kit.jobs.model import Grant, JobKind, JobState, Progress
+from skein_kit.jobs.store import JobStore
 from skein_kit.rpc.pagination import read_token, require_fit, write_token
 from skein_kit.rpc.well_known_types import read_time, to_timestamp
+from skein_kit.search_text.embedding_requests import EmbeddingClient
 from skein_memory.curation import model as curation
-from skein_memory.curation.store import FIRST, Reinforcement
+from skein_memory.curation.store import FIRST, CurationStore, DuplicateGroup, Reinforcement
 from skein_memory.errors import MemoryNotFound
 from skein_memory.memories import convert as memories_convert
-
-if TYPE_CHECKING:
-    from uuid import UUID
-
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_kit.jobs.store import JobStore
-    from skein_kit.search_text.embedding_requests import EmbeddingClient
-    from skein_memory.curation.store import CurationStore, DuplicateGroup
-    from skein_memory.memories.model import Memory
-    from skein_memory.memories.store import MemoryStore
+from skein_memory.memories.model import Memory
+from skein_memory.memories.store import MemoryStore
 
 _DEFAULT_DECAY_LIMIT = 100
 _DEFAULT_GROUPS = 20

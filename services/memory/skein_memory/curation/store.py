@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from datetime import datetime
 from uuid import UUID
 
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.database.tx_options import READ_ONLY
+from skein_kit.identity.spaces import Spaces
 from skein_kit.ids import new_ids
 from skein_kit.jobs.model import MAX_COUNTED
+from skein_kit.policies.store import PolicyCache
+from skein_kit.quotas.store import QuotaCounter
+from skein_kit.search_text.postings import Document
 from skein_memory.curation import duplicates
 from skein_memory.curation import model as curation
 from skein_memory.errors import MemoryNotFound, MergeTooLarge, SpacesDiffer
@@ -18,22 +24,12 @@ from skein_memory.links import store as link_store
 from skein_memory.links.model import Link
 from skein_memory.memories import names, writes
 from skein_memory.memories import rows as memory_rows
+from skein_memory.memories.model import Memory
 from skein_memory.memories.rows import with_scores
 from skein_memory.queries import QUERIES
 from skein_memory.scoring import model as scoring_model
 from skein_memory.scoring.inputs import NO_INPUTS, read_score_inputs
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.identity.spaces import Spaces
-    from skein_kit.policies.store import PolicyCache
-    from skein_kit.quotas.store import QuotaCounter
-    from skein_kit.search_text.postings import Document
-    from skein_memory.memories.model import Memory
-    from skein_memory.scoring.model import Explanation
+from skein_memory.scoring.model import Explanation
 
 # Neighbours that one call reinforces.
 MAX_NEIGHBOURS = 50

@@ -9,23 +9,18 @@ from __future__ import annotations
 import hashlib
 import secrets
 import unicodedata
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
+from uuid import UUID
 
+from skein_kit.database.named_queries import Query
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.ids import min_id_at, new_id
 from skein_kit.lineage import purges
 from skein_kit.text.unicode_form import compared_form, compared_sql
 from skein_memory.queries import QUERIES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from collections.abc import Set as AbstractSet
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_kit.database.named_queries import Query
-    from skein_kit.database.transactions import Database, Transaction
 
 # By then every process has written the accesses of ended calls, and dropped its cached values.
 ACCESS_LOG_DELAY = timedelta(seconds=30)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from datetime import datetime
 from uuid import UUID
 
 import asyncpg
@@ -11,12 +11,7 @@ import asyncpg
 from skein_kit.errors import RpcError
 from skein_kit.ids import now
 from skein_kit.telemetry import logs
-from skein_memory.erasure.access_log_erasure import ACCESS_LOG_DELAY
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from skein_memory.erasure.access_log_erasure import AccessLogErasure
+from skein_memory.erasure.access_log_erasure import ACCESS_LOG_DELAY, AccessLogErasure
 
 # Possible difference between the clocks of this loop and of the erasures.
 _SPARE_SECONDS = 1.0

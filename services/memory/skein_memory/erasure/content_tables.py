@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
+from skein_kit.database.named_queries import Query
 from skein_memory.queries import QUERIES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from skein_kit.database.named_queries import Query
 
 # Every table with content of memories, children before the memories themselves, and former rows last. Each query purges
 # the rows of `memory_ids`. Rows of other tables are purged by their foreign keys, uncounted.

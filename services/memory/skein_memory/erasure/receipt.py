@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-    from uuid import UUID
-
+from datetime import datetime
+from typing import Self
+from uuid import UUID
 
 # Saved responses of these have ids and counts only: a purge keeps them, so that a repeat returns the receipt.
 KEPT_RESPONSE_TYPES = ("skein.memory.v1.PurgeMemoriesRequest", "skein.memory.v1.DeleteMemoriesRequest")

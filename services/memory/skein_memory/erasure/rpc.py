@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from datetime import tzinfo
 from uuid import UUID
 
 from skein.memory.v1 import blocks_pb2
@@ -11,32 +12,24 @@ from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.calls.call import Context, reach_all_spaces
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import AgentBound, PageTokenInvalid
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
 from skein_kit.ids import now, parse_id
 from skein_kit.rpc.pagination import read_token, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import to_message
-from skein_memory.erasure.archive_purge import ArchivePurge, PurgeOptions
-from skein_memory.erasure.store import PurgeResult, Selection
+from skein_memory.erasure.access_log_erasure import AccessLogErasure
+from skein_memory.erasure.archive_purge import ArchivePurge, ArchivePurgeStore, PurgeOptions
+from skein_memory.erasure.completion import ErasureCompleter
+from skein_memory.erasure.receipt import PurgeReceipt
+from skein_memory.erasure.store import PurgeResult, PurgeStore, Selection
 from skein_memory.idempotent_writes import begin_write
 from skein_memory.links import convert as links_convert
 from skein_memory.listing.convert import named_days, selection_filter
+from skein_memory.listing.filter import Filter
 from skein_memory.listing.rpc import versions_of
+from skein_memory.listing.store import MemoryListStore
 from skein_memory.memories import convert as memories_convert
+from skein_memory.memories.model import Memory
 from skein_memory.paging import PageBuilder
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import tzinfo
-
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_memory.erasure.access_log_erasure import AccessLogErasure
-    from skein_memory.erasure.archive_purge import ArchivePurgeStore
-    from skein_memory.erasure.completion import ErasureCompleter
-    from skein_memory.erasure.receipt import PurgeReceipt
-    from skein_memory.erasure.store import PurgeStore
-    from skein_memory.listing.filter import Filter
-    from skein_memory.listing.store import MemoryListStore
-    from skein_memory.memories.model import Memory
 
 DEFAULT_PURGE = 100
 # Earlier versions and links of one exported memory.

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
 from uuid import UUID
 
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.idempotency.store import LIFETIME
 from skein_kit.ids import min_id_at, new_id, parse_id
 from skein_kit.jobs.model import MAX_COUNTED
+from skein_kit.policies.store import PolicyCache
+from skein_kit.quotas.store import QuotaCounter
 from skein_kit.search_text import postings
 from skein_kit.search_text.purged_items import record_purge
 from skein_memory.blocks import purge as block_purge
@@ -22,23 +25,14 @@ from skein_memory.events import writer
 from skein_memory.events.store import position_before_own
 from skein_memory.lineage import store as lineage
 from skein_memory.listing import store as listing_store
+from skein_memory.listing.filter import Filter
 from skein_memory.memories import names, writes
 from skein_memory.memories import rows as memory_rows
-from skein_memory.memories.model import purge_events
+from skein_memory.memories.model import Memory, purge_events
 from skein_memory.memories.store import MAX_FACTS
 from skein_memory.pages import store as pages
 from skein_memory.queries import QUERIES
 from skein_memory.tombstones import store as tombstones
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.policies.store import PolicyCache
-    from skein_kit.quotas.store import QuotaCounter
-    from skein_memory.listing.filter import Filter
-    from skein_memory.memories.model import Memory
 
 # Memories older than the retention that one call purges; rows of one scan; scans of one call.
 RETENTION_BATCH = 200

@@ -5,16 +5,14 @@ from __future__ import annotations
 import base64
 import binascii
 import struct
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Self
+from datetime import datetime
+from typing import NamedTuple, Self
 from uuid import UUID
 
 from skein_kit.errors import FieldInvalid
 from skein_memory.errors import PositionInvalid
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from datetime import datetime
 
 # Every type of event in the log: a webhook for another type is rejected.
 EVENT_TYPES = frozenset(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import TYPE_CHECKING
+from uuid import UUID
 
 from skein.memory.v1 import history_pb2 as pb
 from skein_kit.calls.call import Context
@@ -12,15 +13,9 @@ from skein_kit.errors import PageTokenInvalid
 from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import to_message
 from skein_memory.errors import PositionInvalid
-from skein_memory.events.model import END, START, EventFilter, Position
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-    from uuid import UUID
-
-    from skein_memory.events.model import Change
-    from skein_memory.events.store import EventStore
-    from skein_memory.events.stream import EventStream
+from skein_memory.events.model import END, START, Change, EventFilter, Position
+from skein_memory.events.store import EventStore
+from skein_memory.events.stream import EventStream
 
 
 class EventHandlers:

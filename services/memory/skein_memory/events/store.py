@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from uuid import UUID
 
+import asyncpg
+
+from skein_kit.database.transactions import Database, Transaction
 from skein_memory.errors import PositionInvalid
 from skein_memory.events.model import Change, EventFilter, Position, last_position_before
 from skein_memory.queries import QUERIES
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from uuid import UUID
-
-    import asyncpg
-
-    from skein_kit.database.transactions import Database, Transaction
 
 # Rows that one page scans at most.
 _SCAN_BATCH_SIZE = 5000

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager, suppress
-from typing import TYPE_CHECKING
+from uuid import UUID
 
 from prometheus_client import Histogram
 
@@ -20,13 +21,8 @@ from skein_kit.errors import DatabaseUnavailable, RpcError
 from skein_kit.ids import now
 from skein_kit.telemetry import logs
 from skein_memory.errors import StreamTooSlow
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator
-    from uuid import UUID
-
-    from skein_memory.events.model import Change, EventFilter, Position
-    from skein_memory.events.store import EventStore
+from skein_memory.events.model import Change, EventFilter, Position
+from skein_memory.events.store import EventStore
 
 MIN_POLL_SECONDS = 0.05
 # Changes read at once.

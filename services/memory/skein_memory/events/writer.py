@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
 
+from skein_kit.database.transactions import Transaction
 from skein_kit.ids import new_ids
+from skein_memory.events.model import Event
 from skein_memory.queries import QUERIES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_kit.database.transactions import Transaction
-    from skein_memory.events.model import Event
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

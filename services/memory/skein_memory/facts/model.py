@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from uuid import UUID
-
+from datetime import datetime
+from uuid import UUID
 
 # The field of a fact's metadata that names the revision of its message.
 REVISION = "message_revision"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
 from uuid import UUID
 
 from skein.memory.v1 import memory_pb2 as pb
@@ -12,15 +11,11 @@ from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.ids import now
 from skein_kit.rpc.well_known_types import json_text
+from skein_memory.approvals.store import ApprovalStore
+from skein_memory.erasure.store import PurgeStore
 from skein_memory.facts.model import MessageState
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from skein_memory.approvals.store import ApprovalStore
-    from skein_memory.erasure.store import PurgeStore
-    from skein_memory.memories.model import Memory
-    from skein_memory.memories.store import MemoryStore
+from skein_memory.memories.model import Memory
+from skein_memory.memories.store import MemoryStore
 
 
 class FactHandlers:

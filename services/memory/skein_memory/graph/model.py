@@ -6,14 +6,12 @@ No gRPC, no SQL, no clock.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import combinations
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from uuid import UUID
+from typing import NamedTuple
+from uuid import UUID
 
 DEFAULT_NODES = 80
 SUBGRAPH_NODES = 120

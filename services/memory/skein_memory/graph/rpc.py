@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TypeVar
 from uuid import UUID
 
 from google.protobuf.message import Message
@@ -23,21 +25,16 @@ from skein_memory.graph.model import (
     MAX_TITLE,
     SUBGRAPH_NODES,
     InferredLink,
+    Node,
 )
+from skein_memory.graph.store import Graph, GraphStore
+from skein_memory.graph.suggestions import Suggestion
 from skein_memory.links import convert as links_convert
 from skein_memory.links.model import DEFAULT_RELATION, LinkFilter
+from skein_memory.listing.store import MemoryListStore
 from skein_memory.memories import convert as memories_convert
+from skein_memory.memories.model import Memory
 from skein_memory.memories.rows import size_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from datetime import datetime
-
-    from skein_memory.graph.model import Node
-    from skein_memory.graph.store import Graph, GraphStore
-    from skein_memory.graph.suggestions import Suggestion
-    from skein_memory.listing.store import MemoryListStore
-    from skein_memory.memories.model import Memory
 
 Item = TypeVar("Item", bound=Message)
 

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
 
 from skein_kit.admission.processor_time import run_by_size, with_pauses
+from skein_kit.database.transactions import Database
+from skein_kit.policies.store import PolicyCache
 from skein_memory.errors import PathToItself
 from skein_memory.graph.activation import spread_activation
 from skein_memory.graph.model import DEFAULT_PATHS, MAX_PATH_HOPS, MAX_RADIUS, InferredLink, Node, Step, infer_links
 from skein_memory.graph.suggestions import Candidate, Suggestion, suggest
 from skein_memory.graph.traversal import PathSearch, traverse
-from skein_memory.links.model import Link
+from skein_memory.links.model import Link, LinkFilter
 from skein_memory.tenant_reader import TenantReader
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_kit.database.transactions import Database
-    from skein_kit.policies.store import PolicyCache
-    from skein_memory.links.model import LinkFilter
 
 # What a link costs, in bytes of text (`run_by_size`).
 _STEP_BYTES = 256

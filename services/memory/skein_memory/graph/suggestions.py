@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from datetime import datetime
-    from uuid import UUID
+from datetime import datetime, timedelta
+from uuid import UUID
 
 TAGS, WORDS, SOURCE, TIME, TYPE = 0.45, 0.35, 0.1, 0.05, 0.05
 # More shared tags do not raise the score.

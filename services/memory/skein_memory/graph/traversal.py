@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from uuid import UUID
+
+import asyncpg
 
 from skein_kit.admission.processor_time import run_by_size, with_pauses
 from skein_memory.graph.model import Node, SearchBudget, Step, StepGraph, by_strength, shortest_paths
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from uuid import UUID
-
-    import asyncpg
-
-    from skein_memory.links.model import LinkFilter
-    from skein_memory.tenant_reader import TenantReader
+from skein_memory.links.model import LinkFilter
+from skein_memory.tenant_reader import TenantReader
 
 # Links that one level reads in each direction, shared by its memories; least and most links of one memory.
 _LINKS_OF_LEVEL = 2000

@@ -5,21 +5,16 @@ Functions work in the caller's transaction, which holds the locks of the memorie
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from datetime import datetime
+from uuid import UUID
 
+from skein_kit.database.transactions import Transaction
 from skein_kit.json_values import exact
-from skein_memory.lineage.model import node_keys
+from skein_memory.lineage.model import Kind, node_keys
 from skein_memory.lineage.store import PRINCIPAL_POSITIONS, note, put_principal, rescore_with_derived
+from skein_memory.memories.model import Memory
 from skein_memory.queries import QUERIES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_kit.database.transactions import Transaction
-    from skein_memory.lineage.model import Kind
-    from skein_memory.memories.model import Memory
 
 # What a memory states beside its text, with the position of the principal that changed it last. Scores, levels and
 # the times of a memory's own life state nothing; to bring a memory back states it again.

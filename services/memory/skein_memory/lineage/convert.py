@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from uuid import UUID
+
+import asyncpg
 
 from skein.memory.v1 import curation_pb2 as pb
 from skein.memory.v1 import memory_pb2
+from skein_kit.database.transactions import Transaction
 from skein_kit.errors import FieldInvalid
 from skein_kit.filters.evaluator import matches
+from skein_kit.filters.expression import Expression
 from skein_kit.filters.visibility import message_visible_to, visible_to
 from skein_kit.ids import parse_id
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_kit.text.source_keys import source_key
 from skein_memory.errors import SourceNotFound
-from skein_memory.lineage.model import MAX_DECLARED_SOURCES, Source, TrustCalculator
+from skein_memory.lineage.model import MAX_DECLARED_SOURCES, Kind, NodeKey, Role, Source, TrustCalculator
+from skein_memory.lineage.store import Lineage
 from skein_memory.memories import memory_type, names
 from skein_memory.queries import QUERIES
 from skein_memory.validation import check_storable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    import asyncpg
-
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.filters.expression import Expression
-    from skein_memory.lineage.model import Kind, NodeKey, Role
-    from skein_memory.lineage.store import Lineage
 
 # Names as the database has them, by number.
 KINDS: Mapping[int, Kind] = {

@@ -9,16 +9,14 @@ Medicine", 1975), 1 - (1 - a)(1 - b), which is the noisy-or of Pearl ("Probabili
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 from uuid import UUID
 
 from skein_kit.text.source_keys import source_key
 from skein_memory.scoring.model import NEUTRAL_TRUST
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
 
 # Confirmation alone raises no trust above this.
 MAX_CONFIRMED_TRUST = 0.98

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from uuid import UUID
 
 from skein.memory.v1 import curation_pb2 as pb
 from skein.memory.v1 import memory_pb2
@@ -14,13 +14,9 @@ from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc.pagination import read_token, resolve_page_size, write_token
 from skein_kit.text.source_keys import source_key
 from skein_memory.lineage import convert
-
-if TYPE_CHECKING:
-    from uuid import UUID
-
-    from skein_memory.lineage.model import NodeKey
-    from skein_memory.lineage.rescoring import TrustRescorer
-    from skein_memory.lineage.store import LineageStore
+from skein_memory.lineage.model import NodeKey
+from skein_memory.lineage.rescoring import TrustRescorer
+from skein_memory.lineage.store import LineageStore
 
 # Memories that one call computes.
 DEFAULT_RESCORE_LIMIT = 1000

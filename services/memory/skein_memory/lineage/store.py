@@ -5,11 +5,16 @@ Functions that take `tx` work in the caller's transaction, which holds the locks
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from datetime import datetime
 from uuid import UUID
 
-from skein_kit.database.named_queries import as_of
+import asyncpg
+
+from skein_kit.database.named_queries import Query, as_of
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.database.tx_options import READ_ONLY
 from skein_kit.lineage import purges
 from skein_kit.text.source_keys import MessageAuthors
@@ -19,27 +24,18 @@ from skein_memory.lineage.model import (
     MAX_NODES,
     Graph,
     ImpactFinder,
+    Kind,
     Node,
+    NodeKey,
     Source,
     TrustCalculator,
     node_keys,
     principals_of,
 )
+from skein_memory.memories.model import Memory
 from skein_memory.queries import QUERIES
 from skein_memory.scoring.model import NEUTRAL_TRUST
 from skein_memory.tenant_reader import TenantReader
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
-    from datetime import datetime
-
-    import asyncpg
-
-    from skein_kit.database.named_queries import Query
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_memory.lineage.model import Kind, NodeKey
-    from skein_memory.memories.model import Memory
 
 # The row of the work that stands for all memories, or those of a rated name; that which stands for the messages of a
 # rated author; and the place before the first memory.

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from skein.memory.v1 import memory_pb2 as pb
+from skein_kit.rpc.row_times import ImportTimes
 from skein_kit.rpc.well_known_types import json_text, to_message
-from skein_memory.links.model import DEFAULT_RELATION, DEFAULT_WEIGHT, LinkDraft
-
-if TYPE_CHECKING:
-    from skein_kit.rpc.row_times import ImportTimes
-    from skein_memory.links.model import Link
+from skein_memory.links.model import DEFAULT_RELATION, DEFAULT_WEIGHT, Link, LinkDraft
 
 
 def draft(message: pb.Link, times: ImportTimes | None = None) -> LinkDraft:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
 
 from skein_kit.errors import FieldInvalid
 from skein_kit.ids import new_id
 from skein_kit.json_values import exact
+from skein_kit.rpc.row_times import ImportTimes
 from skein_kit.text.source_keys import source_keys
 from skein_memory.errors import LinkToItself
 from skein_memory.events.model import Event
 from skein_memory.validation import check_revision, check_storable
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_kit.rpc.row_times import ImportTimes
 
 DEFAULT_RELATION = "related"
 DEFAULT_WEIGHT = 1.0

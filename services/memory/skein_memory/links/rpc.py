@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid, UpdateMaskInvalid
+from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.ids import now, parse_id
 from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc.pagination import read_id, require_fit, resolve_page_size
@@ -16,12 +16,9 @@ from skein_kit.rpc.row_times import ImportTimes
 from skein_kit.rpc.well_known_types import merge_masked, updated_fields
 from skein_memory.links import convert
 from skein_memory.links.model import LinkFilter
+from skein_memory.links.store import LinkStore
 from skein_memory.paging import cut_page
 from skein_memory.validation import prefix_field_paths
-
-if TYPE_CHECKING:
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_memory.links.store import LinkStore
 
 UPDATABLE = frozenset({"relation", "label", "weight", "metadata"})
 

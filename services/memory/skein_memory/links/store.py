@@ -5,32 +5,26 @@ Every change of a link goes through `insert`, `replace` and `remove`; the caller
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from dataclasses import replace as but
-from typing import TYPE_CHECKING
+from datetime import datetime
 from uuid import UUID
 
+import asyncpg
+
 from skein_kit.calls.call import current_space_ids
-from skein_kit.database.transactions import translate_constraint_errors
+from skein_kit.database.transactions import Database, Transaction, translate_constraint_errors
 from skein_kit.errors import DuplicateInBatch
 from skein_kit.ids import new_ids
+from skein_kit.quotas.store import QuotaCounter
 from skein_memory.errors import LinkExists, LinkNotFound, MemoryNotFound
 from skein_memory.events import writer
 from skein_memory.events.writer import Revision
-from skein_memory.links.model import Link, link_event
+from skein_memory.links.model import Link, LinkDraft, LinkFilter, link_event
 from skein_memory.memories import names
 from skein_memory.queries import QUERIES
 from skein_memory.tenant_reader import TenantReader
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    import asyncpg
-
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.quotas.store import QuotaCounter
-    from skein_memory.links.model import LinkDraft, LinkFilter
 
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
 _CONTENT_COLUMNS = ("relation", "label", "weight", "metadata")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import datetime, tzinfo
 
+from skein.memory.v1 import memory_pb2 as pb
 from skein_kit import filters
 from skein_kit.filters.expression import Compare, Expression, In, Tags
 from skein_kit.filters.visibility import valid_at_time, visible_to
@@ -13,11 +14,6 @@ from skein_memory.errors import SelectionEmpty
 from skein_memory.listing.filter import ACTIVE, NOT_ARCHIVED, Filter
 from skein_memory.memories.convert import SCOPES
 from skein_memory.validation import prefix_field_paths
-
-if TYPE_CHECKING:
-    from datetime import datetime, tzinfo
-
-    from skein.memory.v1 import memory_pb2 as pb
 
 
 def list_filter(request: pb.ListMemoriesRequest, zone: tzinfo, *, at: datetime) -> Filter:

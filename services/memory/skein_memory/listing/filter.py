@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 from uuid import UUID
 
 from skein_kit import filters
@@ -12,9 +13,6 @@ from skein_kit.filters.expression import And, Compare, Expression, Has, In, Not,
 from skein_kit.filters.fields import FIELDS, MAX_PROPERTY_CHARACTERS, OVERFLOW, Kind
 from skein_kit.ids import EPOCH, id_time, min_id_at, parse_id
 from skein_memory.memories.model import MAX_AHEAD
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
 
 _MILLISECOND = timedelta(milliseconds=1)
 _NO_ID = UUID(int=0)

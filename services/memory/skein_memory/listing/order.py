@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Self
+from typing import Self
+from uuid import UUID
 
 from skein_kit.errors import PageTokenInvalid
 from skein_kit.ids import EPOCH, parse_id
 from skein_memory.errors import OrderUnknown
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from uuid import UUID
 
 _MICROSECOND = timedelta(microseconds=1)
 # The largest bigint of Postgres.

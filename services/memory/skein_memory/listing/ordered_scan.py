@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING
 from uuid import UUID
 
-from skein_kit.database.named_queries import with_condition
+from skein_kit.database.named_queries import Query, with_condition
+from skein_kit.database.transactions import Transaction
 from skein_kit.filters import scan_cost
 from skein_kit.filters.compiler import ENTRIES, compile_to_sql
+from skein_memory.listing.filter import Filter
 from skein_memory.listing.order import MAX_COUNT, Order, PageCursor
 from skein_memory.memories import oldest
 from skein_memory.queries import QUERIES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from skein_kit.database.named_queries import Query
-    from skein_kit.database.transactions import Transaction
-    from skein_memory.listing.filter import Filter
 
 # Memories that one call scans, matching or not; memories of one statement.
 MAX_ROWS_SCANNED = 5000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.admission.processor_time import run_by_size, with_pauses
@@ -16,17 +16,12 @@ from skein_kit.rpc.well_known_types import to_timestamp
 from skein_memory.errors import MemoryNotFound
 from skein_memory.listing.convert import list_filter, named_days
 from skein_memory.listing.order import Order, PageCursor
+from skein_memory.listing.store import MemoryListStore, MemoryVersion
 from skein_memory.memories import convert as memories_convert
-from skein_memory.memories.model import changed_fields
+from skein_memory.memories.model import Memory, changed_fields
 from skein_memory.memories.rows import size_of
+from skein_memory.memories.store import MemoryStore
 from skein_memory.paging import PageBuilder
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skein_memory.listing.store import MemoryListStore, MemoryVersion
-    from skein_memory.memories.model import Memory
-    from skein_memory.memories.store import MemoryStore
 
 
 class ListingHandlers:

@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, tzinfo
 from functools import lru_cache
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein_kit import filters
 from skein_kit.admission.scan_budget import ScanBudget
-from skein_kit.database.named_queries import with_condition
+from skein_kit.database.named_queries import Query, with_condition
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.database.tx_options import READ_ONLY
 from skein_kit.filters import scan_cost
-from skein_kit.filters.compiler import ENTRIES, VERSIONS, compile_to_sql
+from skein_kit.filters.compiler import ENTRIES, VERSIONS, FilterTable, compile_to_sql
+from skein_kit.filters.expression import Expression
 from skein_kit.ids import now, parse_id
 from skein_kit.policies.days import zone_of_days
+from skein_kit.policies.store import PolicyCache
 from skein_memory.errors import MemoryNotFound, MemoryNotYetKnown
 from skein_memory.links.model import Link
+from skein_memory.listing.filter import AccessPath, Filter
 from skein_memory.listing.order import Order, PageCursor
 from skein_memory.listing.ordered_scan import MAX_ROWS_SCANNED, OrderedIds, find_ordered
 from skein_memory.memories import names, oldest
 from skein_memory.memories import rows as memory_rows
+from skein_memory.memories.model import Memory
 from skein_memory.memories.rows import with_scores
 from skein_memory.queries import QUERIES
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
-    from datetime import datetime, tzinfo
-
-    from skein_kit.database.named_queries import Query
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.filters.compiler import FilterTable
-    from skein_kit.filters.expression import Expression
-    from skein_kit.policies.store import PolicyCache
-    from skein_memory.listing.filter import AccessPath, Filter
-    from skein_memory.memories.model import Memory
 
 # Memories that one statement scans.
 _MAX_BATCH_SIZE = 1000

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.calls.call import Context
+from skein_kit.database.transactions import Database
 from skein_kit.idempotency.store import LIFETIME
 from skein_kit.ids import now
 from skein_kit.policies.store import DEFAULT
 from skein_kit.rpc.due_tenants import list_due_tenants
 from skein_memory.queries import QUERIES
 from skein_memory.webhooks.delivery_store import RETENTION
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from skein_kit.database.transactions import Database
 
 
 class DueTenantHandlers:

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
 
 from skein_kit.jobs.model import JobKind, Progress
-from skein_memory.erasure.store import EXPIRED_BATCH_SIZE
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_kit.jobs.store import JobStore
-    from skein_memory.approvals.store import ApprovalStore
-    from skein_memory.blocks.store import BlockStore
-    from skein_memory.erasure.completion import ErasureCompleter
-    from skein_memory.erasure.store import PurgeStore
-    from skein_memory.memories.store import MemoryStore
-    from skein_memory.vault.store import TenantKeyStore
-    from skein_memory.webhooks.delivery_store import DeliveryStore
-    from skein_memory.webhooks.store import WebhookStore
+from skein_kit.jobs.store import JobStore
+from skein_memory.approvals.store import ApprovalStore
+from skein_memory.blocks.store import BlockStore
+from skein_memory.erasure.completion import ErasureCompleter
+from skein_memory.erasure.store import EXPIRED_BATCH_SIZE, PurgeStore
+from skein_memory.memories.store import MemoryStore
+from skein_memory.vault.store import TenantKeyStore
+from skein_memory.webhooks.delivery_store import DeliveryStore
+from skein_memory.webhooks.store import WebhookStore
 
 # Transactions of one call that erase expired memories.
 _MAX_BATCHES = 20

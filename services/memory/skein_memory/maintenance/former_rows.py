@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
 
+from skein_kit.database.transactions import Database
 from skein_memory.queries import QUERIES
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_kit.database.transactions import Database
 
 _PURGES = ("purge_old_revisions", "purge_old_block_agents", "purge_old_source_trust")
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import datetime
 
+from skein_kit.database.monthly_partitions import MonthlyPartitions
 from skein_kit.ids import add_months, month_start
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from skein_kit.database.monthly_partitions import MonthlyPartitions
-    from skein_memory.access_log.store import AccessLogStore
+from skein_memory.access_log.store import AccessLogStore
 
 
 class Partitions:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.calls.call import Context
@@ -12,21 +11,17 @@ from skein_kit.calls.call import caller as caller_of
 from skein_kit.ids import now
 from skein_kit.jobs.model import JobKind, Progress
 from skein_kit.jobs.retry_delay import retry_delay
+from skein_kit.jobs.store import JobStore
 from skein_kit.rpc.well_known_types import to_timestamp
-from skein_memory.cold_storage.store import MEMORIES_PER_ARCHIVE
-from skein_memory.erasure.store import RETENTION_BATCH
-
-if TYPE_CHECKING:
-    from skein_kit.jobs.store import JobStore
-    from skein_memory.cold_storage.store import ArchiveStore
-    from skein_memory.curation.store import CurationStore
-    from skein_memory.erasure.store import PurgeStore
-    from skein_memory.maintenance.expiry import Expiry
-    from skein_memory.maintenance.former_rows import FormerRowStore
-    from skein_memory.maintenance.partitions import Partitions
-    from skein_memory.maintenance.tenant_purge import TenantPurgeStore
-    from skein_memory.memories.store import MemoryStore
-    from skein_memory.snapshots.store import SnapshotStore
+from skein_memory.cold_storage.store import MEMORIES_PER_ARCHIVE, ArchiveStore
+from skein_memory.curation.store import CurationStore
+from skein_memory.erasure.store import RETENTION_BATCH, PurgeStore
+from skein_memory.maintenance.expiry import Expiry
+from skein_memory.maintenance.former_rows import FormerRowStore
+from skein_memory.maintenance.partitions import Partitions
+from skein_memory.maintenance.tenant_purge import TenantPurgeStore
+from skein_memory.memories.store import MemoryStore
+from skein_memory.snapshots.store import SnapshotStore
 
 DEFAULT_MONTHS_AHEAD = 3
 # Memories that a call scans for decay, and memories of one transaction.

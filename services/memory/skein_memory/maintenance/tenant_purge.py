@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from uuid import UUID
 
+import asyncpg
+
+from skein_kit.database.named_queries import Query
 from skein_kit.database.tenant_purge import purge_tenant_rows
+from skein_kit.database.transactions import Database, Transaction
 from skein_memory.queries import QUERIES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from uuid import UUID
-
-    import asyncpg
-
-    from skein_kit.database.named_queries import Query
-    from skein_kit.database.transactions import Database, Transaction
-
 
 # Every table with rows of tenants, children before parents.
 TENANT_TABLES: Mapping[str, Query] = {

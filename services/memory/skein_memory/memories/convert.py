@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein.memory.v1 import scores_pb2
 from skein_kit.admission.processor_time import with_pauses
 from skein_kit.errors import DuplicateInBatch, FieldInvalid, UpdateMaskInvalid
+from skein_kit.identity.identity_token import Caller
 from skein_kit.json_values.fields import fields
 from skein_kit.rpc.row_times import read_past_time, require_keep_times
 from skein_kit.rpc.well_known_types import json_text, read_time, to_timestamp, updated_fields
 from skein_kit.search_text import vector_columns
 from skein_memory.memories import memory_type, model
-from skein_memory.memories.model import Draft
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from skein_kit.identity.identity_token import Caller
-    from skein_memory.memories.model import Memory, Scores
-    from skein_memory.scoring.model import Component
-    from skein_memory.validation import ItemPaths
+from skein_memory.memories.model import Draft, Memory, Scores
+from skein_memory.scoring.model import Component
+from skein_memory.validation import ItemPaths
 
 # Names as the database has them, by number; an unspecified one has none.
 SCOPES: Mapping[int, str] = {

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skein_kit.json_values import exact
-from skein_memory.memories.model import DRAFT_FIELDS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from skein_memory.memories.model import Memory
+from skein_memory.memories.model import DRAFT_FIELDS, Memory
 
 _TIMES = (
     "expire_time", "archive_time", "valid_from_time", "valid_to_time", "create_time", "update_time", "delete_time",

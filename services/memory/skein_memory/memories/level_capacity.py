@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from uuid import UUID
 
+from skein_kit.database.transactions import Transaction
+from skein_kit.policies.store import Policy
 from skein_memory.memories import rows as memory_rows
 from skein_memory.memories import writes
-from skein_memory.memories.model import LEVELS, capacity, demote_or_hide
+from skein_memory.memories.model import LEVELS, Memory, capacity, demote_or_hide
 from skein_memory.queries import QUERIES
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.policies.store import Policy
-    from skein_memory.memories.model import Memory
 
 # Memories that one transaction demotes from one level.
 BATCH_SIZE = 100

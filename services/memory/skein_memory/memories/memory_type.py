@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jsonschema import Draft202012Validator
 
 from skein_kit.ids import parse_id
 from skein_kit.json_values import exact
+from skein_kit.policies.store import Policy
 from skein_memory.errors import MemoryDataInvalid, MemoryTypeNotAllowed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from skein_kit.policies.store import Policy
 
 VAULT = "knowledge_vault"
 TASK = "task"

@@ -5,31 +5,27 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
 
 from skein_kit.errors import ContentEmpty, ContentTooLong, FieldInvalid
 from skein_kit.filters.fields import fold_case
 from skein_kit.ids import min_id_at, new_ids
+from skein_kit.policies.store import Policy
 from skein_kit.search_text.postings import Document, header_of_memory, is_name
 from skein_memory.errors import LevelOutOfRange, MemoryNotFound, ReadersWidened
 from skein_memory.events.model import Event
 from skein_memory.memories import memory_type
 from skein_memory.memories.near_text import rough_beginning
 from skein_memory.validation import check_revision, check_storable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from skein_kit.policies.store import Policy
-
 
 FACT = "fact"
 # Of the principals of extractors.

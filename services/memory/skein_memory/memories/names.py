@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
+
+import asyncpg
 
 from skein_kit.calls.call import current_space_ids
+from skein_kit.database.named_queries import Query
+from skein_kit.database.transactions import Transaction
 from skein_kit.errors import ExternalIdTaken
 from skein_kit.ids import id_time, new_id, parse_id
 from skein_memory.errors import FactKeyTaken, MemoryNotFound
+from skein_memory.memories.model import FactKey, Memory
 from skein_memory.queries import QUERIES
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping, Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    import asyncpg
-
-    from skein_kit.database.named_queries import Query
-    from skein_kit.database.transactions import Transaction
-    from skein_memory.memories.model import FactKey, Memory
 
 
 async def read_by_names(

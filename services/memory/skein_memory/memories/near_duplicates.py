@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
+from uuid import UUID
 
 from skein_kit.json_values import exact
 from skein_memory.facts.model import REVISION
 from skein_memory.memories import memory_type
-from skein_memory.memories.model import draft_audience, normalize_spaces
+from skein_memory.memories.model import Draft, draft_audience, normalize_spaces
 from skein_memory.memories.near_text import near_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from uuid import UUID
-
-    from skein_memory.memories.model import Draft
 
 Value = TypeVar("Value")
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from uuid import UUID
 from weakref import WeakKeyDictionary
 
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.ids import id_time, min_id_at
 from skein_memory.queries import QUERIES
-
-if TYPE_CHECKING:
-    from uuid import UUID
-
-    from skein_kit.database.transactions import Database, Transaction
 
 # Tenants whose bound a process remembers.
 _MAX_CACHED = 10_000

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from uuid import UUID
+
+import asyncpg
 
 from skein_kit.admission.processor_time import run_by_size, with_pauses
+from skein_kit.database.transactions import Transaction
+from skein_kit.policies.store import PolicyCache
 from skein_memory.memories.model import DRAFT_FIELDS, Draft, Memory
 from skein_memory.queries import QUERIES
 from skein_memory.scoring.inputs import NO_INPUTS, read_score_inputs
 from skein_memory.scoring.model import score_memory
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    import asyncpg
-
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.policies.store import PolicyCache
 
 # What reading or converting a memory costs beside its text, in bytes of text.
 _ROW_BYTES = 1024

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 from uuid import UUID
 
 from google.protobuf.message import Message
@@ -15,36 +15,31 @@ from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.admission.processor_time import run_by_size, with_pauses
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
+from skein_kit.content_guard.guard import ContentGuard
+from skein_kit.database.transactions import Transaction
 from skein_kit.errors import PermissionMissing
-from skein_kit.idempotency.store import AnsweredBefore, IdempotencyKey
+from skein_kit.idempotency.store import AnsweredBefore, IdempotencyKey, IdempotencyStore
+from skein_kit.identity.identity_token import Caller
 from skein_kit.ids import now
 from skein_kit.json_values import exact
 from skein_kit.json_values.fields import fields
+from skein_kit.policies.store import Policy
 from skein_kit.rpc.pagination import MAX_UNPAGED, paginate, require_fit
 from skein_kit.rpc.well_known_types import merge_masked
+from skein_kit.search_text.embedding_requests import EmbeddingClient
+from skein_kit.search_text.postings import Document
 from skein_memory.errors import FactKeyTaken, MemoryNotFound
 from skein_memory.lineage import convert as lineage_convert
+from skein_memory.lineage.model import Source
 from skein_memory.memories import convert, key_conflicts, memory_type
-from skein_memory.memories.model import create_memories, documents_of
+from skein_memory.memories.key_conflicts import KeyConflict
+from skein_memory.memories.model import Memory, create_memories, documents_of
+from skein_memory.memories.near_duplicates import ComparedDraft
 from skein_memory.memories.sealed_secrets import SealedSecrets
-from skein_memory.memories.similar_writes import SimilarWrites, compare_drafts
+from skein_memory.memories.similar_writes import Reinforce, SimilarWrites, compare_drafts
+from skein_memory.memories.store import MemoryStore
 from skein_memory.paging import PageBuilder
 from skein_memory.validation import MEMORIES, MEMORY, ItemPaths, prefix_field_paths
-
-if TYPE_CHECKING:
-    from skein_kit.content_guard.guard import ContentGuard
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_kit.identity.identity_token import Caller
-    from skein_kit.policies.store import Policy
-    from skein_kit.search_text.embedding_requests import EmbeddingClient
-    from skein_kit.search_text.postings import Document
-    from skein_memory.lineage.model import Source
-    from skein_memory.memories.key_conflicts import KeyConflict
-    from skein_memory.memories.model import Memory
-    from skein_memory.memories.near_duplicates import ComparedDraft
-    from skein_memory.memories.similar_writes import Reinforce
-    from skein_memory.memories.store import MemoryStore
 
 _COMPARING = frozenset({pb.ON_SIMILAR_RETURN, pb.ON_SIMILAR_REINFORCE})
 _READ = "memory.read"

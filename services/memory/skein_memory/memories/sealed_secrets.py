@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_memory.memories import convert, memory_type
-from skein_memory.memories.model import create_memories
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_memory.memories.model import Memory
+from skein_memory.memories.model import Memory, create_memories
 
 
 @dataclass(kw_only=True, slots=True)

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
 from uuid import UUID
 
-from skein_memory.memories.near_duplicates import NearDuplicateIndex, compare_all
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from skein_kit.database.transactions import Transaction
-    from skein_memory.memories.model import Draft, Memory
-    from skein_memory.memories.near_duplicates import ComparedDraft
-    from skein_memory.memories.store import MemoryStore
+from skein_kit.database.transactions import Transaction
+from skein_memory.memories.model import Draft, Memory
+from skein_memory.memories.near_duplicates import ComparedDraft, NearDuplicateIndex, compare_all
+from skein_memory.memories.store import MemoryStore
 
 # Raises the scores of a memory alone, within a transaction: tenant, memory, time, principal. Returns its next revision.
 Reinforce = Callable[["Transaction", UUID, "Memory", datetime, str], Awaitable["Memory"]]

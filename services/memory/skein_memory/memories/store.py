@@ -2,41 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from datetime import datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from uuid import UUID
 
+from skein_kit.database.monthly_partitions import MonthlyPartitions
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.database.tx_options import READ_ONLY, TxOptions
 from skein_kit.errors import QuotaExceeded, RpcError
+from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
 from skein_kit.ids import new_id
+from skein_kit.policies.store import Policy, PolicyCache
+from skein_kit.quotas.store import QuotaCounter
 from skein_kit.search_text import postings
+from skein_kit.search_text.postings import Document
 from skein_memory.events import writer
 from skein_memory.events.model import Event
+from skein_memory.facts.model import MessageState
 from skein_memory.lineage import changes
 from skein_memory.lineage import store as lineage
+from skein_memory.lineage.model import Source
 from skein_memory.links import store as link_store
 from skein_memory.links.model import Link
 from skein_memory.memories import level_capacity, memory_type, names, writes
 from skein_memory.memories import rows as memory_rows
-from skein_memory.memories.model import LEVELS
+from skein_memory.memories.model import LEVELS, Memory
 from skein_memory.memories.near_duplicates import MAX_COMPARED
 from skein_memory.queries import QUERIES
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_kit.database.monthly_partitions import MonthlyPartitions
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
-    from skein_kit.policies.store import Policy, PolicyCache
-    from skein_kit.quotas.store import QuotaCounter
-    from skein_kit.search_text.postings import Document
-    from skein_memory.facts.model import MessageState
-    from skein_memory.lineage.model import Source
-    from skein_memory.memories.model import Memory
-    from skein_memory.vault.store import Vault
+from skein_memory.vault.store import Vault
 
 # Transactions of one call that enforces capacities.
 _MAX_CAPACITY_BATCHES = 5

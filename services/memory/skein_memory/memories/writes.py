@@ -6,37 +6,32 @@ the search index, earlier version and event together.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from dataclasses import replace as but
+from datetime import datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from uuid import UUID
 
 from skein_kit.admission.processor_time import run_by_size, with_pauses
+from skein_kit.database.transactions import Transaction
 from skein_kit.errors import ExternalIdTaken
 from skein_kit.filters.fields import properties_of
+from skein_kit.policies.store import PolicyCache
 from skein_kit.search_text import postings
+from skein_kit.search_text.postings import Document
 from skein_kit.text.source_keys import source_key
 from skein_memory.errors import MemoryNotFound
 from skein_memory.events import writer
 from skein_memory.lineage import changes
 from skein_memory.lineage import store as lineage
+from skein_memory.lineage.model import Source
 from skein_memory.memories import names, oldest
 from skein_memory.memories import rows as memory_rows
-from skein_memory.memories.model import DRAFT_FIELDS, archive, memory_event
+from skein_memory.memories.model import DRAFT_FIELDS, Memory, archive, memory_event
 from skein_memory.queries import QUERIES
 from skein_memory.scoring.model import ScoreInputs, score_memory
 from skein_memory.tasks.model import Task
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.policies.store import PolicyCache
-    from skein_kit.search_text.postings import Document
-    from skein_memory.lineage.model import Source
-    from skein_memory.memories.model import Memory
 
 _DRAFT_COLUMNS = tuple(name for name in DRAFT_FIELDS if name != "tags")
 # Columns that no change touches.

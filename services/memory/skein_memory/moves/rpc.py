@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from skein.memory.v1 import blocks_pb2
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.calls.call import Context, spaces_of_move
 from skein_kit.calls.call import caller as caller_of
+from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.ids import now
 from skein_memory.moves.store import move_block, move_memories
-
-if TYPE_CHECKING:
-    from skein_kit.idempotency.store import IdempotencyStore
 
 
 class MoveHandlers:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from uuid import UUID
 
-from skein_kit.database.transactions import translate_constraint_errors
+from skein_kit.database.transactions import Transaction, translate_constraint_errors
 from skein_kit.errors import ExternalIdTaken
 from skein_memory.blocks import store as blocks
 from skein_memory.blocks.model import MAX_BLOCKS_PER_AGENT
@@ -19,15 +21,8 @@ from skein_memory.errors import (
 from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.memories import names, writes
+from skein_memory.memories.model import FactKey, Memory
 from skein_memory.queries import QUERIES
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_kit.database.transactions import Transaction
-    from skein_memory.memories.model import FactKey, Memory
 
 # Of what a memory has rows with its space.
 _MOVES = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from skein.memory.v1 import curation_pb2 as pb
 from skein_kit.calls.call import Context
@@ -14,9 +13,7 @@ from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc.pagination import fit_items
 from skein_kit.rpc.well_known_types import read_time, to_timestamp
 from skein_memory.memories import convert as memories_convert
-
-if TYPE_CHECKING:
-    from skein_memory.overview.store import Cluster, OverviewStore, ReviewItem, Statistics
+from skein_memory.overview.store import Cluster, OverviewStore, ReviewItem, Statistics
 
 _UNITS = {
     pb.CLUSTER_UNIT_HOUR: "hour",

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from heapq import nlargest
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein_kit.calls.call import current_space_ids
+from skein_kit.database.transactions import Database
 from skein_kit.ids import id_time, min_id_at
+from skein_kit.policies.store import PolicyCache
 from skein_memory.memories import rows as memory_rows
-from skein_memory.memories.model import MAX_AHEAD
+from skein_memory.memories.model import MAX_AHEAD, Memory
 from skein_memory.memories.rows import with_scores
 from skein_memory.overview import model as overview_model
 from skein_memory.overview.model import end_of_unit, tag_counts, truncate_time
@@ -19,14 +22,6 @@ from skein_memory.queries import QUERIES
 from skein_memory.scoring import model as scoring_model
 from skein_memory.scoring.inputs import NO_INPUTS, read_score_inputs
 from skein_memory.tenant_reader import TenantReader
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-
-    from skein_kit.database.transactions import Database
-    from skein_kit.policies.store import PolicyCache
-    from skein_memory.memories.model import Memory
 
 # Candidates of each reason for a review; a response has at most so many memories.
 _CANDIDATES = 100

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
 
 from skein_kit.filters.expression import Compare, Contains, Expression, Has, In, Not, Or
 from skein_kit.json_values import exact
 from skein_kit.text.quoted_text import one_line, one_line_json
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_memory.memories.model import Memory
+from skein_memory.memories.model import Memory
 
 DEFAULT_LIMIT = 20
 # Bytes of the sentences of a page: a response has them twice.

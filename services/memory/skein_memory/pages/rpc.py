@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
 
 from google.protobuf import json_format
 
@@ -13,12 +15,15 @@ from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid, PageTokenInvalid, UpdateMaskInvalid
 from skein_kit.filters.expression import In
+from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.ids import new_id, now, parse_id
 from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import merge_masked, to_message, to_timestamp, updated_fields
 from skein_memory.errors import PageNotFound
 from skein_memory.listing.convert import list_filter, named_days
+from skein_memory.listing.filter import Filter
+from skein_memory.listing.store import MemoryListStore
 from skein_memory.pages.model import (
     BRIEF_SECTIONS,
     DEFAULT_LIMIT,
@@ -27,18 +32,8 @@ from skein_memory.pages.model import (
     Section,
     compose,
 )
-from skein_memory.pages.store import StoredPage
+from skein_memory.pages.store import PageStore, StoredPage
 from skein_memory.validation import check_revision, check_storable, prefix_field_paths
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_memory.listing.filter import Filter
-    from skein_memory.listing.store import MemoryListStore
-    from skein_memory.pages.store import PageStore
 
 _UPDATABLE = frozenset({"title", "subject_id", "entity_memory_id", "filter", "sections", "pinned"})
 # The parts of a list, in their order.

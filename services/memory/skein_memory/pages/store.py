@@ -3,36 +3,31 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING
+from datetime import datetime
 from uuid import UUID
 
+import asyncpg
 from prometheus_client import Histogram
 
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.idempotency.store import LIFETIME
 from skein_kit.ids import parse_id
+from skein_kit.quotas.store import QuotaCounter
 from skein_memory.errors import PageNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.lineage import store as lineage
 from skein_memory.lineage.model import TrustCalculator
 from skein_memory.listing import store as listing
+from skein_memory.listing.filter import Filter
 from skein_memory.memories import names
+from skein_memory.memories.model import Memory
 from skein_memory.pages.model import PROFILE_TYPES
 from skein_memory.queries import QUERIES
 from skein_memory.scoring.model import NEUTRAL_TRUST
 from skein_memory.tenant_reader import TenantReader
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    import asyncpg
-
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.quotas.store import QuotaCounter
-    from skein_memory.listing.filter import Filter
-    from skein_memory.memories.model import Memory
 
 # Of an entity: links of each of its names in each direction, aliases, and the newest memories of all these.
 _MAX_LINKS, _MAX_ALIASES, _MAX_LINKED = 200, 20, 1000

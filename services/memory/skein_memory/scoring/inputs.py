@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from uuid import UUID
+
+import asyncpg
 
 from skein_kit.admission.processor_time import run_by_size, with_pauses
+from skein_kit.database.transactions import Transaction
 from skein_kit.text.source_keys import source_key
+from skein_memory.memories.model import Memory
 from skein_memory.queries import QUERIES
 from skein_memory.scoring.model import CONTRADICTS, MAX_LINKS_COUNTED, ScoreInputs
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from uuid import UUID
-
-    import asyncpg
-
-    from skein_kit.database.transactions import Transaction
-    from skein_memory.memories.model import Memory
 
 NO_INPUTS = ScoreInputs()
 # What the inputs of a memory cost, in bytes of text (`run_by_size`).

@@ -9,19 +9,15 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from skein_kit.filters.fields import priority_of
 from skein_kit.text.source_keys import source_key
-from skein_memory.memories.model import MemoryScores, Scores
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-
-    from skein_memory.memories.model import Draft, Memory
+from skein_memory.memories.model import Draft, Memory, MemoryScores, Scores
 
 DYNAMIC = "memoryvault-dynamic"
 WEIGHTED = "agentmem-weighted"

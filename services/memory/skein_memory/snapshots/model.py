@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Self
+from datetime import datetime
+from typing import Self
+from uuid import UUID
 
 from skein_kit.ids import new_id
+from skein_kit.policies.store import Policy
 from skein_memory.errors import SnapshotNotReady
 from skein_memory.validation import check_storable
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_kit.policies.store import Policy
 
 CREATING, READY, DELETING = "creating", "ready", "deleting"
 

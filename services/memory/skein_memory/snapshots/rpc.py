@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.memory.v1 import snapshots_pb2 as pb
 from skein_kit.calls.call import Context, current_space_ids, narrow_spaces
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
 from skein_kit.identity.permissions import may_rate_sources
 from skein_kit.identity.spaces import DEFAULT_SPACE
 from skein_kit.ids import now, parse_id
 from skein_kit.rpc.pagination import read_id, resolve_page_size
 from skein_kit.rpc.well_known_types import to_message
+from skein_kit.search_text.embedding_requests import EmbeddingClient
 from skein_memory.paging import cut_page
 from skein_memory.snapshots.model import Snapshot
+from skein_memory.snapshots.store import SnapshotStore
 from skein_memory.transfer import convert as transfer_convert
 from skein_memory.transfer.model import KINDS, TransferCursor
-
-if TYPE_CHECKING:
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_kit.search_text.embedding_requests import EmbeddingClient
-    from skein_memory.snapshots.store import SnapshotStore
-
 
 # Batches that one page of differences scans, and items of each.
 _MAX_SCANS = 10

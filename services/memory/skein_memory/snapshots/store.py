@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 from uuid import UUID
 
-from skein_kit.database.transactions import translate_constraint_errors
+from skein_kit.database.monthly_partitions import MonthlyPartitions
+from skein_kit.database.transactions import Database, Transaction, translate_constraint_errors
 from skein_kit.errors import PermissionMissing, TransactionConflict
 from skein_kit.ids import id_time
+from skein_kit.policies.store import PolicyCache
+from skein_kit.quotas.store import QuotaCounter
 from skein_memory.errors import SnapshotNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
@@ -26,15 +31,6 @@ from skein_memory.transfer.model import (
     TransferItem,
     changed_fields,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    from skein_kit.database.monthly_partitions import MonthlyPartitions
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.policies.store import PolicyCache
-    from skein_kit.quotas.store import QuotaCounter
 
 # Items that one transaction copies or removes, and transactions of one call.
 _BATCH_SIZE = 100

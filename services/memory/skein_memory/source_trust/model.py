@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 from skein_kit.errors import FieldInvalid
+from skein_kit.rpc.row_times import ImportTimes
 from skein_kit.text.source_keys import source_key
 from skein_memory.scoring.model import NEUTRAL_TRUST
 from skein_memory.validation import check_revision, check_storable
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from skein_kit.rpc.row_times import ImportTimes
 
 
 def key_of(source: str) -> str:

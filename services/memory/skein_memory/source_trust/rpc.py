@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from skein.memory.v1 import curation_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
+from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import read_token, resolve_page_size
 from skein_kit.rpc.row_times import ImportTimes
 from skein_kit.rpc.well_known_types import to_message
 from skein_memory.paging import cut_page
-from skein_memory.source_trust.model import TrustDraft, key_of
+from skein_memory.source_trust.model import SourceTrust, TrustDraft, key_of
+from skein_memory.source_trust.store import SourceTrustStore
 from skein_memory.validation import check_storable
-
-if TYPE_CHECKING:
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_memory.source_trust.model import SourceTrust
-    from skein_memory.source_trust.store import SourceTrustStore
 
 
 class SourceTrustHandlers:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
 
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.errors import TransactionConflict
 from skein_memory.errors import SourceTrustNotFound
 from skein_memory.events import writer
@@ -13,14 +15,7 @@ from skein_memory.events.model import Event
 from skein_memory.events.writer import Revision
 from skein_memory.lineage import store as lineage
 from skein_memory.queries import QUERIES
-from skein_memory.source_trust.model import SourceTrust
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_memory.source_trust.model import TrustDraft
+from skein_memory.source_trust.model import SourceTrust, TrustDraft
 
 _KIND = "source_trust"
 

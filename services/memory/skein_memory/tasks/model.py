@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import UTC, timedelta
-from typing import TYPE_CHECKING, Self
+from datetime import UTC, datetime, timedelta
+from typing import Self
+from uuid import UUID
 
 from skein_kit.ids import parse_id
 from skein_kit.json_values import exact
 from skein_memory.errors import NotATask
 from skein_memory.memories import memory_type
 from skein_memory.memories.memory_type import DONE, OPEN, TASK_TYPES
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_memory.memories.model import Memory
-
+from skein_memory.memories.model import Memory
 
 # The shares of MemoryVault's next actions: 0.68 importance, 0.22 freshness, and urgency with at most the rest.
 IMPORTANCE_SHARE = 0.68

@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import TypeVar
+from uuid import UUID
 
 from google.protobuf.message import Message
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
+from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import paginate, read_id, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import read_time
+from skein_kit.search_text.embedding_requests import EmbeddingClient
 from skein_memory.memories import convert as memories_convert
 from skein_memory.memories import memory_type
 from skein_memory.memories.memory_type import DONE, OPEN
-from skein_memory.memories.model import demote, promote
+from skein_memory.memories.model import Memory, demote, promote
+from skein_memory.memories.store import MemoryStore
 from skein_memory.paging import PageBuilder
 from skein_memory.tasks import model as tasks
-from skein_memory.tasks.store import TaskFilter
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_kit.search_text.embedding_requests import EmbeddingClient
-    from skein_memory.memories.model import Memory
-    from skein_memory.memories.store import MemoryStore
-    from skein_memory.tasks.store import TaskStore
+from skein_memory.tasks.store import TaskFilter, TaskStore
 
 Response = TypeVar("Response", bound=Message)
 

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
 from uuid import UUID
 
+from skein_kit.database.transactions import Database, Transaction
 from skein_memory.errors import ObjectiveNotFound
 from skein_memory.memories import memory_type, names
 from skein_memory.memories import rows as memory_rows
+from skein_memory.memories.model import Memory
 from skein_memory.queries import QUERIES
 from skein_memory.tasks import model as tasks
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_memory.memories.model import Memory
 
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
 # Candidates of each order in which tasks may come next.

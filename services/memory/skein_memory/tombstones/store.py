@@ -5,19 +5,14 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
 
+from skein_kit.database.transactions import Transaction
 from skein_memory.memories import memory_type
-from skein_memory.memories.model import content_hash, hash_without_data
+from skein_memory.memories.model import Memory, content_hash, hash_without_data
 from skein_memory.queries import QUERIES
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_kit.database.transactions import Transaction
-    from skein_memory.memories.model import Memory
 
 _SALT_BYTES = 32
 # The type, content and data (JSON text) of a memory.

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from uuid import UUID
+
+from google.protobuf.message import Message
 
 from skein.memory.v1 import snapshots_pb2 as pb
 from skein_kit.errors import PageTokenInvalid
@@ -11,16 +14,8 @@ from skein_kit.rpc.pagination import (
     write_token,
 )
 from skein_memory.transfer import model as transfer_model
+from skein_memory.transfer.importer import Importer
 from skein_memory.transfer.model import KINDS, TransferCursor
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from uuid import UUID
-
-    from google.protobuf.message import Message
-
-    from skein_memory.transfer.importer import Importer
-
 
 _MAX_ERRORS = 1000
 

@@ -6,38 +6,34 @@ Memories, links and blocks are read as of the time. Trust, aliases and conflicts
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
+import asyncpg
+
 from skein.memory.v1 import curation_pb2, memory_pb2, snapshots_pb2
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.ids import parse_id
 from skein_kit.json_values import exact
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_memory.blocks import convert as blocks_convert
-from skein_memory.blocks.model import revision_of
+from skein_memory.blocks.model import Block, revision_of
 from skein_memory.blocks.store import block_of
 from skein_memory.lineage import convert as lineage_convert
 from skein_memory.lineage import store as lineage
+from skein_memory.lineage.model import Source
 from skein_memory.links import convert as links_convert
 from skein_memory.links import store as link_store
 from skein_memory.links.model import Link
 from skein_memory.memories import convert as memories_convert
 from skein_memory.memories import names
 from skein_memory.memories import rows as memory_rows
+from skein_memory.memories.model import Memory
 from skein_memory.queries import QUERIES
 from skein_memory.transfer.model import TransferItem
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
-
-    import asyncpg
-
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_memory.blocks.model import Block
-    from skein_memory.lineage.model import Source
-    from skein_memory.memories.model import Memory
 
 # Items, and the id of the last scanned one; None at the end of the kind.
 ItemBatch = tuple[list[TransferItem], str | None]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from uuid import UUID
 
+from google.protobuf.message import Message
+
+from skein.memory.v1.memory_pb2 import SourceReference
 from skein_kit.errors import FieldInvalid, RpcError
 from skein_kit.ids import id_time, new_id, parse_id
 from skein_kit.json_values import exact
@@ -21,14 +25,6 @@ from skein_memory.memories.model import MAX_AHEAD, Draft, FactKey, Memory
 from skein_memory.memories.names import key_taken
 from skein_memory.transfer.model import REASON_NOT_IMPORTABLE, ImportLine, ImportProblem
 from skein_memory.validation import check_storable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from uuid import UUID
-
-    from google.protobuf.message import Message
-
-    from skein.memory.v1.memory_pb2 import SourceReference
 
 # An id that follows from the create_time of its memory lies in the same month.
 _MAX_ID_TIME_DIFFERENCE = timedelta(days=1)

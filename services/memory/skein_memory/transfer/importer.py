@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 import asyncpg
+import numpy as np
+from numpy.typing import NDArray
 
+from skein_kit.database.transactions import Transaction
 from skein_kit.errors import (
     DimensionsMismatch,
     DuplicateInBatch,
@@ -19,7 +25,9 @@ from skein_kit.errors import (
     TransactionConflict,
 )
 from skein_kit.ids import new_id
+from skein_kit.policies.store import Policy
 from skein_kit.search_text import vector_columns
+from skein_kit.search_text.postings import Document
 from skein_kit.text.source_keys import source_key
 from skein_memory.aliases import store as alias_store
 from skein_memory.aliases.model import Alias
@@ -31,13 +39,14 @@ from skein_memory.conflicts.model import Resolution
 from skein_memory.errors import AliasCycle, BlockExists, FactKeyTaken, MemoryNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
+from skein_memory.events.writer import Revision
 from skein_memory.lineage import changes
 from skein_memory.lineage import convert as lineage_convert
 from skein_memory.lineage import store as lineage
 from skein_memory.links import store as link_store
 from skein_memory.links.model import Link, LinkDraft
 from skein_memory.memories import memory_type, names, writes
-from skein_memory.memories.model import Memory, documents_of
+from skein_memory.memories.model import FactKey, Memory, documents_of
 from skein_memory.queries import QUERIES
 from skein_memory.source_trust import store as trust_store
 from skein_memory.source_trust.model import SourceTrust
@@ -54,20 +63,6 @@ from skein_memory.transfer.import_parsing import (
     unique_names,
 )
 from skein_memory.transfer.model import REASON_PURGED, ImportProblem
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
-    from datetime import datetime
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.policies.store import Policy
-    from skein_kit.search_text.postings import Document
-    from skein_memory.events.writer import Revision
-    from skein_memory.memories.model import FactKey
 
 _FIRST = UUID(int=0)
 _EXISTS = "MEMORY_EXISTS"

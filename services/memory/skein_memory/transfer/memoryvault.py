@@ -6,15 +6,13 @@ tables. Its ids become external ids, as they are not made from times; its times 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skein_kit.json_values import exact
 from skein_memory.errors import ImportFormatUnknown
 from skein_memory.transfer.model import LINE_INVALID, ImportLine, ImportProblem, parse_item
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 FORMAT = "memoryvault_export_v1"
 _NAMES = ("format", "schema", "schema_version", "export_version", "version")

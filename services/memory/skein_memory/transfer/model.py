@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from google.protobuf import json_format
@@ -16,13 +17,6 @@ from skein_kit.json_values import exact, fields
 from skein_kit.rpc.plain_names import make_names_plain
 from skein_kit.rpc.well_known_types import json_text
 from skein_memory.errors import ImportFormatUnknown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from uuid import UUID
-
-    from google.protobuf.message import Message
-
 
 FORMAT = "skein_export_v1"
 # In the order of an import: items that name a memory come after it.

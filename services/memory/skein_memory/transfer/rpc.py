@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from uuid import UUID
 
 from skein.memory.v1 import snapshots_pb2 as pb
 from skein_kit.admission.processor_time import run_by_size, with_pauses
 from skein_kit.calls.call import Call, Context, current_space_ids
 from skein_kit.calls.call import caller as caller_of
+from skein_kit.content_guard.guard import ContentGuard, GuardRules
 from skein_kit.errors import (
     ContentRefused,
     FieldInvalid,
@@ -19,7 +21,8 @@ from skein_kit.errors import (
     SpaceReadOnly,
     SpacesUnsupported,
 )
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.permissions import RATE_SOURCES, may_rate_sources
 from skein_kit.identity.spaces import READER
 from skein_kit.ids import now
@@ -29,21 +32,13 @@ from skein_kit.rpc.pagination import (
     resolve_page_size,
 )
 from skein_kit.rpc.well_known_types import to_timestamp
+from skein_kit.search_text.embedding_requests import EmbeddingClient
 from skein_memory.idempotent_writes import begin_write
 from skein_memory.transfer import convert, memoryvault
 from skein_memory.transfer import model as transfer_model
 from skein_memory.transfer.import_parsing import ImportMode
 from skein_memory.transfer.model import KINDS, MAX_ITEMS, ImportLine, ImportProblem, TransferCursor
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from uuid import UUID
-
-    from skein_kit.content_guard.guard import ContentGuard, GuardRules
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_kit.identity.identity_token import Caller
-    from skein_kit.search_text.embedding_requests import EmbeddingClient
-    from skein_memory.transfer.store import TransferStore
+from skein_memory.transfer.store import TransferStore
 
 # The kind of items that hold ratings of sources.
 _RATINGS = "source_trust"

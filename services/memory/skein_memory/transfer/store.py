@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from uuid import UUID
 
 from skein_kit.admission.processor_time import run_by_size, with_pauses
 from skein_kit.calls.call import current_space_ids
+from skein_kit.database.monthly_partitions import MonthlyPartitions
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.ids import id_time
+from skein_kit.policies.store import PolicyCache
+from skein_kit.quotas.store import QuotaCounter
 from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.memories import level_capacity
 from skein_memory.memories.model import LEVELS
 from skein_memory.transfer import exporter
-from skein_memory.transfer.import_parsing import parse_import
+from skein_memory.transfer.import_parsing import ImportBatch, ImportMode, parse_import
 from skein_memory.transfer.importer import Importer
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_kit.database.monthly_partitions import MonthlyPartitions
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.policies.store import PolicyCache
-    from skein_kit.quotas.store import QuotaCounter
-    from skein_memory.transfer.import_parsing import ImportBatch, ImportMode
-    from skein_memory.transfer.model import ImportLine, ImportProblem, TransferCursor, TransferItem
+from skein_memory.transfer.model import ImportLine, ImportProblem, TransferCursor, TransferItem
 
 # What checking a line costs, in bytes of text (`run_by_size`).
 _LINE_BYTES = 4096

@@ -11,7 +11,9 @@ import hashlib
 import re
 import secrets
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from datetime import datetime
+from typing import Self
+from uuid import UUID
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -19,10 +21,6 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from skein_kit.ids import new_id
 from skein_kit.settings import SettingInvalid
 from skein_memory.errors import MasterKeyMissing, SecretUndecryptable
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from uuid import UUID
 
 _KEY_BYTES = 32
 _NONCE_BYTES = 12

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
+from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.ids import now
-
-if TYPE_CHECKING:
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_memory.memories.store import MemoryStore
-    from skein_memory.vault.store import TenantKeyStore
+from skein_memory.memories.store import MemoryStore
+from skein_memory.vault.store import TenantKeyStore
 
 
 class VaultHandlers:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from uuid import UUID
 
 import asyncpg
 
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.errors import RpcError
 from skein_kit.policies.store import PolicyCache
 from skein_kit.settings import SettingInvalid
@@ -14,15 +17,7 @@ from skein_memory.errors import SecretNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.queries import QUERIES
-from skein_memory.vault.encryption import Ciphertext, TenantKey, WrappedKey
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_memory.vault.encryption import MasterKeys
+from skein_memory.vault.encryption import Ciphertext, MasterKeys, TenantKey, WrappedKey
 
 log = logs.get("memory")
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 from uuid import UUID
 
 from skein_kit.admission.fair_slots import FairSlots
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from skein_memory.webhooks.model import Webhook
+from skein_memory.webhooks.model import Webhook
 
 # Of one process: all attempts, those of one tenant, and those of one tenant at destinations that failed last time.
 TOTAL = 256

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+import asyncpg
 
 from skein.memory.v1 import webhooks_pb2 as pb
 from skein_kit.rpc.well_known_types import to_message, to_timestamp, updated_fields
-from skein_memory.webhooks.model import WebhookDraft
-
-if TYPE_CHECKING:
-    import asyncpg
-
-    from skein_memory.webhooks.model import Webhook
+from skein_memory.webhooks.model import Webhook, WebhookDraft
 
 UPDATABLE = frozenset({"display_name", "event_types", "where", "webhook_url", "active"})
 

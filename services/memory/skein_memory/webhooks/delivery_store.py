@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
 from uuid import UUID
 
+import asyncpg
+
 from skein_kit import filters
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.ids import new_ids
 from skein_kit.json_values import exact
-from skein_kit.policies.store import shared_policy_cache
+from skein_kit.policies.store import PolicyCache, shared_policy_cache
 from skein_memory.errors import DeliveryNotFound
 from skein_memory.events.store import read_horizon
 from skein_memory.memories import rows
@@ -23,6 +26,7 @@ from skein_memory.webhooks.model import (
     MAX_ATTEMPTS,
     Attempt,
     Outcome,
+    WebhookDraft,
     destination_pauses,
     retry_delay,
 )
@@ -35,16 +39,6 @@ from skein_memory.webhooks.store import (
     record_webhook_event,
     webhook_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-
-    import asyncpg
-
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.policies.store import PolicyCache
-    from skein_memory.webhooks.model import WebhookDraft
 
 # Events of one scan of the log for a webhook, and webhooks of one transaction. A tenant with many webhooks gets fewer
 # events per scan, so that every scan queues about as many deliveries.

@@ -6,23 +6,20 @@ import base64
 import hashlib
 import hmac
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Self
+from typing import Self
+from uuid import UUID
 
 from skein_kit import filters
 from skein_kit.errors import FieldInvalid
+from skein_kit.identity.identity_token import Caller
 from skein_kit.json_values import exact
 from skein_memory.errors import EventTypeUnknown
 from skein_memory.events.model import EVENT_TYPES, MEMORYVAULT_EVENT_TYPES, canonical_type
 from skein_memory.validation import check_revision, check_storable
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from uuid import UUID
-
-    from skein_kit.identity.identity_token import Caller
-    from skein_memory.vault.encryption import WrappedKey
+from skein_memory.vault.encryption import WrappedKey
 
 ALL_EVENTS = "*"
 # First and longest pause between attempts. Each is three times the one before, with jitter.

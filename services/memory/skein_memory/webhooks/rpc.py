@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -11,6 +10,8 @@ from skein.memory.v1 import webhooks_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid, UpdateMaskInvalid
+from skein_kit.idempotency.store import IdempotencyStore
+from skein_kit.identity.identity_token import Caller
 from skein_kit.ids import now, parse_id
 from skein_kit.rpc.pagination import read_id, resolve_page_size
 from skein_kit.rpc.well_known_types import to_timestamp
@@ -18,15 +19,10 @@ from skein_memory.paging import cut_page
 from skein_memory.validation import prefix_field_paths
 from skein_memory.vault.encryption import TenantKey
 from skein_memory.webhooks import convert
-from skein_memory.webhooks.model import grants_after_update, makers_after_update, secret_text
-
-if TYPE_CHECKING:
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_kit.identity.identity_token import Caller
-    from skein_memory.webhooks.delivery_store import DeliveryStore
-    from skein_memory.webhooks.model import Webhook
-    from skein_memory.webhooks.sender import WebhookSender
-    from skein_memory.webhooks.store import WebhookStore
+from skein_memory.webhooks.delivery_store import DeliveryStore
+from skein_memory.webhooks.model import Webhook, grants_after_update, makers_after_update, secret_text
+from skein_memory.webhooks.sender import WebhookSender
+from skein_memory.webhooks.store import WebhookStore
 
 _STATES = {number: name.removeprefix("DELIVERY_STATE_").lower() for name, number in pb.DeliveryState.items() if number}
 _DEFAULT_DELIVERIES = 100

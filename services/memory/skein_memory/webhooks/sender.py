@@ -5,29 +5,23 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import functools
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
 
 from prometheus_client import Counter
 
 from skein_kit.errors import FieldInvalid
 from skein_kit.ids import new_id, now
-from skein_kit.outbound.fetch import OutboundError
+from skein_kit.outbound.fetch import OutboundError, SafeHttpClient
 from skein_kit.telemetry import logs
 from skein_memory.errors import SecretUndecryptable
 from skein_memory.events.stream import NOTIFICATION_DELAY
 from skein_memory.webhooks.concurrency import WebhookConcurrency
-from skein_memory.webhooks.model import Outcome, body_of, headers_of, is_healthy
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_kit.outbound.fetch import SafeHttpClient
-    from skein_memory.webhooks.delivery_store import DeliveryStore
-    from skein_memory.webhooks.model import Attempt, Webhook
+from skein_memory.webhooks.delivery_store import DeliveryStore
+from skein_memory.webhooks.model import Attempt, Outcome, Webhook, body_of, headers_of, is_healthy
 
 DELIVERIES = Counter("skein_webhook_deliveries_total", "Attempts to deliver to a webhook, by outcome.", ["outcome"])
 TIMEOUT_SECONDS = 10.0

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from datetime import datetime
 from uuid import UUID
 
+import asyncpg
+
+from skein_kit.database.transactions import Database, Transaction
+from skein_kit.quotas.store import QuotaCounter
 from skein_memory.errors import SecretUndecryptable, WebhookNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.events.store import read_horizon
 from skein_memory.queries import QUERIES
-from skein_memory.vault.encryption import Ciphertext, TenantKey, WrappedKey
+from skein_memory.vault.encryption import Ciphertext, MasterKeys, TenantKey, WrappedKey
 from skein_memory.webhooks.model import Webhook, WebhookDraft
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    import asyncpg
-
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.quotas.store import QuotaCounter
-    from skein_memory.vault.encryption import MasterKeys
 
 _REMOVED_BATCH_SIZE = 500
 AFTER_ALL = UUID(int=(1 << 128) - 1)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.telemetry import logs
+from skein_pc2.gateway_api.client import GatewayApi
 from skein_pc2.protocol.concurrency import RequestContext
 from skein_pc2.protocol.errors import RETRYABLE, RequestError, log_reason
-
-if TYPE_CHECKING:
-    from skein_pc2.gateway_api.client import GatewayApi
 
 # Longest queue of deletions.
 MAX_QUEUED_DELETIONS = 1000

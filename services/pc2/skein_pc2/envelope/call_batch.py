@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from grpc import aio
 
+from skein_pc2.protocol.concurrency import RequestContext
 from skein_pc2.protocol.errors import RequestError
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
-    from skein_pc2.protocol.concurrency import RequestContext
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

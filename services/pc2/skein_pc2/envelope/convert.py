@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.filters.fields import DEFAULT_PRIORITY, importance_of, priority_of
 from skein_pc2.protocol.fields import invalid, mapping, read_time, required_text, struct, text, texts, to_json
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 _TYPE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _MIN_PRIORITY, _MAX_PRIORITY = 1, 10

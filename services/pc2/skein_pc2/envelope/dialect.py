@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING
+from typing import Any
 
 from skein_pc2.envelope import memories, memory_lists, search, sessions
-from skein_pc2.envelope.request import Request
+from skein_pc2.envelope.background_deletion import BackgroundDeletions
+from skein_pc2.envelope.request import Action, Request
+from skein_pc2.gateway_api.client import GatewayApi
 from skein_pc2.protocol.concurrency import ConcurrencyLimit
 from skein_pc2.protocol.dialect import is_health_request, is_typed_health_request, typed_health_reply
 from skein_pc2.protocol.errors import INVALID_REQUEST, SEARCH_ERROR, STORAGE_ERROR, RequestError
 from skein_pc2.protocol.frames import Frames, MalformedMessage, Message, timestamp
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from skein_pc2.envelope.background_deletion import BackgroundDeletions
-    from skein_pc2.envelope.request import Action
-    from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.protocol.health import Health
+from skein_pc2.protocol.health import Health
 
 SEARCH = "search"
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -13,16 +14,11 @@ from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.errors import reason_of_call
 from skein_pc2.envelope import convert as wire
 from skein_pc2.envelope.call_batch import CallBatcher
+from skein_pc2.envelope.request import Action, Request
+from skein_pc2.gateway_api.client import GatewayApi
 from skein_pc2.gateway_api.named_sessions import ensure_session
+from skein_pc2.protocol.concurrency import RequestContext
 from skein_pc2.protocol.errors import STORAGE_ERROR, RequestError, waits_for_approval
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skein_pc2.envelope.request import Action, Request
-    from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.protocol.concurrency import RequestContext
-
 
 # Fields that an upsert replaces; the memory stays in the session that stored it first.
 _REPLACED_FIELDS = ("type", "content", "data", "source_agent", "metadata", "tags", "importance", "expire_time")

@@ -6,7 +6,7 @@ import asyncio
 import math
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 from grpc import aio
@@ -14,15 +14,13 @@ from grpc import aio
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.text.summary import DEFAULT_CHARACTERS, MAX_READ_CHARACTERS, SpeakerTurn, summarize
 from skein_pc2.envelope import convert as wire
+from skein_pc2.envelope.background_deletion import BackgroundDeletions
 from skein_pc2.envelope.pagination import MAX_SORTED_MEMORIES, BatchReadQuery, fit_reply, matches
+from skein_pc2.envelope.request import Action, Request
+from skein_pc2.gateway_api.client import GatewayApi
 from skein_pc2.protocol.errors import STORAGE_ERROR, RequestError
 from skein_pc2.protocol.fields import invalid, mapping, read_time
 from skein_pc2.protocol.frames import timestamp
-
-if TYPE_CHECKING:
-    from skein_pc2.envelope.background_deletion import BackgroundDeletions
-    from skein_pc2.envelope.request import Action, Request
-    from skein_pc2.gateway_api.client import GatewayApi
 
 # Most BatchGetMemories calls of one request; each reply has up to 4 MiB.
 _MAX_READ_CALLS = 20

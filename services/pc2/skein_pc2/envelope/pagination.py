@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_pc2.envelope import convert as wire
 from skein_pc2.protocol.fields import integer, invalid, mapping, texts
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 # Most memories that are sorted here, for orders without an index.
 MAX_SORTED_MEMORIES = 1000

@@ -7,16 +7,13 @@ import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skein_pc2.protocol.concurrency import RequestContext
 from skein_pc2.protocol.errors import INVALID_REQUEST, RequestError
 from skein_pc2.protocol.fields import text
-from skein_pc2.protocol.frames import repeat_key
+from skein_pc2.protocol.frames import Message, repeat_key
 from skein_pc2.protocol.sender import Sender
-
-if TYPE_CHECKING:
-    from skein_pc2.protocol.frames import Message
 
 Action = Callable[["Request"], Awaitable[dict[str, Any]]]
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from skein.recall.v1 import recall_pb2
 from skein_pc2.envelope import convert as wire
+from skein_pc2.envelope.request import Request
+from skein_pc2.gateway_api.client import GatewayApi
 from skein_pc2.protocol.fields import integer, invalid, mapping, required_text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from skein_pc2.envelope.request import Request
-    from skein_pc2.gateway_api.client import GatewayApi
 
 SEMANTIC, KEYWORD, HYBRID = "semantic", "keyword", "hybrid"
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from grpc import aio
 
 from skein.session.v1 import session_pb2 as pb
 from skein_kit.errors import reason_of_call
 from skein_pc2.envelope import convert as wire
+from skein_pc2.envelope.request import Action, Request
+from skein_pc2.gateway_api.client import GatewayApi
 from skein_pc2.gateway_api.named_sessions import open_session
 from skein_pc2.protocol.errors import SESSION_NOT_FOUND, VALIDATION_ERROR, RequestError
 from skein_pc2.protocol.fields import invalid, mapping, struct, text
-
-if TYPE_CHECKING:
-    from skein_pc2.envelope.request import Action, Request
-    from skein_pc2.gateway_api.client import GatewayApi
 
 _ENDED = pb.SESSION_STATE_ENDED
 _HIDDEN = pb.SESSION_STATE_HIDDEN

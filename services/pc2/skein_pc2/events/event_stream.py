@@ -9,24 +9,21 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import OrderedDict
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from datetime import UTC
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from grpc import aio
 
 from skein.memory.v1 import history_pb2 as pb
 from skein.memory.v1 import memory_pb2
 from skein_kit.telemetry import logs
+from skein_pc2.gateway_api.client import GatewayApi
 from skein_pc2.protocol.concurrency import RequestContext
 from skein_pc2.protocol.errors import RequestError, to_request_error
 from skein_pc2.protocol.frames import timestamp
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
-
-    from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.transport.publisher import Publisher
+from skein_pc2.transport.publisher import Publisher
 
 # Topics of the protocol by event types of the log.
 _ADDED, _UPDATED, _DELETED = "memory_added", "memory_updated", "memory_deleted"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol, TypeVar
 from urllib.parse import quote
 
 import grpc
@@ -33,15 +34,11 @@ from skein_kit.errors import DatabaseUnavailable, Overloaded, reason_of_call
 from skein_kit.json_values.number_marks import mark_message, unmark_message
 from skein_kit.rpc.grpc_handler import FORWARDED_FOR
 from skein_pc2.gateway_api.sources import name_sources
+from skein_pc2.protocol.concurrency import RequestContext
 from skein_pc2.protocol.errors import STORAGE_ERROR, RequestError, retry_seconds, waits_for_approval
 from skein_pc2.protocol.sender import UNKNOWN, Sender
 from skein_pc2.recent_names import RecentNames
 from skein_pc2.settings import has_own_identity, identity_of
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
-    from skein_pc2.protocol.concurrency import RequestContext
 
 _CHECK_SECONDS = 1.5
 _ACCEPTED_CACHE_SECONDS = 10.0

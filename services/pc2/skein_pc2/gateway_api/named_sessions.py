@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import grpc
 from grpc import aio
 
 from skein.session.v1 import session_pb2 as pb
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.protocol.concurrency import RequestContext
+from skein_pc2.gateway_api.client import GatewayApi
+from skein_pc2.protocol.concurrency import RequestContext
 
 
 async def append_messages(

@@ -6,18 +6,14 @@ names is a claim, as the source_agent of a memory is.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+
+from google.protobuf.message import Message
 
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein_kit.text.source_keys import source_key
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from google.protobuf.message import Message
-
-    from skein_pc2.protocol.sender import Sender
+from skein_pc2.protocol.sender import Sender
 
 
 def name_sources(request: Message, sender: Sender) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 from google.rpc import error_details_pb2
@@ -11,16 +11,14 @@ from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.errors import status_of_call
+from skein_pc2.gateway_api.client import GatewayApi
 from skein_pc2.memory_service import convert as records
 from skein_pc2.memory_service import links
 from skein_pc2.memory_service.parents import Parent, parent_of
 from skein_pc2.protocol import fields
+from skein_pc2.protocol.actions import ActionRequest
 from skein_pc2.protocol.errors import RequestError, error_text, to_request_error, waits_for_approval
-
-if TYPE_CHECKING:
-    from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.protocol.actions import ActionRequest
-    from skein_pc2.protocol.frames import Message
+from skein_pc2.protocol.frames import Message
 
 _MAX_ADDED_MEMORIES, _MAX_READ_MEMORIES = 500, 200
 _MAX_ID_CHARACTERS = 255

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_pc2.memory_service import query
 from skein_pc2.protocol import fields
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from google.protobuf.timestamp_pb2 import Timestamp
 
 # Relations from a memory to its parent, and to its context group.
 PARENT_RELATION, MEMBER_RELATION = "child_of", "member_of"

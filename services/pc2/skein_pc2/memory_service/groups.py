@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import grpc
 from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
+from skein_pc2.gateway_api.client import GatewayApi
 from skein_pc2.memory_service import convert as records
 from skein_pc2.memory_service import links as relations
 from skein_pc2.protocol import fields
+from skein_pc2.protocol.actions import ActionRequest
 from skein_pc2.protocol.errors import MEMORY_NOT_FOUND, RequestError, to_request_error
-
-if TYPE_CHECKING:
-    from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.protocol.actions import ActionRequest
-    from skein_pc2.protocol.frames import Message
+from skein_pc2.protocol.frames import Message
 
 TYPE = "context_group"
 _DEFAULT_LIMIT, _MAX_LIMIT = 100, 200

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import grpc
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -11,17 +11,13 @@ from grpc import aio
 
 from skein.memory.v1 import curation_pb2
 from skein.memory.v1 import memory_pb2 as pb
+from skein_pc2.gateway_api.client import GatewayApi
 from skein_pc2.memory_service import convert as records
 from skein_pc2.memory_service import links, search_filters
 from skein_pc2.protocol import fields
+from skein_pc2.protocol.actions import ActionRequest
 from skein_pc2.protocol.errors import MEMORY_NOT_FOUND, STORAGE_ERROR, RequestError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.protocol.actions import ActionRequest
-    from skein_pc2.protocol.frames import Message
+from skein_pc2.protocol.frames import Message
 
 # Share of its importance that a memory loses per day without use.
 _DAILY_LOSS = {"short": 0.1, "medium": 0.05, "long": 0.01}

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skein.memory.v1 import memory_pb2 as pb
+from skein_pc2.gateway_api.client import GatewayApi
 from skein_pc2.memory_service import convert as records
+from skein_pc2.protocol.concurrency import RequestContext
 from skein_pc2.protocol.errors import VALIDATION_ERROR, RequestError
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-
-    from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.protocol.concurrency import RequestContext
-    from skein_pc2.protocol.frames import Message
+from skein_pc2.protocol.frames import Message
 
 # Memories of one GetSubgraph call, and nodes of its reply.
 _SUBGRAPH_MEMORIES, _MAX_SUBGRAPH_NODES = 20, 120

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -13,18 +13,14 @@ from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein.session.v1 import session_pb2
+from skein_pc2.gateway_api.client import GatewayApi
 from skein_pc2.memory_service import convert as records
 from skein_pc2.memory_service import links
 from skein_pc2.protocol import fields
+from skein_pc2.protocol.actions import ActionRequest
+from skein_pc2.protocol.concurrency import RequestContext
 from skein_pc2.protocol.errors import MEMORY_NOT_FOUND, VALIDATION_ERROR, RequestError
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
-
-    from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.protocol.actions import ActionRequest
-    from skein_pc2.protocol.concurrency import RequestContext
-    from skein_pc2.protocol.frames import Message
+from skein_pc2.protocol.frames import Message
 
 _DEFAULT_LIMIT, _MAX_LIMIT = 50, 200
 _ORDERS = {

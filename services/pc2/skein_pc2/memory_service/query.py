@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.text.unicode_form import compared_form
-
-if TYPE_CHECKING:
-    from skein.memory.v1 import memory_pb2 as pb
 
 # "status:active OR status:pending", as the goal manager lists its goals.
 _STATUS = r"""status:\s*(?:"[^"]+"|'[^']+'|[^\s"']+)"""

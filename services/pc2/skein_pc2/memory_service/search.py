@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein.recall.v1 import recall_pb2
+from skein_pc2.gateway_api.client import GatewayApi
 from skein_pc2.memory_service import links, search_filters
 from skein_pc2.memory_service import query as query_rules
 from skein_pc2.protocol import fields
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.protocol.actions import ActionRequest
-    from skein_pc2.protocol.frames import Message
+from skein_pc2.protocol.actions import ActionRequest
+from skein_pc2.protocol.frames import Message
 
 _DEFAULT_LIMIT, _DEFAULT_K, _MAX_LIMIT, _MAX_K = 10, 5, 200, 100
 # Extra hits, because some are removed afterwards.

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skein.memory.v1 import memory_pb2 as pb
+from skein_pc2.gateway_api.client import GatewayApi
 from skein_pc2.memory_service import convert as records
 from skein_pc2.memory_service import links, parents
 from skein_pc2.protocol import fields
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.protocol.actions import ActionRequest
+from skein_pc2.protocol.actions import ActionRequest
 
 # Fields that restrict a search, by all their names.
 _NAMES = {

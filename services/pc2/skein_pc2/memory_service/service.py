@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -13,6 +14,7 @@ from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein.memory.v1 import scores_pb2
+from skein_pc2.gateway_api.client import GatewayApi
 from skein_pc2.memory_service import convert as records
 from skein_pc2.memory_service import links as relations
 from skein_pc2.memory_service import parents, search
@@ -20,17 +22,11 @@ from skein_pc2.memory_service.batches import Batches
 from skein_pc2.memory_service.groups import Groups
 from skein_pc2.memory_service.lifecycle import Lifecycle
 from skein_pc2.protocol import fields
-from skein_pc2.protocol.actions import ActionPort
+from skein_pc2.protocol.actions import Action, ActionPort, ActionRequest
 from skein_pc2.protocol.errors import MEMORY_NOT_FOUND, RequestError
+from skein_pc2.protocol.frames import Message
+from skein_pc2.protocol.health import Health
 from skein_pc2.sessions.session_agent import create_session
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.protocol.actions import Action, ActionRequest
-    from skein_pc2.protocol.frames import Message
-    from skein_pc2.protocol.health import Health
 
 _DEFAULT_FACTOR = 1.2
 _DEFAULT_LIMIT, _MAX_LIMIT = 100, 200

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import secrets
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skein_pc2.protocol import fields
 from skein_pc2.protocol.concurrency import ConcurrencyLimit, RequestContext
 from skein_pc2.protocol.dialect import is_health_request, is_typed_health_request, typed_health_reply
 from skein_pc2.protocol.errors import STORAGE_ERROR, RequestError, error_text
 from skein_pc2.protocol.frames import Frames, MalformedMessage, Message, repeat_key
+from skein_pc2.protocol.health import Health
 from skein_pc2.protocol.sender import Sender
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from skein_pc2.protocol.health import Health
 
 # Longest request_id that a reply repeats.
 _MAX_REQUEST_ID_CHARACTERS = 1000

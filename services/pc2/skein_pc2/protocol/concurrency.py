@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from grpc import aio
 
 from skein_kit.telemetry import logs
 from skein_pc2.protocol.errors import INTERNAL_ERROR, RATE_LIMIT_EXCEEDED, STORAGE_ERROR, RequestError, to_request_error
 from skein_pc2.protocol.sender import UNKNOWN, Sender
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
 
 Result = TypeVar("Result")
 

@@ -5,12 +5,10 @@ A dialect answers every message and never raises: it replies with errors in its 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from skein_pc2.protocol.frames import Frames, MalformedMessage, Message
-
-if TYPE_CHECKING:
-    from skein_pc2.protocol.health import Health
+from skein_pc2.protocol.health import Health
 
 # Actions that request the health document.
 HEALTH_ACTIONS = frozenset({"health_check", "ping", "health"})

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 from google.rpc import error_details_pb2
+from google.rpc.status_pb2 import Status
+from grpc import aio
 
 from skein_kit.errors import reason_of_call, status_of_call
-
-if TYPE_CHECKING:
-    from google.rpc.status_pb2 import Status
-    from grpc import aio
 
 INVALID_REQUEST = "invalid_request"
 MEMORY_NOT_FOUND = "memory_not_found"

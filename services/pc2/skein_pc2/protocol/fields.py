@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from google.protobuf.struct_pb2 import Struct, Value
 
@@ -12,9 +13,6 @@ from skein_kit.json_values.exact import InvalidJson
 from skein_kit.json_values.number_marks import mark_numbers, number_in
 from skein_kit.json_values.structs import plain_number
 from skein_pc2.protocol.errors import VALIDATION_ERROR, RequestError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # Each JSON level is three protobuf levels, of which protobuf parses a hundred.
 _MAX_LEVELS = 30

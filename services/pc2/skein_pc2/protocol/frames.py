@@ -5,14 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skein_kit.json_values import exact
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # Larger messages are rejected, as on every port of Skein.
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024

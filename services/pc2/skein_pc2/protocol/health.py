@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from skein_pc2.protocol.frames import Message, timestamp
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Health:

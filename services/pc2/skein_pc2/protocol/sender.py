@@ -6,13 +6,11 @@ Nothing verifies what the message names.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+from typing import Any
 
 # Names of the fields, and the objects of a message that may have them; the message itself comes first.
 _AGENT_FIELDS, _SESSION_FIELDS = ("agent_id", "source_agent", "created_by"), ("session_id",)

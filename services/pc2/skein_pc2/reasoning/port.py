@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from skein_pc2.gateway_api.client import GatewayApi
 from skein_pc2.protocol.concurrency import ConcurrencyLimit
 from skein_pc2.protocol.dialect import is_health_request, is_typed_health_request, typed_health_reply
 from skein_pc2.protocol.frames import Frames, MalformedMessage, Message, timestamp
 from skein_pc2.reasoning.actions import coordination
+from skein_pc2.reasoning.actions.background_updates import BackgroundUpdates
 from skein_pc2.reasoning.actions.digital_twins import DigitalTwins
 from skein_pc2.reasoning.actions.error_patterns import ErrorPatterns
+from skein_pc2.reasoning.actions.health import ReasoningHealth
 from skein_pc2.reasoning.actions.interactions import Interactions
 from skein_pc2.reasoning.actions.memories import MemoryActions
 from skein_pc2.reasoning.actions.personal_data import PersonalDataActions
 from skein_pc2.reasoning.commands import commands
 from skein_pc2.reasoning.jarvis import jarvis
 from skein_pc2.reasoning.records import agent_request, record_values
+from skein_pc2.reasoning.records.agent_request import Action
 from skein_pc2.reasoning.records.memory_store import MemoryStore
-
-if TYPE_CHECKING:
-    from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.reasoning.actions.background_updates import BackgroundUpdates
-    from skein_pc2.reasoning.actions.health import ReasoningHealth
-    from skein_pc2.reasoning.records.agent_request import Action
 
 _ADD_MEMORY = "add_memory"
 _HEALTH_CHECK = "HEALTH_CHECK"

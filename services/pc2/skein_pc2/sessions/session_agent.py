@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from datetime import UTC
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from grpc import aio
 
@@ -14,20 +15,14 @@ from skein.session.v1 import states_pb2
 from skein_kit.errors import reason_of_call
 from skein_kit.telemetry import logs
 from skein_pc2.gateway_api import named_sessions
+from skein_pc2.gateway_api.client import GatewayApi
 from skein_pc2.protocol import fields
-from skein_pc2.protocol.actions import ActionPort
+from skein_pc2.protocol.actions import Action, ActionPort, ActionRequest
 from skein_pc2.protocol.concurrency import KeyedLock, RequestContext
 from skein_pc2.protocol.errors import SESSION_NOT_FOUND, VALIDATION_ERROR, RequestError
-from skein_pc2.protocol.frames import local_timestamp, timestamp
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.protocol.actions import Action, ActionRequest
-    from skein_pc2.protocol.frames import Message
-    from skein_pc2.protocol.health import Health
-    from skein_pc2.transport.publisher import Publisher
+from skein_pc2.protocol.frames import Message, local_timestamp, timestamp
+from skein_pc2.protocol.health import Health
+from skein_pc2.transport.publisher import Publisher
 
 DEFAULT_USER = "default"
 _DEFAULT_TOKENS, _MAX_TOKENS = 2000, 250_000

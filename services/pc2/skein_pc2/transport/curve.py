@@ -6,9 +6,11 @@ Certificates are pyzmq files (`zmq.auth`) in one folder. `server.key_secret` is 
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import zmq.asyncio
 import zmq.auth
@@ -18,10 +20,6 @@ from skein_kit.background import background_tasks
 from skein_kit.settings import SettingInvalid
 from skein_kit.telemetry import logs
 from skein_pc2.recent_names import RecentNames
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
 
 SERVER = "server"
 _SECRET, _PUBLIC = ".key_secret", ".key"

@@ -13,21 +13,16 @@ import os
 import socket
 import tempfile
 from collections import Counter
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from skein_kit.host import open_files
 from skein_kit.telemetry import logs
 from skein_pc2.recent_names import RecentNames
 from skein_pc2.transport import zmtp
-from skein_pc2.transport.router import HANDSHAKE_MILLISECONDS, PortInUse
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from skein_pc2.transport.publisher import Publisher, PublisherConnection
-    from skein_pc2.transport.router import PortConfig, Router, RouterConnection
+from skein_pc2.transport.publisher import Publisher, PublisherConnection
+from skein_pc2.transport.router import HANDSHAKE_MILLISECONDS, PortConfig, PortInUse, Router, RouterConnection
 
 # Most connections of a port, and of one address.
 MAX_CONNECTIONS, MAX_CONNECTIONS_PER_ADDRESS = 400, 200

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterable, MutableMapping, MutableSequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
+
+import zmq.asyncio
 
 from skein_kit.telemetry import logs
+from skein_pc2.protocol.dialect import Dialect
 from skein_pc2.settings import setting_of
-from skein_pc2.transport.listener import ConnectionCount, listen
+from skein_pc2.transport.listener import ConnectionCount, Listener, listen
 from skein_pc2.transport.publisher import Publisher
-from skein_pc2.transport.router import PortInUse, Router
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, MutableMapping, MutableSequence
-
-    import zmq.asyncio
-
-    from skein_pc2.protocol.dialect import Dialect
-    from skein_pc2.transport.listener import Listener
-    from skein_pc2.transport.router import PortConfig
+from skein_pc2.transport.router import PortConfig, PortInUse, Router
 
 # Pauses between two looks for API keys: a start often writes one, and later an operator does.
 _MIN_POLL_SECONDS, _MAX_POLL_SECONDS = 0.1, 2.0

@@ -6,20 +6,15 @@ only the first. So each connection has a PUB socket with itself as the only subs
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import prometheus_client
 import zmq
 import zmq.asyncio
 
-from skein_pc2.transport.router import HANDSHAKE_MILLISECONDS
-
-if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import AsyncIterator
-
-    from skein_pc2.transport.router import PortConfig
+from skein_pc2.transport.router import HANDSHAKE_MILLISECONDS, PortConfig
 
 # Queued messages of one subscriber, besides the system's buffers.
 MAX_QUEUED_MESSAGES = 10_000

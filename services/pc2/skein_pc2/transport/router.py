@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import time
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import prometheus_client
 import zmq
@@ -16,16 +16,12 @@ from prometheus_client import Histogram
 
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import LATENCY_BUCKETS
+from skein_pc2.protocol.dialect import Dialect
 from skein_pc2.protocol.errors import INTERNAL_ERROR, INVALID_REQUEST, RATE_LIMIT_EXCEEDED, STORAGE_ERROR
 from skein_pc2.protocol.frames import Frames, Message
 from skein_pc2.protocol.sender import connected_from
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-
-    from skein_pc2.protocol.dialect import Dialect
-    from skein_pc2.settings import Network
-    from skein_pc2.transport.curve import CurveCertificates
+from skein_pc2.settings import Network
+from skein_pc2.transport.curve import CurveCertificates
 
 # Most clients wait for three seconds. A REQ socket that timed out cannot be used again.
 REPLY_SECONDS = 2.7

@@ -6,10 +6,7 @@ then the command READY, unencrypted. Its metadata names the sender's Socket-Type
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import asyncio
+import asyncio
 
 GREETING_BYTES = 64
 # Signature, version 3.1, mechanism NULL, a peer that is no server, filler.

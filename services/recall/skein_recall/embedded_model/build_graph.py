@@ -6,20 +6,15 @@ this file, `encoder`, `descriptions` and the pinned versions alone.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from skein_recall.embedded_model.descriptions import DIMENSIONS, EMBEDDED_MODELS
+from skein_recall.embedded_model.descriptions import DIMENSIONS, EMBEDDED_MODELS, EncoderDescription
 from skein_recall.embedded_model.encoder import BLOCK, graph_path, tensor_shapes
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skein_recall.embedded_model.descriptions import EncoderDescription
 
 HEADS = 12
 HEAD_SIZE = DIMENSIONS // HEADS

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from tokenizers import Tokenizer
 
 from skein_recall.embedded_model.packed_model import MULTILINGUAL_FILE, PackedWeights
 from skein_recall.embedded_model.scripts import LATIN, OF_HUNDRED_LANGUAGES
 from skein_recall.embedded_model.tokenization import unigram_tokenizer, wordpiece_tokenizer
-from skein_recall.embedded_model.weights import E5_FILE, MINILM_FILE, OnnxWeights, SafetensorsWeights
+from skein_recall.embedded_model.weights import (
+    E5_FILE,
+    MINILM_FILE,
+    OnnxWeights,
+    SafetensorsWeights,
+    Weights,
+    WheelFile,
+)
 from skein_recall.models.similarity_scale import COSINE_SCALE, SimilarityScale
-
-if TYPE_CHECKING:
-    import re
-    from collections.abc import Callable
-
-    from tokenizers import Tokenizer
-
-    from skein_recall.embedded_model.weights import Weights, WheelFile
 
 # Of every embedded model.
 DIMENSIONS: Final = 384

@@ -9,26 +9,21 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import RLock
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from types import TracebackType
+from typing import Final, Protocol, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skein_recall.embedded_model import chunks as chunking
 from skein_recall.embedded_model.bulk_threads import DEFAULT_BULK_THREADS, BulkThreads
-from skein_recall.embedded_model.descriptions import DIMENSIONS, MINILM
+from skein_recall.embedded_model.descriptions import DIMENSIONS, MINILM, EncoderDescription
 from skein_recall.embedded_model.encoder import SPECIAL_TOKENS, WINDOW, Encoder
 from skein_recall.embedded_model.token_vectors import TOKEN_DIMENSIONS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from types import TracebackType
-
-    from numpy.typing import NDArray
-
-    from skein_recall.embedded_model.descriptions import EncoderDescription
 
 # Tokens of a chunk: the window without [CLS] and [SEP].
 CHUNK_TOKENS: Final = WINDOW - SPECIAL_TOKENS

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Self
+from types import TracebackType
+from typing import Self
 
 from skein_recall.embedded_model.bulk_threads import DEFAULT_BULK_THREADS, BulkThreads
 from skein_recall.embedded_model.descriptions import EMBEDDED_MODELS
 from skein_recall.embedded_model.embedder import EmbedderHooks, LocalEmbedder
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 
 class LocalEmbedders:

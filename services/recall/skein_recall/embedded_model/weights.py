@@ -9,18 +9,15 @@ import hashlib
 import json
 import math
 import tarfile
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 # Made by deploy/dist.py; a clone has none.
 _COPIES: Final = Path(__file__).with_name("wheel_files")

@@ -12,17 +12,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+from uuid import UUID
 
+from skein_kit.database.transactions import Database
 from skein_kit.telemetry import logs
 from skein_recall.queries import QUERIES
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_kit.database.transactions import Database
 
 POLL_SECONDS = 5.0
 # Less than the half minute for which a record stays after its erasure has committed.

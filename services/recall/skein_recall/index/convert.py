@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.recall.v1 import recall_pb2 as pb
@@ -10,11 +9,8 @@ from skein_kit.ids import id_time
 from skein_kit.jobs.model import BLOCKED_SECONDS
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_kit.search_text.vector_columns import CALLER, normalize
-from skein_recall.index.model import CallerVectors
-
-if TYPE_CHECKING:
-    from skein_recall.index.model import Backlog, IndexState, ModelVectors
-    from skein_recall.models.model import EmbeddingModel
+from skein_recall.index.model import Backlog, CallerVectors, IndexState, ModelVectors
+from skein_recall.models.model import EmbeddingModel
 
 
 def kind(number: pb.ItemKind) -> str:

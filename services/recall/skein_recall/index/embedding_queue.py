@@ -8,18 +8,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING
+from uuid import UUID
 
 from skein_kit.telemetry import logs
 from skein_recall.embedded_model.embedder import is_small
 from skein_recall.index.indexer import batches
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
-    from uuid import UUID
-
-    from skein_recall.providers.text_embedder import IndexItem
+from skein_recall.providers.text_embedder import IndexItem
 
 # Some seconds' work; the rest is left to the backlog.
 MAX_ITEMS = 2000

@@ -8,25 +8,20 @@ from __future__ import annotations
 import itertools
 import time
 from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from uuid import UUID
 
 from skein_kit.errors import RpcError
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import EMBEDDER_FAILURES
 from skein_recall.errors import ModelResponseInvalid, ModelUnavailable
 from skein_recall.index.model import Backlog
-from skein_recall.providers.text_embedder import IndexItem
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from uuid import UUID
-
-    from skein_recall.index.store import IndexStore
-    from skein_recall.index.term_counts import TermCountStore
-    from skein_recall.index.vector_store import VectorStore
-    from skein_recall.models.model import EmbeddingModel, ModelRegistry
-    from skein_recall.providers.text_embedder import TextEmbedder
+from skein_recall.index.store import IndexStore
+from skein_recall.index.term_counts import TermCountStore
+from skein_recall.index.vector_store import VectorStore
+from skein_recall.models.model import EmbeddingModel, ModelRegistry
+from skein_recall.providers.text_embedder import IndexItem, TextEmbedder
 
 # Items that are embedded and stored together: a call that runs out of time keeps the batches before.
 BATCH_ITEMS = 32

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import functools
 import sys
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
 from skein_kit.ids import now
 from skein_kit.jobs.model import JobKind, Progress
+from skein_kit.jobs.store import JobStore
 from skein_kit.rpc import pagination
 from skein_recall.index import convert
+from skein_recall.index.embedding_queue import EmbeddingQueue
+from skein_recall.index.indexer import Indexer
+from skein_recall.index.store import IndexStore
+from skein_recall.index.term_counts import TermCountStore
+from skein_recall.index.vector_store import VectorStore
+from skein_recall.models.model import ModelRegistry
+from skein_recall.models.store import ModelStore
 from skein_recall.providers.text_embedder import IndexItem
-
-if TYPE_CHECKING:
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_kit.jobs.store import JobStore
-    from skein_recall.index.embedding_queue import EmbeddingQueue
-    from skein_recall.index.indexer import Indexer
-    from skein_recall.index.store import IndexStore
-    from skein_recall.index.term_counts import TermCountStore
-    from skein_recall.index.vector_store import VectorStore
-    from skein_recall.models.model import ModelRegistry
-    from skein_recall.models.store import ModelStore
 
 DEFAULT_BACKLOG_LIMIT = 256
 

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+import asyncpg
+import numpy as np
+from numpy.typing import NDArray
 
 from skein_kit.calls.call import bound_agent_id
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.database.tx_options import READ_ONLY, TxOptions
 from skein_kit.ids import parse_id
 from skein_kit.search_text import postings
 from skein_kit.search_text.postings import Document
 from skein_kit.search_text.vector_columns import for_table, read_vector
 from skein_recall.index.model import IndexState, ModelVectors, VectorOrigin
+from skein_recall.models.model import EmbeddingModel
 from skein_recall.providers.text_embedder import IndexItem
 from skein_recall.queries import QUERIES
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    import asyncpg
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_recall.models.model import EmbeddingModel
 
 
 class IndexStore:

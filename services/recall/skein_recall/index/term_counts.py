@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from uuid import UUID
+
+import asyncpg
 
 from skein.recall.v1 import recall_pb2 as pb
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.rpc.due_tenants import list_due_tenants
 from skein_recall.queries import QUERIES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from uuid import UUID
-
-    import asyncpg
-
-    from skein_kit.database.transactions import Database, Transaction
 
 # Terms of at least this many documents have their frequency stored; rarer ones are counted by the queries.
 MIN_FREQUENCY = 256

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from uuid import UUID
+
+import asyncpg
 
 from skein_kit.calls.call import bound_agent_id, current_call
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import RevisionStale
 from skein_kit.ids import id_time, now
 from skein_kit.search_text.vector_columns import for_table, insert_vectors
 from skein_kit.telemetry.metrics import INDEX_DELAY
 from skein_recall.errors import DocumentNotFound
+from skein_recall.index.model import CallerVectors
+from skein_recall.models.model import EmbeddingModel
 from skein_recall.models.store import translate_dropped
+from skein_recall.providers.text_embedder import IndexItem, ItemEmbeddings
 from skein_recall.queries import QUERIES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    import asyncpg
-
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_recall.index.model import CallerVectors
-    from skein_recall.models.model import EmbeddingModel
-    from skein_recall.providers.text_embedder import IndexItem, ItemEmbeddings
 
 # The delay of older items is not measured: they were imported with their creation times.
 _MAX_DELAY_SECONDS = 3600.0

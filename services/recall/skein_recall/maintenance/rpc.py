@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.calls.call import Context, caller
-
-if TYPE_CHECKING:
-    from skein_recall.maintenance.store import PurgeStore
+from skein_recall.maintenance.store import PurgeStore
 
 
 class MaintenanceHandlers:

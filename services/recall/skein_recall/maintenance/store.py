@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from uuid import UUID
 
 from skein_kit.database.tenant_purge import purge_tenant_rows
+from skein_kit.database.transactions import Database
 from skein_kit.search_text.vector_columns import for_table
+from skein_recall.models.model import EmbeddingModel
+from skein_recall.models.store import ModelStore
 from skein_recall.queries import QUERIES
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from uuid import UUID
-
-    from skein_kit.database.transactions import Database
-    from skein_recall.models.model import EmbeddingModel
-    from skein_recall.models.store import ModelStore
 
 # Tables beside those of vectors, children before parents.
 _PURGES = {

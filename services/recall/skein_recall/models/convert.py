@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.errors import FieldInvalid
-from skein_kit.outbound.fetch import OutboundError
+from skein_kit.outbound.fetch import OutboundError, SafeHttpClient
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_recall.embedded_model.descriptions import DIMENSIONS, EMBEDDED_MODELS
 from skein_recall.embedded_model.weights import WeightsUnavailable
 from skein_recall.errors import ModelNotInstalled
-from skein_recall.models.model import EMBEDDED, ENDPOINT_FIELDS, OPENAI, EndpointConfig, ModelDraft
+from skein_recall.models.model import EMBEDDED, ENDPOINT_FIELDS, OPENAI, EmbeddingModel, EndpointConfig, ModelDraft
 from skein_recall.models.similarity_scale import COSINE_SCALE, SimilarityScale
-
-if TYPE_CHECKING:
-    from skein_kit.outbound.fetch import SafeHttpClient
-    from skein_recall.models.model import EmbeddingModel
 
 DEFAULT_BATCH_SIZE = 32
 DEFAULT_TIMEOUT_SECONDS = 10.0

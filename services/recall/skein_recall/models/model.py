@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import Protocol, Self
 from uuid import UUID
+
+import asyncpg
 
 from skein_kit.errors import DimensionsMismatch
 from skein_kit.text.unicode_form import plain_form
-from skein_recall.embedded_model.descriptions import EMBEDDED_MODELS, MINILM
+from skein_recall.embedded_model.descriptions import EMBEDDED_MODELS, MINILM, EncoderDescription
 from skein_recall.embedded_model.scripts import readable_share
 from skein_recall.errors import ModelNotFound
 from skein_recall.models.similarity_scale import COSINE_SCALE, SimilarityScale
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from datetime import datetime
-
-    import asyncpg
-
-    from skein_recall.embedded_model.descriptions import EncoderDescription
 
 EMBEDDED = "embedded"
 OPENAI = "openai"

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.database.transactions import retry_conflicts
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
 from skein_kit.identity.permissions import OPERATOR
 from skein_kit.ids import now
+from skein_kit.outbound.fetch import SafeHttpClient
 from skein_kit.rpc.pagination import MAX_UNPAGED, paginate
 from skein_recall.models import convert
-
-if TYPE_CHECKING:
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_kit.outbound.fetch import SafeHttpClient
-    from skein_recall.models.model import ModelDraft, ModelRegistry
-    from skein_recall.models.store import ModelStore
+from skein_recall.models.model import ModelDraft, ModelRegistry
+from skein_recall.models.store import ModelStore
 
 # A table is created while nothing writes documents, and dropped while nothing reads them. Each attempt waits so briefly
 # for its locks that no other call notices.

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import timedelta
-from typing import TYPE_CHECKING, TypeVar
+from datetime import datetime, timedelta
+from typing import TypeVar
+from uuid import UUID
 
 import asyncpg
 
-from skein_kit.database.transactions import translate_constraint_errors
+from skein_kit.database.transactions import Database, Transaction, translate_constraint_errors
 from skein_kit.database.tx_options import READ_ONLY
 from skein_kit.errors import TransactionConflict
 from skein_kit.ids import now
 from skein_recall.errors import ModelActive, ModelChosen, ModelDroppedSince, ModelExists, ModelInUse, ModelNotFound
-from skein_recall.models.model import EmbeddingModel, ModelChoice
+from skein_recall.models.model import EmbeddingModel, ModelChoice, ModelDraft
+from skein_recall.models.similarity_scale import SimilarityScale
 from skein_recall.queries import QUERIES
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_recall.models.model import ModelDraft
-    from skein_recall.models.similarity_scale import SimilarityScale
 
 _Result = TypeVar("_Result")
 # Of those that chose a model, in the error that its deletion raises.

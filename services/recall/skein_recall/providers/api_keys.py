@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from skein_kit.settings import SettingInvalid
 from skein_recall.settings import EmbeddingsSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 PREFIX = "SKEIN_EMBEDDINGS_API_KEY"
 _FILE = "_FILE"

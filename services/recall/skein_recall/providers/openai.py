@@ -10,25 +10,20 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 from prometheus_client import Counter, Gauge, Histogram
 
 from skein_kit.language_model.circuit_breaker import CircuitBreaker, CircuitState
-from skein_kit.outbound.fetch import OutboundError
+from skein_kit.outbound.fetch import OutboundError, SafeHttpClient
 from skein_kit.telemetry import logs
 from skein_recall.embedded_model import chunks as chunking
 from skein_recall.errors import ModelResponseInvalid, ModelUnavailable
+from skein_recall.models.model import EmbeddingModel, EndpointConfig
 from skein_recall.providers.provider import QueryEmbedding, TextRejected
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from skein_kit.outbound.fetch import SafeHttpClient
-    from skein_recall.models.model import EmbeddingModel, EndpointConfig
 
 # Attempts at one batch of an index. A query has one, because a caller waits for it.
 ATTEMPTS: Final = 4

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+import numpy as np
+from numpy.typing import NDArray
 
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from skein_recall.embedded_model.token_vectors import QueryTokens
+from skein_recall.embedded_model.token_vectors import QueryTokens
 
 
 @dataclass(frozen=True, slots=True, eq=False)

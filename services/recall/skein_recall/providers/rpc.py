@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from skein.recall.v1 import recall_pb2 as pb
+from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid
-from skein_recall.models.model import Purpose
+from skein_recall.models.model import ModelRegistry, Purpose
 from skein_recall.providers.provider import TextRejected
-
-if TYPE_CHECKING:
-    from skein_kit.calls.call import Context
-    from skein_recall.models.model import ModelRegistry
-    from skein_recall.providers.text_embedder import TextEmbedder
+from skein_recall.providers.text_embedder import TextEmbedder
 
 # Of all texts of one EmbedText together; the protos say so.
 MAX_EMBED_CHARACTERS = 200_000

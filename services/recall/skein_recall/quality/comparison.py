@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from uuid import UUID
 
 from skein_recall.errors import ModelNotFound, ModelUnavailable
+from skein_recall.models.model import EmbeddingModel, ModelRegistry
 from skein_recall.models.store import translate_dropped
+from skein_recall.providers.text_embedder import TextEmbedder
+from skein_recall.quality.sampler import RecentQueries
 from skein_recall.search.model import Filter, SearchOptions
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from uuid import UUID
-
-    from skein_recall.models.model import EmbeddingModel, ModelRegistry
-    from skein_recall.providers.text_embedder import TextEmbedder
-    from skein_recall.quality.sampler import RecentQueries
-    from skein_recall.search.store import QueryStore
+from skein_recall.search.store import QueryStore
 
 _KINDS = ("memory", "message")
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 from uuid import UUID
 
 from skein.recall.v1 import recall_pb2 as pb
+from skein_kit.calls.call import Context
 from skein_kit.errors import FieldInvalid
-from skein_recall.quality.comparison import ComparisonRequest, ModelAgreement
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from skein_kit.calls.call import Context
-    from skein_recall.models.model import EmbeddingModel
-    from skein_recall.quality.comparison import ModelComparer
+from skein_recall.models.model import EmbeddingModel
+from skein_recall.quality.comparison import ComparisonRequest, ModelAgreement, ModelComparer
 
 DEFAULT_LIMIT = 10
 DEFAULT_SAMPLES = 20

@@ -8,26 +8,20 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter, OrderedDict, deque
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from uuid import UUID
 
 import asyncpg
+import numpy as np
+from numpy.typing import NDArray
 
 from skein_kit.errors import RpcError
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import RECALL_SAMPLED, RECALL_SHORTFALL, RECALL_UNSAMPLED
-from skein_recall.search.model import SearchOptions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from uuid import UUID
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from skein_recall.models.model import EmbeddingModel
-    from skein_recall.search.model import Filter
-    from skein_recall.search.store import QueryStore
+from skein_recall.models.model import EmbeddingModel
+from skein_recall.search.model import Filter, SearchOptions
+from skein_recall.search.store import QueryStore
 
 log = logs.get("recall")
 # The path of searches that approximate codes answer.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from datetime import UTC
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -12,23 +13,20 @@ import numpy as np
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.recall.v1 import recall_pb2 as pb
+from skein_kit.calls.call import Call
 from skein_kit.identity.spaces import DEFAULT_SPACE
 from skein_kit.ids import id_time, parse_id
 from skein_kit.recall_receipts import document
+from skein_kit.recall_receipts.document import SignedContext, SignedReceipt
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_recall.models.similarity_scale import COSINE_SCALE, SimilarityScale
 from skein_recall.receipts.model import RecordedAnswer, UnsignedReceipt
 from skein_recall.search import convert as search_convert
-from skein_recall.search.model import LogPosition, ScoringFormula, SearchPins
+from skein_recall.search.model import LogPosition, ScoringFormula, SearchHit, SearchPins
 from skein_recall.search.weights import KNOWN_VERSIONS, Weights, version_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from datetime import datetime
-
-    from skein_kit.calls.call import Call
-    from skein_kit.recall_receipts.document import SignedContext, SignedReceipt
-    from skein_recall.search.model import ItemRow, SearchHit
+    from skein_recall.search.model import ItemRow
 
 ID_BYTES = 16
 # The signals in the order of the weights.

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from uuid import UUID
+
+import asyncpg
 
 from skein.recall.v1 import recall_pb2 as pb
+from skein_kit.recall_receipts.document import SignedReceipt
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_recall.receipts import convert
 from skein_recall.receipts.replay import TOLERANCE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from uuid import UUID
-
-    import asyncpg
-
-    from skein_kit.recall_receipts.document import SignedReceipt
 
 _SIGNALS = (*convert.SIGNALS, *convert.ADJUSTMENTS)
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from uuid import UUID
 
+from skein.recall.v1 import recall_pb2 as pb
+from skein_kit.identity.identity_token import Caller
+from skein_kit.policies.store import Policy
 from skein_kit.recall_receipts import document
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from uuid import UUID
-
-    from skein.recall.v1 import recall_pb2 as pb
-    from skein_kit.identity.identity_token import Caller
-    from skein_kit.policies.store import Policy
-    from skein_recall.search.model import RecallResult
+from skein_recall.search.model import RecallResult
 
 # Share of the answers that get a receipt where the policy samples.
 SAMPLED_SHARE = 0.01

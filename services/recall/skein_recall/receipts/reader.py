@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from uuid import UUID
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from joserfc.jwk import OKPKey
 
-from skein.auth.v1 import auth_pb2
+from skein.auth.v1 import auth_pb2, auth_pb2_grpc
+from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.calls.call import current_space_ids
 from skein_kit.errors import PermissionMissing
-from skein_kit.recall_receipts.document import ReceiptInvalid
+from skein_kit.identity.identity_token import Caller
+from skein_kit.recall_receipts.document import ReceiptInvalid, SignedReceipt
 from skein_recall.errors import ReceiptAltered, ReceiptNotFound
 from skein_recall.receipts import convert
 from skein_recall.receipts.model import READ_ALL, may_read
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from uuid import UUID
-
-    from skein.auth.v1 import auth_pb2_grpc
-    from skein.recall.v1 import recall_pb2 as pb
-    from skein_kit.identity.identity_token import Caller
-    from skein_kit.recall_receipts.document import SignedReceipt
-    from skein_recall.receipts.store import ReceiptStore
-    from skein_recall.receipts.writer import ReceiptWriter
+from skein_recall.receipts.store import ReceiptStore
+from skein_recall.receipts.writer import ReceiptWriter
 
 
 class ReceiptReader:

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from uuid import UUID
 
+from skein.recall.v1 import recall_pb2 as pb
 from skein_kit import canary
 from skein_kit.calls.call import current_call
+from skein_kit.database.transactions import Database
 from skein_kit.database.tx_options import TxOptions
+from skein_kit.identity.identity_token import Caller
 from skein_kit.ids import new_id, now
-from skein_kit.policies.store import shared_policy_cache
+from skein_kit.policies.store import Policy, shared_policy_cache
 from skein_recall.receipts.model import RecordedAnswer, wants_receipt
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from uuid import UUID
-
-    from skein.recall.v1 import recall_pb2 as pb
-    from skein_kit.database.transactions import Database
-    from skein_kit.identity.identity_token import Caller
-    from skein_kit.policies.store import Policy
-    from skein_recall.receipts.writer import ReceiptWriter
-    from skein_recall.search.model import RecallResult
+from skein_recall.receipts.writer import ReceiptWriter
+from skein_recall.search.model import RecallResult
 
 _READ_POLICY = TxOptions(plan_once=True, skip_replica=True, read_only=True)
 

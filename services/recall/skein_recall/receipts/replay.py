@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.recall.v1 import recall_pb2 as pb
+from skein_kit.access_log.writer import AccessLogKeys
 from skein_kit.calls.call import current_call, narrow_spaces
 from skein_kit.errors import NotKnownThen
+from skein_kit.identity.identity_token import Caller
 from skein_kit.ids import now
 from skein_kit.recall_receipts import document
+from skein_kit.recall_receipts.document import SignedReceipt
 from skein_recall.errors import ModelNotFound, QueryTextMismatch, QueryTextNeeded, QueryTextOfAnother
+from skein_recall.models.model import ModelRegistry
 from skein_recall.receipts import convert
+from skein_recall.receipts.reader import ReceiptReader
+from skein_recall.receipts.store import ReceiptStore
 from skein_recall.search import convert as search_convert
-from skein_recall.search.model import SearchOptions
+from skein_recall.search.model import RecallResult, SearchHit, SearchOptions, SearchPins
+from skein_recall.search.searcher import RecallSearcher
+from skein_recall.search.store import QueryStore
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    from skein_kit.access_log.writer import AccessLogKeys
-    from skein_kit.identity.identity_token import Caller
-    from skein_kit.recall_receipts.document import SignedReceipt
-    from skein_recall.models.model import ModelRegistry
-    from skein_recall.receipts.reader import ReceiptReader
-    from skein_recall.receipts.store import ReceiptStore
-    from skein_recall.search.model import ItemRow, RecallResult, SearchHit, SearchPins
-    from skein_recall.search.searcher import RecallSearcher
-    from skein_recall.search.store import QueryStore
+    from skein_recall.search.model import ItemRow
 
 # A query embedded again by another kind of processor has cosines that differ by up to 0.00001.
 TOLERANCE = 2e-5

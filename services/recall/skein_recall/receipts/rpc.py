@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.recall.v1 import recall_pb2 as pb
@@ -15,12 +14,10 @@ from skein_kit.rpc import pagination
 from skein_kit.rpc.well_known_types import read_time
 from skein_recall.receipts import convert, difference
 from skein_recall.receipts.difference import ReadReceipt
-
-if TYPE_CHECKING:
-    from skein_recall.receipts.reader import ReceiptReader
-    from skein_recall.receipts.replay import RecallReplayer
-    from skein_recall.receipts.store import ReceiptStore
-    from skein_recall.receipts.writer import ReceiptWriter
+from skein_recall.receipts.reader import ReceiptReader
+from skein_recall.receipts.replay import RecallReplayer
+from skein_recall.receipts.store import ReceiptStore
+from skein_recall.receipts.writer import ReceiptWriter
 
 # Events that explain a difference.
 _MAX_CHANGES = 1000

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import asyncpg
 
 from skein_kit.database.monthly_partitions import MonthlyPartitions
+from skein_kit.database.transactions import Database
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.ids import add_months, min_id_at, month_start
 from skein_kit.recall_receipts.document import SignedContext, SignedReceipt
 from skein_kit.search_text.vector_columns import for_table
+from skein_recall.models.model import EmbeddingModel
 from skein_recall.queries import QUERIES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    import asyncpg
-
-    from skein_kit.database.transactions import Database
-    from skein_recall.models.model import EmbeddingModel
-    from skein_recall.search.model import LogPosition
+from skein_recall.search.model import LogPosition
 
 _MONTHS_AHEAD = 1
 # Calls that began so long before a search may have committed after it.

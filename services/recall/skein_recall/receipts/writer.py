@@ -7,31 +7,27 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Self
+from typing import Self
+from uuid import UUID
 
 import asyncpg
 from grpc import aio
 from prometheus_client import Counter
 
-from skein.auth.v1 import certificates_pb2
+from skein.auth.v1 import auth_pb2_grpc, certificates_pb2
 from skein_kit.access_log.writer import AccessLogKeys
 from skein_kit.background import background_tasks
 from skein_kit.calls.call import AUTHORIZATION_KEY
+from skein_kit.database.transactions import Database
 from skein_kit.errors import RpcError
 from skein_kit.ids import id_time, now
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import RECEIPTS_LOST
 from skein_recall.receipts import convert
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Sequence
-    from uuid import UUID
-
-    from skein.auth.v1 import auth_pb2_grpc
-    from skein_kit.database.transactions import Database
-    from skein_recall.receipts.model import RecordedAnswer, UnsignedReceipt
-    from skein_recall.receipts.store import ReceiptStore
+from skein_recall.receipts.model import RecordedAnswer, UnsignedReceipt
+from skein_recall.receipts.store import ReceiptStore
 
 FLUSH_SECONDS = 0.5
 # Answers that wait for their receipts, with the rows of their hits; and receipts that wait to be stored.

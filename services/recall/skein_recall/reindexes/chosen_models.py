@@ -7,23 +7,17 @@ to embed, the tenant searches the new model, and one more scan finds what proces
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
+from uuid import UUID
 
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.ids import now
 from skein_kit.telemetry import logs
-from skein_recall.models.model import ModelChoice
+from skein_recall.models.model import EmbeddingModel, ModelChoice, ModelRegistry, ModelSnapshot
+from skein_recall.models.store import ModelStore
 from skein_recall.reindexes.model import ReindexDraft
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_recall.models.model import EmbeddingModel, ModelRegistry, ModelSnapshot
-    from skein_recall.models.store import ModelStore
-    from skein_recall.reindexes.store import ReindexStore
-    from skein_recall.settings import RecallSettings
+from skein_recall.reindexes.store import ReindexStore
+from skein_recall.settings import RecallSettings
 
 # Who starts the reindex.
 _STARTER = "policy"

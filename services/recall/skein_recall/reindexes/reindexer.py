@@ -9,31 +9,26 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 from uuid import UUID
+
+import asyncpg
 
 from skein_kit.errors import RpcError
 from skein_kit.ids import now
 from skein_kit.jobs.model import JobKind, Progress
+from skein_kit.jobs.store import JobStore
 from skein_kit.telemetry import logs
 from skein_recall.errors import ModelResponseInvalid, ModelUnavailable
 from skein_recall.index.indexer import BATCH_ITEMS, batches
-from skein_recall.reindexes.model import ScanProgress
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Sequence
-
-    import asyncpg
-
-    from skein_kit.jobs.store import JobStore
-    from skein_recall.index.store import IndexStore
-    from skein_recall.index.vector_store import VectorStore
-    from skein_recall.models.model import EmbeddingModel, ModelRegistry
-    from skein_recall.providers.text_embedder import IndexItem, TextEmbedder
-    from skein_recall.reindexes.chosen_models import ChosenModels
-    from skein_recall.reindexes.model import PendingReindex
-    from skein_recall.reindexes.store import ReindexStore
+from skein_recall.index.store import IndexStore
+from skein_recall.index.vector_store import VectorStore
+from skein_recall.models.model import EmbeddingModel, ModelRegistry
+from skein_recall.providers.text_embedder import IndexItem, TextEmbedder
+from skein_recall.reindexes.chosen_models import ChosenModels
+from skein_recall.reindexes.model import PendingReindex, ScanProgress
+from skein_recall.reindexes.store import ReindexStore
 
 # Documents of one statement.
 _PAGE_DOCUMENTS = 500

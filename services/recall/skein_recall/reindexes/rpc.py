@@ -4,35 +4,27 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.database.transactions import NO_TENANT
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.database.transactions import NO_TENANT, Transaction
+from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
 from skein_kit.ids import now
 from skein_kit.rpc import pagination
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_recall.errors import ModelResponseInvalid, VectorsMissing
 from skein_recall.models import convert as models_convert
-from skein_recall.models.model import ModelSnapshot, Purpose
-from skein_recall.models.similarity_scale import PAIRS, measured_scale
+from skein_recall.models.model import EmbeddingModel, ModelRegistry, ModelSnapshot, Purpose
+from skein_recall.models.similarity_scale import PAIRS, SimilarityScale, measured_scale
+from skein_recall.models.store import ModelStore
 from skein_recall.providers.provider import TextRejected
-from skein_recall.reindexes.model import ReindexDraft
-
-if TYPE_CHECKING:
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_recall.models.model import EmbeddingModel, ModelRegistry
-    from skein_recall.models.similarity_scale import SimilarityScale
-    from skein_recall.models.store import ModelStore
-    from skein_recall.providers.text_embedder import TextEmbedder
-    from skein_recall.reindexes.model import Reindex
-    from skein_recall.reindexes.reindexer import Reindexer
-    from skein_recall.reindexes.store import ReindexStore
-    from skein_recall.settings import RecallSettings
+from skein_recall.providers.text_embedder import TextEmbedder
+from skein_recall.reindexes.model import Reindex, ReindexDraft
+from skein_recall.reindexes.reindexer import Reindexer
+from skein_recall.reindexes.store import ReindexStore
+from skein_recall.settings import RecallSettings
 
 # One ContinueReindex takes this long at most, and at most this share of its deadline: the batch in work is finished.
 _CONTINUE_SECONDS = 5.0

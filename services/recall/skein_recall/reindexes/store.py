@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
+from uuid import UUID
 
+import asyncpg
+
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import DatabaseUnavailable, TenantNotFound
 from skein_kit.ids import new_id
@@ -12,18 +15,9 @@ from skein_kit.rpc.due_tenants import list_directory
 from skein_kit.search_text.segmentation import WORDS_VERSION
 from skein_kit.search_text.vector_columns import for_table
 from skein_recall.errors import ReindexNotFound
+from skein_recall.models.model import EmbeddingModel
 from skein_recall.queries import QUERIES
-from skein_recall.reindexes.model import PendingReindex, Reindex
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from uuid import UUID
-
-    import asyncpg
-
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_recall.models.model import EmbeddingModel
-    from skein_recall.reindexes.model import ReindexDraft, ScanProgress
+from skein_recall.reindexes.model import PendingReindex, Reindex, ReindexDraft, ScanProgress
 
 # Tenants that one statement looks at.
 _TENANTS_BATCH_SIZE = 5000

@@ -8,17 +8,14 @@ names: "Who is the head of Legal?" asks for nothing that a new head of Finance c
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from skein_recall.search import ranking
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from collections.abc import Set as AbstractSet
-
-    from skein_recall.search.model import SearchHit
+from skein_recall.search.model import SearchHit
 
 # The best hits, which may change places: whatever the limit, so that a larger one changes no earlier hit.
 MAX_HITS: Final = 13

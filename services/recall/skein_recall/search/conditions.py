@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
-from skein_kit.filters.compiler import ENTRIES, MESSAGES
+from skein_kit.database import named_queries
+from skein_kit.filters.compiler import ENTRIES, MESSAGES, FilterTable
 from skein_recall.queries import QUERIES
-
-if TYPE_CHECKING:
-    from skein_kit.database import named_queries
-    from skein_kit.filters.compiler import FilterTable
-    from skein_recall.search.model import Filter
+from skein_recall.search.model import Filter
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

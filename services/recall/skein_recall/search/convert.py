@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import UTC
+from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
@@ -25,17 +28,11 @@ from skein_kit.text.unicode_form import plain_form
 from skein_recall.errors import QueryEmpty
 from skein_recall.search.cues import NamedDays
 from skein_recall.search.expansion import Reason
-from skein_recall.search.known_items import KnownItem, Reader
-from skein_recall.search.model import Filter, Mode, Query, Reference
+from skein_recall.search.known_items import CheckedItem, KnownItem, Reader
+from skein_recall.search.model import Filter, Mode, Query, RecallResult, Reference, ReferenceItem, SearchHit
 
 if TYPE_CHECKING:
-    from datetime import datetime, tzinfo
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from skein_recall.search.known_items import CheckedItem
-    from skein_recall.search.model import ItemRow, RecallResult, ReferenceItem, SearchHit
+    from skein_recall.search.model import ItemRow
 
 _Response = TypeVar("_Response", pb.RecallResponse, pb.FindSimilarResponse)
 DEFAULT_LIMIT = 10

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, tzinfo
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from skein_kit.dates.date_words import LANGUAGES
 from skein_kit.dates.dates import DateRange, date_order, find_dates
 from skein_kit.filters import may_name_day
-
-if TYPE_CHECKING:
-    from datetime import date, tzinfo
 
 # A text with more dates is no question.
 _MAX_DATES: Final = 8

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
+from uuid import UUID
 
 from skein_kit.search_text.segmentation import LETTER_RANGES
 from skein_kit.text.unicode_form import plain_form
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from uuid import UUID
 
 # A longer text is content, not a name.
 MAX_NAME_CHARACTERS: Final = 80

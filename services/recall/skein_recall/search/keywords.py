@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from skein_recall.search.model import SignalMatches
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skein_recall.search.model import Filter, Query
-    from skein_recall.search.store import QueryTransaction
+from skein_recall.search.model import Filter, Query, SignalMatches
+from skein_recall.search.store import QueryTransaction
 
 
 async def match_keywords(

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.ids import EPOCH
-from skein_recall.search.model import SearchOptions
+from skein_recall.search.model import Filter, SearchOptions
+from skein_recall.search.store import QueryStore, QueryTransaction
 from skein_recall.vector_cache.item_ids import to_uuids
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_recall.search.model import Filter, ItemRow
-    from skein_recall.search.store import QueryStore, QueryTransaction
+    from skein_recall.search.model import ItemRow
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

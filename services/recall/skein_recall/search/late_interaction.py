@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
+from uuid import UUID
 
 import numpy as np
+from numpy.typing import NDArray
 
-from skein_recall.embedded_model.token_vectors import max_similarities
+from skein_recall.embedded_model.token_vectors import QueryTokens, max_similarities
 from skein_recall.search.expansion import word_of_stem
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from uuid import UUID
-
-    from numpy.typing import NDArray
-
-    from skein_recall.embedded_model.token_vectors import QueryTokens
-    from skein_recall.search.query_terms import QueryTerms
+from skein_recall.search.query_terms import QueryTerms
 
 # The best items by all other signals, whatever the limit, so that a larger one changes no earlier hit. A hundred would
 # find no more of LoCoMo's evidence.

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
 
 from skein_kit.database.named_queries import as_of, with_condition
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.filters.compiler import ENTRIES, compile_to_sql
+from skein_kit.filters.expression import Expression
 from skein_kit.policies.store import read_policy_as_of, shared_policy_cache
 from skein_kit.search_text.segmentation import segment
 from skein_recall.queries import QUERIES
 from skein_recall.search.expansion import MAX_NAME_CHARACTERS, EntityName, NameTable, ReadMention, read_mentions
 from skein_recall.search.statements import look_up_each
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.filters.expression import Expression
 
 # Seconds after which a new or deleted alias takes effect at the latest.
 CACHE_SECONDS = 1.0

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
 
 from skein_recall.search.expansion import words_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_recall.search.model import Query
-    from skein_recall.search.name_cache import NameCache
+from skein_recall.search.model import Query
+from skein_recall.search.name_cache import NameCache
 
 
 class QueryReader:

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import TYPE_CHECKING, Self
+from typing import Self
+from uuid import UUID
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skein_kit.search_text.segmentation import joined_words
-from skein_recall.search.expansion import MAX_NEAR_TERMS, shared_letters, typo_factor, words_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
-    from uuid import UUID
-
-    from numpy.typing import NDArray
-
-    from skein_recall.search.expansion import ReadMention
+from skein_recall.search.expansion import MAX_NEAR_TERMS, ReadMention, shared_letters, typo_factor, words_of
 
 # Postings that a query reads: the lists of its rarest terms up to this number, and always the rarest one's. Frequent
 # terms have little weight. The items found are measured by every term.

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from skein_recall.embedded_model.descriptions import E5_SMALL, MINILM
 from skein_recall.search.weights import OLDEST_VERSION, OTHER_MODELS_VERSION, TOKENS_VERSION, VERSION
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.ids import now
 from skein_kit.policies.history import read_as_of_time
+from skein_recall.quality.sampler import RecentQueries
+from skein_recall.receipts.recorder import ReceiptRecorder
 from skein_recall.search import convert
-
-if TYPE_CHECKING:
-    from skein_recall.quality.sampler import RecentQueries
-    from skein_recall.receipts.recorder import ReceiptRecorder
-    from skein_recall.search.known_items import KnownItems
-    from skein_recall.search.searcher import RecallSearcher
-    from skein_recall.usage.counter import SearchCounter
+from skein_recall.search.known_items import KnownItems
+from skein_recall.search.searcher import RecallSearcher
+from skein_recall.usage.counter import SearchCounter
 
 
 class SearchHandlers:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skein_kit.errors import ReadTooCostly
 from skein_kit.ids import id_time, now
+from skein_kit.policies.store import Policy
 from skein_kit.telemetry.metrics import RECALL_SEARCHES
+from skein_recall.models.model import EmbeddingModel
 from skein_recall.providers.provider import QueryEmbedding
 from skein_recall.providers.text_embedder import MAX_QUESTION_CHARACTERS
 from skein_recall.quality.sampler import APPROXIMATE
@@ -24,7 +30,9 @@ from skein_recall.search.model import (
     CANDIDATES_PER_SIGNAL,
     SPARE_HITS,
     WALLS,
+    Filter,
     Mode,
+    Query,
     ScoringFormula,
     SearchBasis,
     SearchHit,
@@ -33,34 +41,17 @@ from skein_recall.search.model import (
     merge_distrusted,
     place_of_its_message,
 )
-from skein_recall.search.nearest import NearestSearch
+from skein_recall.search.nearest import Nearest, NearestSearch
 from skein_recall.search.neighbours import FORMER_REACH, REACH
-from skein_recall.search.query_terms import TermStatistics
-from skein_recall.search.ranking import Candidates, Ranking
+from skein_recall.search.query_terms import ItemMeasurements, QueryTerms, TermStatistics
+from skein_recall.search.ranking import Candidates, RankedItem, Ranking
 from skein_recall.search.relevance import Evidence
+from skein_recall.search.store import QueryTransaction
 from skein_recall.search.unknown_names import unknown_name_share
-from skein_recall.term_cache.words import read_cached_words
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from collections.abc import Set as AbstractSet
-    from datetime import datetime
-    from uuid import UUID
-
-    from numpy.typing import NDArray
-
-    from skein_kit.policies.store import Policy
-    from skein_recall.models.model import EmbeddingModel
-    from skein_recall.search.model import Filter, Query
-    from skein_recall.search.nearest import Nearest
-    from skein_recall.search.query_terms import ItemMeasurements, QueryTerms
-    from skein_recall.search.ranking import RankedItem
-    from skein_recall.search.store import QueryTransaction
-    from skein_recall.term_cache.cache import TermCache
-    from skein_recall.term_cache.words import CachedWords
-    from skein_recall.vector_cache.cache import VectorCache
-    from skein_recall.vector_cache.matrix import Shortlist
-
+from skein_recall.term_cache.cache import TermCache
+from skein_recall.term_cache.words import CachedWords, read_cached_words
+from skein_recall.vector_cache.cache import VectorCache
+from skein_recall.vector_cache.matrix import Shortlist
 
 # Neighbours are measured of this many of the best candidates.
 CONTEXT_CENTRES = 60

@@ -3,43 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from datetime import datetime, tzinfo
+from uuid import UUID
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skein_kit.calls.call import bound_agent_id, current_space_ids
 from skein_kit.ids import now
 from skein_kit.telemetry.metrics import RECALL_SEARCHES
 from skein_recall.errors import DocumentNotFound, ModelNotFound, ModelUnavailable
-from skein_recall.models.model import Purpose
+from skein_recall.index.embedding_queue import EmbeddingQueue
+from skein_recall.models.model import EmbeddingModel, ModelRegistry, Purpose
 from skein_recall.providers.provider import QueryEmbedding
-from skein_recall.quality.sampler import APPROXIMATE, Sample
+from skein_recall.providers.text_embedder import TextEmbedder
+from skein_recall.quality.sampler import APPROXIMATE, Sample, Sampler
+from skein_recall.search.cues import NamedDays
 from skein_recall.search.model import (
     Mode,
+    Query,
     RecallResult,
+    Reference,
+    ReferenceItem,
     SearchOptions,
+    SearchPins,
 )
 from skein_recall.search.nearest import shortlist_size
+from skein_recall.search.query_reader import QueryReader
 from skein_recall.search.search_transaction import SearchTransaction
-
-if TYPE_CHECKING:
-    from datetime import datetime, tzinfo
-    from uuid import UUID
-
-    from numpy.typing import NDArray
-
-    from skein_recall.index.embedding_queue import EmbeddingQueue
-    from skein_recall.models.model import EmbeddingModel, ModelRegistry
-    from skein_recall.providers.text_embedder import TextEmbedder
-    from skein_recall.quality.sampler import Sampler
-    from skein_recall.search.cues import NamedDays
-    from skein_recall.search.model import Query, Reference, ReferenceItem, SearchPins
-    from skein_recall.search.query_reader import QueryReader
-    from skein_recall.search.store import QueryStore
-    from skein_recall.term_cache.cache import TermCache
-    from skein_recall.vector_cache.cache import VectorCache
-    from skein_recall.vector_cache.matrix import Shortlist
-
+from skein_recall.search.store import QueryStore
+from skein_recall.term_cache.cache import TermCache
+from skein_recall.vector_cache.cache import VectorCache
+from skein_recall.vector_cache.matrix import Shortlist
 
 _SEARCHES = {path: RECALL_SEARCHES.labels(path) for path in ("cached", APPROXIMATE, "exact", "rescored", "none")}
 # For the vectors of a reference item that was written just before.

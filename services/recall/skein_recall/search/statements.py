@@ -3,36 +3,27 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime, tzinfo
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from uuid import UUID
 
+import asyncpg
 import numpy as np
+from numpy.typing import NDArray
 
-from skein_kit.database.named_queries import as_of, with_condition
+from skein_kit.database.named_queries import Query, as_of, with_condition
+from skein_kit.database.transactions import Transaction
 from skein_kit.ids import now
 from skein_kit.policies.days import read_zone_of_subject
 from skein_kit.policies.history import check_history
-from skein_kit.policies.store import read_policy_as_of, shared_policy_cache
+from skein_kit.policies.store import Policy, read_policy_as_of, shared_policy_cache
 from skein_kit.search_text.vector_columns import vector_columns
 from skein_recall.queries import QUERIES
 from skein_recall.search.conditions import condition_sql
-from skein_recall.search.model import LogPosition
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime, tzinfo
-    from uuid import UUID
-
-    import asyncpg
-    from numpy.typing import NDArray
-
-    from skein_kit.database.named_queries import Query
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.policies.store import Policy
-    from skein_recall.search.model import Filter
-    from skein_recall.vector_cache.matrix import Shortlist
-
+from skein_recall.search.model import Filter, LogPosition
+from skein_recall.vector_cache.matrix import Shortlist
 
 # Purged items, and items without a vector, are counted up to these.
 MAX_PURGED, MAX_PENDING = 10_000, 1000

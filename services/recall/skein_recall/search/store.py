@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING
+from uuid import UUID
 
+import asyncpg
 import numpy as np
+from numpy.typing import NDArray
 from pgvector import HalfVector
 
+from skein_kit.admission.scan_budget import ScanBudget
 from skein_kit.database.named_queries import with_condition
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import ReadTooCostly
 from skein_kit.filters import scan_cost
 from skein_kit.filters.compiler import compile_to_sql
+from skein_kit.filters.expression import Expression
 from skein_kit.search_text.segmentation import segment
 from skein_kit.search_text.vector_columns import COVERED_DIMENSIONS, for_table, read_vector, vector_columns
 from skein_kit.text.source_keys import MessageAuthors
 from skein_recall.embedded_model.token_vectors import unpack
+from skein_recall.models.model import EmbeddingModel
 from skein_recall.queries import QUERIES
-from skein_recall.search.conditions import ROW_TESTS
-from skein_recall.search.expansion import MAX_CORRECTED_TERMS, NearRange, max_distance, near_terms
+from skein_recall.search.conditions import ROW_TESTS, RowTest
+from skein_recall.search.expansion import MAX_CORRECTED_TERMS, NearRange, ReadMention, max_distance, near_terms
 from skein_recall.search.joined_queries import COMPARE_AND_READ_SHORTLIST, NEAREST_AND_READ
-from skein_recall.search.model import ReferenceItem
+from skein_recall.search.model import Filter, ReferenceItem, SearchOptions, SearchPins
 from skein_recall.search.query_terms import (
     K1,
     MAX_COUNTED,
@@ -41,25 +50,12 @@ from skein_recall.search.query_terms import (
 )
 from skein_recall.search.statements import MAX_PENDING, SearchStatements, mean_direction, shortlist_values
 from skein_recall.vector_cache.item_ids import to_uuids, unpack_ids
+from skein_recall.vector_cache.matrix import Shortlist
 from skein_recall.vector_cache.quantization import cosines as quantized_cosines
 from skein_recall.vector_cache.store import ChunkVectors, row_type
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    import asyncpg
-    from numpy.typing import NDArray
-
-    from skein_kit.admission.scan_budget import ScanBudget
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.filters.expression import Expression
-    from skein_recall.models.model import EmbeddingModel
-    from skein_recall.search.conditions import RowTest
-    from skein_recall.search.expansion import ReadMention
-    from skein_recall.search.model import Filter, ItemRow, SearchOptions, SearchPins
-    from skein_recall.vector_cache.matrix import Shortlist
+    from skein_recall.search.model import ItemRow
 
 # The first terms of a query, which are searched. A text of Chinese has two for each letter.
 _MAX_TERMS = 200

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from skein_kit.dates.date_words import LANGUAGES
 from skein_recall.search.expansion import word_of_stem
-
-if TYPE_CHECKING:
-    from skein_recall.search.query_terms import QueryTerms
+from skein_recall.search.query_terms import QueryTerms
 
 # Only the beginning of a long text is likely a question.
 _READ_CHARACTERS: Final = 1000

@@ -12,23 +12,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
+
+import asyncpg
 
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import TERM_CACHE_BYTES
-from skein_recall.term_cache.store import document_of
+from skein_recall.term_cache.store import TermCacheStore, document_of
 from skein_recall.term_cache.table import TermTable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    import asyncpg
-
-    from skein_recall.term_cache.store import TermCacheStore
-    from skein_recall.vector_cache.store import TransactionHorizon, VectorCacheStore
+from skein_recall.vector_cache.store import TransactionHorizon, VectorCacheStore
 
 log = logs.get("recall")
 # A tenant is loaded after this many searches within this time.

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from uuid import UUID
 
+import asyncpg
+
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.database.tx_options import TxOptions
 from skein_recall.queries import QUERIES
 from skein_recall.term_cache.table import CachedDocument
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-    from contextlib import AbstractAsyncContextManager
-
-    import asyncpg
-
-    from skein_kit.database.transactions import Database, Transaction
 
 # Documents of one statement, and terms of one: their conversion blocks the event loop for some milliseconds.
 _BATCH_DOCUMENTS, _BATCH_TERMS = 300, 300

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
+
+import asyncpg
 
 from skein_kit.telemetry.metrics import RECALL_WORD_SEARCHES
-from skein_recall.search.query_terms import MAX_COUNTED, NO_TERMS, QueryTerms, without_absent_joins
-from skein_recall.term_cache.cache import MAX_CHANGED
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    import asyncpg
-
-    from skein_recall.models.model import EmbeddingModel
-    from skein_recall.search.model import Query
-    from skein_recall.search.query_terms import ItemMeasurements
-    from skein_recall.search.store import NewVectors, QueryTransaction
-    from skein_recall.term_cache.cache import TermCache
-    from skein_recall.term_cache.table import TermTable
+from skein_recall.models.model import EmbeddingModel
+from skein_recall.search.model import Query
+from skein_recall.search.query_terms import MAX_COUNTED, NO_TERMS, ItemMeasurements, QueryTerms, without_absent_joins
+from skein_recall.search.store import NewVectors, QueryTransaction
+from skein_recall.term_cache.cache import MAX_CHANGED, TermCache
+from skein_recall.term_cache.table import TermTable
 
 _SEARCHES = {path: RECALL_WORD_SEARCHES.labels(path) for path in ("cached", "database")}
 

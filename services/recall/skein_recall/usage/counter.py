@@ -6,8 +6,11 @@ Counts hold no word of a query and no id beside the tenant's.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Self
+from datetime import date, datetime
+from typing import Self
+from uuid import UUID
 
 import asyncpg
 
@@ -16,13 +19,7 @@ from skein_kit.background import background_tasks
 from skein_kit.errors import RpcError
 from skein_kit.telemetry import logs
 from skein_recall.usage.model import Counts, range_of
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from datetime import date, datetime
-    from uuid import UUID
-
-    from skein_recall.usage.store import SearchCountStore
+from skein_recall.usage.store import SearchCountStore
 
 FLUSH_SECONDS = 10.0
 _STOP_SECONDS = 5.0

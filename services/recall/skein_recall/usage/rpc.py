@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable
+from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
-from typing import TYPE_CHECKING
+
+import asyncpg
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.calls.call import Context
@@ -12,16 +14,8 @@ from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid
 from skein_kit.ids import now
 from skein_kit.rpc.well_known_types import read_time, to_timestamp
-from skein_recall.usage.store import KEPT_DAYS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import date
-
-    import asyncpg
-
-    from skein_recall.usage.counter import SearchCounter
-    from skein_recall.usage.store import SearchCountStore
+from skein_recall.usage.counter import SearchCounter
+from skein_recall.usage.store import KEPT_DAYS, SearchCountStore
 
 _DEFAULT_DAYS = timedelta(days=30)
 

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from datetime import date, timedelta
+from uuid import UUID
 
+import asyncpg
+
+from skein_kit.database.transactions import Database
 from skein_kit.database.tx_options import TxOptions
 from skein_recall.queries import QUERIES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import date
-    from uuid import UUID
-
-    import asyncpg
-
-    from skein_kit.database.transactions import Database
-    from skein_recall.usage.model import Counts
+from skein_recall.usage.model import Counts
 
 # Days that are kept.
 KEPT_DAYS = 400

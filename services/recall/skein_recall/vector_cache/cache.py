@@ -19,9 +19,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
+from uuid import UUID
+
+import asyncpg
+import numpy as np
+from numpy.typing import NDArray
 
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import (
@@ -30,21 +36,14 @@ from skein_kit.telemetry.metrics import (
     VECTOR_CACHE_LOADS,
     VECTOR_CACHE_TENANTS,
 )
+from skein_recall.models.model import EmbeddingModel
 from skein_recall.vector_cache.codes import BitCodes, ExactCodes
 from skein_recall.vector_cache.matrix import Shortlist, VectorMatrix, byte_size
 from skein_recall.vector_cache.recall_probe import LISTED_ITEMS, RecallProbe
+from skein_recall.vector_cache.store import TransactionHorizon, VectorCacheStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from uuid import UUID
-
-    import asyncpg
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from skein_recall.models.model import EmbeddingModel
     from skein_recall.vector_cache.matrix import CacheKey
-    from skein_recall.vector_cache.store import TransactionHorizon, VectorCacheStore
 
 log = logs.get("recall")
 # A tenant's vectors are loaded after this many searches within this time.

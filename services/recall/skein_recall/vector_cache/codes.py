@@ -12,15 +12,13 @@ of some thousand rows. A matrix of them takes a fifth of the memory, and a compa
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 import simsimd
+from numpy.typing import NDArray
 
 from skein_recall.vector_cache.quantization import QuantizedQuery, QuantizedVectors
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # One in so many numbers is sampled to estimate the greatest ones.
 _SAMPLE_STEP = 16

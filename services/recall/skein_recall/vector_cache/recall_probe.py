@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skein_recall.vector_cache.codes import BitCodes
 from skein_recall.vector_cache.item_ids import to_uuids
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from skein_recall.vector_cache.matrix import VectorMatrix
-    from skein_recall.vector_cache.store import ChunkVectors
+from skein_recall.vector_cache.matrix import VectorMatrix
+from skein_recall.vector_cache.store import ChunkVectors
 
 # Vectors of a probe, and the neighbours of each.
 _QUERIES, _NEIGHBOURS = 48, 10

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
-from typing import TYPE_CHECKING, Self
+from typing import Self
 from uuid import UUID
 
 import numpy as np
+from numpy.typing import NDArray
 
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.search_text.vector_columns import COVERED_DIMENSIONS, for_table
+from skein_recall.models.model import EmbeddingModel
 from skein_recall.queries import QUERIES
 from skein_recall.vector_cache.item_ids import to_uuids, unpack_ids
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from contextlib import AbstractAsyncContextManager
-    from datetime import datetime
-
-    from numpy.typing import NDArray
-
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_recall.models.model import EmbeddingModel
 
 # Numbers of one statement's vectors, and ids of one statement: a megabyte or two, which the event loop receives in a
 # millisecond.

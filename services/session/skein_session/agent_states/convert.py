@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from asyncpg import Record
 
 from skein.session.v1 import states_pb2 as pb
 from skein_kit.errors import FieldInvalid
+from skein_kit.rpc.row_times import ImportTimes
 from skein_kit.rpc.well_known_types import json_text, read_time, to_message
 from skein_session.agent_states.model import AgentStatePut
 from skein_session.ttl import read_ttl
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from asyncpg import Record
-
-    from skein_kit.rpc.row_times import ImportTimes
 
 # A time further ahead is a mistake of the caller.
 _MAX_STATE_TTL = timedelta(days=36_525)

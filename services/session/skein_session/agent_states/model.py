@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import Any
+
+from asyncpg import Record
 
 from skein_kit.errors import FieldInvalid, RevisionStale
 from skein_kit.ids import EPOCH
 from skein_kit.json_values import exact
 from skein_kit.json_values.exact import MAX_JSON_BYTES
+from skein_kit.rpc.row_times import ImportTimes
 from skein_session.errors import AgentStateExists, AgentStateNotFound
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from asyncpg import Record
-
-    from skein_kit.rpc.row_times import ImportTimes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

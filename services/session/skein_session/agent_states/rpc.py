@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from skein.session.v1 import states_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid
+from skein_kit.identity.identity_token import Caller
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
 from skein_kit.rpc.row_times import ImportTimes
 from skein_session.agent_states import convert
+from skein_session.agent_states.store import AgentStateStore
+from skein_session.idempotency import SessionIdempotencyStore
 from skein_session.page_tokens import keys_from_page_token
-
-if TYPE_CHECKING:
-    from skein_kit.identity.identity_token import Caller
-    from skein_session.agent_states.store import AgentStateStore
-    from skein_session.idempotency import SessionIdempotencyStore
 
 
 class AgentStateHandlers:

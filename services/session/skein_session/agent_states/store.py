@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from datetime import datetime
+from uuid import UUID
+
+from asyncpg import Record
 
 from skein_kit.database.named_queries import Queries
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.errors import AgentNotActive, RevisionStale, TransactionConflict
-from skein_session.agent_states.model import is_expired
+from skein_kit.quotas.store import QuotaCounter
+from skein_session.agent_states.model import AgentStatePut, is_expired
 from skein_session.errors import AgentStateNotFound
 from skein_session.sessions.store import lock_session_shared
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-    from uuid import UUID
-
-    from asyncpg import Record
-
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.quotas.store import QuotaCounter
-    from skein_session.agent_states.model import AgentStatePut
 
 _QUERIES = Queries.load("skein_session")
 # Attempts to store a state that concurrent calls insert and delete.

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID, uuid4
 
+from asyncpg import Record
+
 from skein_kit.database.named_queries import Queries
+from skein_kit.database.transactions import Transaction
 from skein_kit.json_values import exact
 from skein_kit.search_text import postings
+from skein_kit.search_text.postings import Document
 from skein_session.errors import SessionTooLong
 from skein_session.messages.model import to_document
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from asyncpg import Record
-
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.search_text.postings import Document
 
 _QUERIES = Queries.load("skein_session")
 # Rows of one statement.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from asyncpg import Record
 
 from skein.session.v1 import archives_pb2 as pb
 from skein_kit.calls.call import Context
@@ -11,14 +11,10 @@ from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import read_token, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import to_message, to_timestamp
+from skein_kit.search_text.embedding_requests import EmbeddingClient
+from skein_session.cold_storage.store import ColdStorageStore
+from skein_session.idempotency import SessionIdempotencyStore
 from skein_session.page_tokens import time_and_id_from_page_token
-
-if TYPE_CHECKING:
-    from asyncpg import Record
-
-    from skein_kit.search_text.embedding_requests import EmbeddingClient
-    from skein_session.cold_storage.store import ColdStorageStore
-    from skein_session.idempotency import SessionIdempotencyStore
 
 
 class ColdStorageHandlers:

@@ -7,17 +7,24 @@ messages from the tables. A process that dies between the two steps leaves a pen
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
-from skein_kit.cold_storage.files import FileInfo
+from asyncpg import Record
+
+from skein_kit.cold_storage.files import ColdFiles, FileInfo
+from skein_kit.database.monthly_partitions import MonthlyPartitions
 from skein_kit.database.named_queries import Queries
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.errors import ArchiveDamaged, RpcError, TransactionConflict
 from skein_kit.ids import EPOCH, id_time, new_id
+from skein_kit.policies.store import PolicyCache
 from skein_kit.search_text import postings
+from skein_kit.search_text.postings import Document
 from skein_session.cold_storage.rows import (
     BATCH,
     MAX_MESSAGES,
@@ -31,18 +38,6 @@ from skein_session.cold_storage.rows import (
 )
 from skein_session.errors import SessionNotFound, SessionNotHidden, SessionTooLong
 from skein_session.sessions.store import lock_session, require_session
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Sequence
-    from datetime import datetime
-
-    from asyncpg import Record
-
-    from skein_kit.cold_storage.files import ColdFiles
-    from skein_kit.database.monthly_partitions import MonthlyPartitions
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.policies.store import PolicyCache
-    from skein_kit.search_text.postings import Document
 
 _QUERIES = Queries.load("skein_session")
 # A pending file of this age is abandoned, because no call lasts that long.

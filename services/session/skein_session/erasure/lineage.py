@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 from uuid import UUID
 
 from skein_kit.database.named_queries import Queries
+from skein_kit.database.transactions import Transaction
 from skein_kit.text.source_keys import NEUTRAL_TRUST, MessageAuthors
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skein_kit.database.transactions import Transaction
 
 _QUERIES = Queries.load("skein_session")
 _FIRST = UUID(int=0)

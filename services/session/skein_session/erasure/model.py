@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from uuid import UUID
 
-if TYPE_CHECKING:
-    from uuid import UUID
-
-    from skein_session.cold_storage.store import FileRef
+from skein_session.cold_storage.store import FileRef
 
 # Messages that one call purges by default.
 DEFAULT_LIMIT = 1000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from uuid import UUID
 
 from skein.session.v1 import states_pb2 as pb
 from skein_kit.calls.call import Call, Context
@@ -12,15 +12,10 @@ from skein_kit.errors import TransactionConflict
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.identity.spaces import DEFAULT_SPACE
 from skein_kit.ids import now
+from skein_session.cold_storage.store import ColdStorageStore
 from skein_session.erasure.model import DEFAULT_LIMIT, PurgeOptions, Receipt
-from skein_session.erasure.store import MessagesArchived
-
-if TYPE_CHECKING:
-    from uuid import UUID
-
-    from skein_session.cold_storage.store import ColdStorageStore
-    from skein_session.erasure.store import ErasureStore
-    from skein_session.idempotency import SessionIdempotencyStore
+from skein_session.erasure.store import ErasureStore, MessagesArchived
+from skein_session.idempotency import SessionIdempotencyStore
 
 # Attempts while concurrent calls archive the messages.
 _MAX_ATTEMPTS = 5

@@ -8,36 +8,30 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections import Counter
-from typing import TYPE_CHECKING, Self
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Self
+from uuid import UUID
+
+from asyncpg import Record
 
 from skein_kit.calls.call import current_space_ids
 from skein_kit.database.named_queries import Queries
-from skein_kit.database.transactions import translate_constraint_errors
+from skein_kit.database.transactions import Database, Transaction, translate_constraint_errors
 from skein_kit.errors import TransactionConflict
 from skein_kit.identity.spaces import DEFAULT_SPACE
 from skein_kit.ids import id_time, new_id, parse_id
 from skein_kit.lineage import purges
+from skein_kit.quotas.store import QuotaCounter
 from skein_kit.search_text import postings
 from skein_kit.search_text.purged_items import record_purge
-from skein_session.cold_storage.store import next_archived_of_subject
+from skein_session.cold_storage.store import ColdStorageStore, next_archived_of_subject
 from skein_session.erasure import lineage
-from skein_session.erasure.model import Receipt
+from skein_session.erasure.model import PurgeOptions, Receipt
 from skein_session.errors import SessionNotFound
 from skein_session.extractions import store as extractions
 from skein_session.sessions.store import delete_session_rows
 from skein_session.tombstones import store as tombstones
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    from asyncpg import Record
-
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.quotas.store import QuotaCounter
-    from skein_session.cold_storage.store import ColdStorageStore
-    from skein_session.erasure.model import PurgeOptions
 
 _QUERIES = Queries.load("skein_session")
 _SECRET_BYTES = 32

@@ -7,18 +7,16 @@ sessions of others follow, then the archived ones of those. Context ledgers, whi
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Self, cast, get_args
+from typing import Literal, Self, cast, get_args
+from uuid import UUID
+
+from asyncpg import Record
 
 from skein_kit.errors import PageTokenInvalid
 from skein_kit.ids import parse_id
 from skein_session.page_tokens import MAX_SEQUENCE, parse_sequence
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from uuid import UUID
-
-    from asyncpg import Record
 
 # "elsewhere" and "stored": messages and archived messages in sessions of others. Page tokens contain the stages.
 Stage = Literal["sessions", "messages", "states", "items", "elsewhere", "stored", "ledgers"]

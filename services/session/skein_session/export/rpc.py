@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from uuid import UUID
+
+from asyncpg import Record
 
 from skein.session.v1 import session_pb2 as pb
 from skein_kit import message_rows
@@ -14,17 +18,10 @@ from skein_kit.rpc.pagination import PAGE_BYTES, fit_items, read_token, resolve_
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_session.agent_states.convert import agent_state
 from skein_session.export.model import ExportPosition
+from skein_session.export.store import ExportedRow, ExportStore
 from skein_session.items.convert import session_item
 from skein_session.ledgers.convert import exported_ledger
 from skein_session.sessions.convert import session
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from uuid import UUID
-
-    from asyncpg import Record
-
-    from skein_session.export.store import ExportedRow, ExportStore
 
 _CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
     "session": session,

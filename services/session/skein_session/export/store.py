@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
+from uuid import UUID
+
+from asyncpg import Record
 
 from skein_kit.database.named_queries import Queries
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.ids import EPOCH
 from skein_kit.rpc.pagination import PAGE_BYTES
-from skein_session.cold_storage.store import next_archived_of_subject
-from skein_session.export.model import ExportPosition
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from uuid import UUID
-
-    from asyncpg import Record
-
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_session.cold_storage.store import ColdStorageStore
-    from skein_session.export.model import Stage
+from skein_session.cold_storage.store import ColdStorageStore, next_archived_of_subject
+from skein_session.export.model import ExportPosition, Stage
 
 _QUERIES = Queries.load("skein_session")
 # Rows of one read, so that a page of the longest messages is never in memory at once.

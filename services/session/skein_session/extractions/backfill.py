@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from skein_kit.database.named_queries import Queries
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.ids import min_id_at
 from skein_kit.jobs.model import MAX_COUNTED, Grant, JobKind, Progress
+from skein_kit.jobs.store import JobStore
+from skein_kit.policies.store import PolicyCache
 from skein_session.errors import ExtractionOff
 from skein_session.extractions.store import LEASE, MAX_LEASED, DueMessage, read_due, roles_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.jobs.store import JobStore
-    from skein_kit.policies.store import PolicyCache
 
 _QUERIES = Queries.load("skein_session")
 _FIRST, _LAST = UUID(int=0), UUID(int=2**128 - 1)

@@ -5,23 +5,18 @@ Rules have read them before. So neither a slow model nor one that is down holds 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from asyncpg import Record
 
 from skein_kit.database.named_queries import Queries
+from skein_kit.database.transactions import Database, Transaction
+from skein_kit.policies.store import Policy, PolicyCache
 from skein_session.extractions.store import DueMessage, delete_queued, queue_changed, read_due, record_read
 from skein_session.messages.model import LAST_ID
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    from asyncpg import Record
-
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.policies.store import Policy, PolicyCache
 
 _QUERIES = Queries.load("skein_session")
 # Messages of one lease, and the seconds of a lease beside the calls of the model.

@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-from datetime import UTC
-from typing import TYPE_CHECKING, cast
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import cast
 from uuid import UUID
+
+from asyncpg import Record
 
 from skein.session.v1 import session_pb2 as pb
 from skein_kit import message_rows
-from skein_kit.calls.call import Context
+from skein_kit.access_log.writer import AccessLog
+from skein_kit.calls.call import Call, Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.ids import now
 from skein_kit.jobs.model import BLOCKED_SECONDS, JobKind, Progress
 from skein_kit.jobs.retry_delay import retry_delay
+from skein_kit.jobs.store import JobStore
 from skein_kit.rpc.pagination import fit_rows, read_token, resolve_page_size
 from skein_kit.rpc.well_known_types import to_timestamp
-from skein_session.extractions.model_queue import Endpoints, Failure
+from skein_session.extractions.backfill import BackfillStore
+from skein_session.extractions.model_queue import Endpoints, Failure, ModelQueue
+from skein_session.extractions.store import DueMessage, ExtractionStore
+from skein_session.idempotency import SessionIdempotencyStore
 from skein_session.page_tokens import id_from_page_token
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
-
-    from asyncpg import Record
-
-    from skein_kit.access_log.writer import AccessLog
-    from skein_kit.calls.call import Call
-    from skein_kit.jobs.store import JobStore
-    from skein_session.extractions.backfill import BackfillStore
-    from skein_session.extractions.model_queue import ModelQueue
-    from skein_session.extractions.store import DueMessage, ExtractionStore
-    from skein_session.idempotency import SessionIdempotencyStore
 
 _DEFAULT_MAX_MESSAGES = 10_000
 

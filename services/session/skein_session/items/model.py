@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from datetime import datetime
+from datetime import datetime, timedelta
 
 DEFAULT_ITEM_TTL = timedelta(days=1)
 MAX_ITEM_TTL = timedelta(days=30)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from skein.session.v1 import states_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
@@ -11,12 +9,10 @@ from skein_kit.identity.spaces import DEFAULT_SPACE
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
 from skein_kit.rpc.row_times import ImportTimes
+from skein_session.idempotency import SessionIdempotencyStore
 from skein_session.items import convert
+from skein_session.items.store import ItemStore
 from skein_session.page_tokens import keys_from_page_token
-
-if TYPE_CHECKING:
-    from skein_session.idempotency import SessionIdempotencyStore
-    from skein_session.items.store import ItemStore
 
 
 class ItemHandlers:

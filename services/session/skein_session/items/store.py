@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
+
+from asyncpg import Record
 
 from skein_kit.database.named_queries import Queries
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.errors import TransactionConflict
+from skein_kit.quotas.store import QuotaCounter
 from skein_session.errors import ItemsFull, SessionItemNotFound
-from skein_session.items.model import MAX_ITEMS
+from skein_session.items.model import MAX_ITEMS, ItemPut
 from skein_session.sessions.store import lock_session_shared, require_session
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from uuid import UUID
-
-    from asyncpg import Record
-
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.quotas.store import QuotaCounter
-    from skein_session.items.model import ItemPut
 
 _QUERIES = Queries.load("skein_session")
 

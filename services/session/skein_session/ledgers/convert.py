@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
+from asyncpg import Record
+
 from skein.session.v1 import ledgers_pb2 as pb
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from asyncpg import Record
 
 # No cache of a provider lasts longer than a conversation's pause.
 LEDGER_TTL = timedelta(days=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from uuid import UUID
 
 from skein.session.v1 import ledgers_pb2 as pb
 from skein_kit.calls.call import Context
@@ -11,11 +11,7 @@ from skein_kit.errors import PageTokenInvalid, PermissionMissing
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
 from skein_session.ledgers import convert
-
-if TYPE_CHECKING:
-    from uuid import UUID
-
-    from skein_session.ledgers.store import LedgerStore
+from skein_session.ledgers.store import LedgerStore
 
 # The permission to read ledgers of other callers: a filter may have shown more to one principal than to another.
 _READ_ALL = "audit.read"

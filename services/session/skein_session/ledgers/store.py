@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from datetime import datetime
+from uuid import UUID
+
+from asyncpg import Record
 
 from skein_kit.database.named_queries import Queries
+from skein_kit.database.transactions import Database
 from skein_kit.database.tx_options import READ_ONLY
+from skein_kit.identity.identity_token import Caller
+from skein_kit.quotas.store import QuotaCounter
 from skein_session.errors import ContextLedgerChanged
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-    from uuid import UUID
-
-    from asyncpg import Record
-
-    from skein_kit.database.transactions import Database
-    from skein_kit.identity.identity_token import Caller
-    from skein_kit.quotas.store import QuotaCounter
 
 _QUERIES = Queries.load("skein_session")
 

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+from uuid import UUID
 
 from skein.session.v1 import archives_pb2
 from skein.session.v1 import session_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.database.named_queries import Queries
+from skein_kit.database.monthly_partitions import MonthlyPartitions
+from skein_kit.database.named_queries import Queries, Query
 from skein_kit.database.tenant_purge import purge_tenant_rows
-from skein_kit.idempotency.store import LIFETIME
+from skein_kit.database.transactions import Database
+from skein_kit.idempotency.store import LIFETIME, IdempotencyStore
 from skein_kit.ids import now
 from skein_kit.jobs.model import JobKind, Progress
 from skein_kit.jobs.retry_delay import retry_delay
+from skein_kit.jobs.store import JobStore
 from skein_kit.rpc.due_tenants import list_due_tenants
 from skein_kit.rpc.well_known_types import to_timestamp
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_kit.database.monthly_partitions import MonthlyPartitions
-    from skein_kit.database.named_queries import Query
-    from skein_kit.database.transactions import Database
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_kit.jobs.store import JobStore
-    from skein_session.cold_storage.store import ColdStorageStore
-    from skein_session.sessions.store import SessionStore
+from skein_session.cold_storage.store import ColdStorageStore
+from skein_session.sessions.store import SessionStore
 
 _QUERIES = Queries.load("skein_session")
 # The tables with rows of a tenant, and their purge queries, children before parents.

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
+from uuid import UUID
 
 from skein.session.v1 import session_pb2 as pb
 from skein_kit.errors import ContentEmpty, ContentTooLong, DuplicateInBatch, FieldInvalid, RpcError, TextNotStorable
@@ -12,11 +15,6 @@ from skein_kit.rpc.row_times import read_past_time
 from skein_kit.rpc.well_known_types import json_text, read_time, updated_fields
 from skein_session.messages.model import LIST_FIELDS, MessageBatch, MessageChange, default_title
 from skein_session.sessions.model import MAX_CLOCK_SKEW
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from datetime import datetime
-    from uuid import UUID
 
 ROLES: Mapping[pb.MessageRole, str] = {
     pb.MESSAGE_ROLE_USER: "user",

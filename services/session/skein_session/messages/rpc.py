@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,16 +20,14 @@ from skein_kit.ids import now
 from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc.pagination import require_fit
 from skein_kit.rpc.row_times import require_keep_times
+from skein_kit.search_text.embedding_requests import EmbeddingClient
+from skein_session.idempotency import SessionIdempotencyStore
 from skein_session.messages import convert
+from skein_session.messages.store import MessageStore
+from skein_session.messages.stream import StreamHub
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
-
     from skein_kit.approval.gate import Handler
-    from skein_kit.search_text.embedding_requests import EmbeddingClient
-    from skein_session.idempotency import SessionIdempotencyStore
-    from skein_session.messages.store import MessageStore
-    from skein_session.messages.stream import StreamHub
 
 _PLAN_ONCE = TxOptions(plan_once=True)
 

@@ -2,41 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
 
+from asyncpg import Record
+
+from skein_kit.database.monthly_partitions import MonthlyPartitions
 from skein_kit.database.named_queries import Queries, as_of
-from skein_kit.database.transactions import translate_constraint_errors
+from skein_kit.database.transactions import Database, Transaction, translate_constraint_errors
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import ExternalIdTaken, RevisionStale, TransactionConflict
 from skein_kit.ids import new_ids, now, parse_id
 from skein_kit.policies.history import read_as_of
+from skein_kit.quotas.store import QuotaCounter
 from skein_kit.rpc.pagination import PAGE_BYTES
 from skein_kit.search_text import postings
+from skein_kit.search_text.postings import Document
 from skein_kit.text.source_keys import MessageAuthors
 from skein_session.erasure import lineage
 from skein_session.errors import MessageNotFound, SessionArchived, SessionIdle, SessionNotFound
-from skein_session.extractions.store import note_deleted
-from skein_session.messages.model import character_count, default_title, require_content, to_document
+from skein_session.extractions.store import ExtractionStore, note_deleted
+from skein_session.messages.model import (
+    MessageBatch,
+    MessageChange,
+    character_count,
+    default_title,
+    require_content,
+    to_document,
+)
 from skein_session.sessions.model import DEFAULT_TYPE, END_REASON_IDLE, ENDED, HIDDEN, columns_of
-from skein_session.sessions.store import require_session, session_state
+from skein_session.sessions.store import SessionStore, require_session, session_state
 from skein_session.tombstones import store as tombstones
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    from asyncpg import Record
-
-    from skein_kit.database.monthly_partitions import MonthlyPartitions
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.quotas.store import QuotaCounter
-    from skein_kit.search_text.postings import Document
-    from skein_session.extractions.store import ExtractionStore
-    from skein_session.messages.model import MessageBatch, MessageChange
-    from skein_session.sessions.store import SessionStore
 
 _QUERIES = Queries.load("skein_session")
 # Messages of one read, so that a page of the longest messages is never in memory at once.

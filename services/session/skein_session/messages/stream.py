@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
+from uuid import UUID
 
 from skein.session.v1 import session_pb2 as pb
 from skein_kit import message_rows
@@ -17,12 +19,7 @@ from skein_kit.calls.call import as_background_call, current_space_ids
 from skein_kit.errors import DatabaseUnavailable, RpcError
 from skein_kit.telemetry import logs
 from skein_session.errors import SessionArchived, SessionNotFound
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator
-    from uuid import UUID
-
-    from skein_session.messages.store import MessageStore, StreamPosition
+from skein_session.messages.store import MessageStore, StreamPosition
 
 MIN_POLL_SECONDS = 0.05
 _POLL_TIMEOUT_SECONDS = 10.0

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
+
+from asyncpg import Record
 
 from skein_kit.ids import min_id_at
 from skein_kit.search_text.postings import MAX_TERM_CHARACTERS
 from skein_kit.text.unicode_form import compared_form, compared_sql
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from uuid import UUID
-
-    from asyncpg import Record
 
 # The most messages that one search reads.
 MAX_SCANNED_MESSAGES = 5000

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
 import grpc
 from grpc import aio
 
 from skein.memory.v1 import memory_pb2
-from skein.recall.v1 import recall_pb2
+from skein.recall.v1 import recall_pb2, recall_pb2_grpc
 from skein.session.v1 import session_pb2 as pb
 from skein_kit import message_rows
 from skein_kit.calls.call import Context
@@ -18,12 +18,7 @@ from skein_kit.ids import now
 from skein_kit.rpc.pagination import fit_items, read_id, write_token
 from skein_kit.rpc.well_known_types import read_time
 from skein_session.search.model import MessageHit, SearchQuery
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from skein.recall.v1 import recall_pb2_grpc
-    from skein_session.search.store import SearchStore
+from skein_session.search.store import SearchStore
 
 DEFAULT_LIMIT = 10
 # Part of the caller's time that is reserved for reading the hits, or for searching by terms instead.

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
 
 from skein_kit.calls.call import current_space_ids
 from skein_kit.database.named_queries import Queries, with_condition
+from skein_kit.database.transactions import Database, Transaction
+from skein_kit.policies.store import PolicyCache
 from skein_kit.rpc.pagination import PAGE_BYTES
 from skein_kit.search_text.segmentation import segment
 from skein_session.messages.model import LAST_ID, NO_ID, character_count, id_ranges
 from skein_session.messages.store import read_in_order
-from skein_session.search.model import MAX_SCANNED_MESSAGES, SCAN_BATCH, MessageHit, literal_condition, required_words
+from skein_session.search.model import (
+    MAX_SCANNED_MESSAGES,
+    SCAN_BATCH,
+    MessageHit,
+    SearchQuery,
+    literal_condition,
+    required_words,
+)
 from skein_session.sessions.store import require_unarchived_session
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.policies.store import PolicyCache
-    from skein_session.search.model import SearchQuery
 
 _QUERIES = Queries.load("skein_session")
 # Hits whose neighbours are read at once.

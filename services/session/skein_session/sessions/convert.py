@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from datetime import datetime
+
+from asyncpg import Record
 
 from skein.session.v1 import session_pb2 as pb
 from skein_kit.errors import FieldInvalid
 from skein_kit.filters import json_properties
 from skein_kit.ids import new_id
+from skein_kit.rpc.row_times import ImportTimes
 from skein_kit.rpc.well_known_types import json_text, read_time, to_message, updated_fields
 from skein_session.sessions.listing import SessionFilter
 from skein_session.sessions.model import DEFAULT_TYPE, MAX_CLOCK_SKEW, SessionChange, SessionDraft
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from asyncpg import Record
-
-    from skein_kit.rpc.row_times import ImportTimes
 
 _STATES: Mapping[pb.SessionState, str] = {
     pb.SESSION_STATE_ACTIVE: "active",

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Self
+from typing import Self
 from uuid import UUID
 
 from skein_kit.errors import PageTokenInvalid
+from skein_kit.filters.json_properties import Property
 from skein_kit.identity.spaces import DEFAULT_SPACE
 from skein_session.sessions.model import DEFAULT_TYPE, HIDDEN
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from skein_kit.filters.json_properties import Property
 
 # As many as a request may have and the list queries have parameters for.
 MAX_PROPERTIES = 5

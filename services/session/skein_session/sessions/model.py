@@ -12,12 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from skein_kit.filters.json_properties import Property
 from skein_session.errors import SessionEnded, SessionHidden
-
-if TYPE_CHECKING:
-    from skein_kit.filters.json_properties import Property
 
 DEFAULT_TYPE = "conversation"
 # A time further ahead would sort before every row written until then.

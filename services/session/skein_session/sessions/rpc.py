@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from skein.session.v1 import session_pb2 as pb
 from skein_kit.calls.call import Context, spaces_of_move
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
 from skein_kit.rpc.row_times import ImportTimes, read_past_time, require_keep_times
+from skein_session.idempotency import SessionIdempotencyStore
 from skein_session.sessions import convert
 from skein_session.sessions.listing import ListCursor
 from skein_session.sessions.model import SessionState, Transition
-
-if TYPE_CHECKING:
-    from skein_session.idempotency import SessionIdempotencyStore
-    from skein_session.sessions.store import SessionStore
+from skein_session.sessions.store import SessionStore
 
 
 class SessionHandlers:

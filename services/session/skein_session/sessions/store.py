@@ -2,44 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
 
+from asyncpg import Record
+
+from skein_kit.calls.call import Call
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.database.named_queries import Queries
-from skein_kit.database.transactions import translate_constraint_errors
+from skein_kit.database.transactions import Database, Transaction, translate_constraint_errors
 from skein_kit.database.tx_options import READ_ONLY
 from skein_kit.errors import ExternalIdTaken, RevisionStale, TransactionConflict
-from skein_kit.policies.store import shared_policy_cache
+from skein_kit.filters.json_properties import Property
+from skein_kit.policies.store import PolicyCache, shared_policy_cache
+from skein_kit.quotas.store import QuotaCounter
 from skein_kit.search_text import postings
 from skein_kit.search_text.segmentation import segment
 from skein_session.errors import AgentStateExists, SessionArchived, SessionExists, SessionNotFound
 from skein_session.extractions import store as extractions
+from skein_session.sessions.listing import ListCursor, SessionFilter
 from skein_session.sessions.model import (
     ACTIVE,
     END_REASON_IDLE,
+    SessionChange,
+    SessionDraft,
     SessionState,
     Transition,
     columns_of,
     idle_cutoff,
 )
 from skein_session.tombstones import store as tombstones
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
-    from uuid import UUID
-
-    from asyncpg import Record
-
-    from skein_kit.calls.call import Call
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.filters.json_properties import Property
-    from skein_kit.policies.store import PolicyCache
-    from skein_kit.quotas.store import QuotaCounter
-    from skein_session.sessions.listing import ListCursor, SessionFilter
-    from skein_session.sessions.model import SessionChange, SessionDraft
 
 _QUERIES = Queries.load("skein_session")
 # Sessions that one page of a list scans; a property of fewer sessions is rare.

@@ -5,18 +5,17 @@ Lists of sessions show titles, summaries and reasons to every reader, and nothin
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from google.protobuf.message import Message
+
+from skein.session.v1.session_methods import SessionServiceMethods
+from skein_kit.calls.call import Call
 from skein_kit.errors import ApprovalRequired
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from google.protobuf.message import Message
-
-    from skein.session.v1.session_methods import SessionServiceMethods
     from skein_kit.approval.gate import Handler
-    from skein_kit.calls.call import Call
 
 
 def without_texts(servicer: SessionServiceMethods) -> Mapping[str, Handler]:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from skein_kit.language_model.chat_client import ChatClient, ChatModelError, Endpoint
 from skein_kit.text.quoted_text import one_line, quote
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skein_kit.text.summary import SpeakerTurn
-    from skein_session.settings import SessionSettings
+from skein_kit.text.summary import SpeakerTurn
+from skein_session.settings import SessionSettings
 
 # The model reads the end of a longer transcript.
 MAX_TRANSCRIPT_CHARACTERS = 48_000

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from uuid import UUID
 
 from skein.session.v1 import session_pb2 as pb
 from skein_kit.calls.call import Context
@@ -13,22 +14,15 @@ from skein_kit.errors import TransactionConflict
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.jobs.model import JobKind, JobState, Progress
+from skein_kit.jobs.store import JobStore
 from skein_kit.language_model.chat_client import ChatModelError
 from skein_kit.telemetry import logs
-from skein_kit.text.summary import DEFAULT_CHARACTERS, summarize
+from skein_kit.text.summary import DEFAULT_CHARACTERS, SpeakerTurn, summarize
 from skein_kit.text.token_estimate import estimate_tokens
+from skein_session.idempotency import SessionIdempotencyStore
 from skein_session.sessions import convert
 from skein_session.summaries.chat_model import MAX_TRANSCRIPT_CHARACTERS, ChatModel
-from skein_session.summaries.store import TranscriptChanged
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from uuid import UUID
-
-    from skein_kit.jobs.store import JobStore
-    from skein_kit.text.summary import SpeakerTurn
-    from skein_session.idempotency import SessionIdempotencyStore
-    from skein_session.summaries.store import SummaryStore
+from skein_session.summaries.store import SummaryStore, TranscriptChanged
 
 # Part of the caller's time that is reserved for saving the summary and replying.
 MARGIN_SECONDS = 1.0

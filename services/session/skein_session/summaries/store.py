@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
+
+from asyncpg import Record
 
 from skein_kit.database.named_queries import Queries
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.message_rows import speaker
 from skein_kit.text.summary import MAX_READ_CHARACTERS, SpeakerTurn
 from skein_session.messages.store import read_in_order
 from skein_session.sessions.store import lock_session, require_unarchived_session
 from skein_session.transcripts.store import newest_message_ids
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    from asyncpg import Record
-
-    from skein_kit.database.transactions import Database, Transaction
 
 _QUERIES = Queries.load("skein_session")
 _SUMMARIZED_ROLES = ("user", "assistant")

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from datetime import datetime
+from uuid import UUID
 
 from skein_kit.calls.call import current_space_ids
 from skein_kit.database.named_queries import Queries
+from skein_kit.database.transactions import Transaction
 from skein_kit.identity.spaces import DEFAULT_SPACE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_kit.database.transactions import Transaction
 
 _QUERIES = Queries.load("skein_session")
 _SALT_BYTES = 32

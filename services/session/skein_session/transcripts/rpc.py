@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from skein.session.v1 import session_pb2 as pb
 from skein_kit import message_rows
 from skein_kit.approval.gate import APPROVE
@@ -16,9 +14,7 @@ from skein_kit.rpc.pagination import read_token, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import read_time
 from skein_kit.text.token_estimate import DEFAULT_BUDGET
 from skein_session.page_tokens import id_from_page_token, sequence_from_page_token
-
-if TYPE_CHECKING:
-    from skein_session.transcripts.store import TranscriptStore
+from skein_session.transcripts.store import TranscriptStore
 
 
 class TranscriptHandlers:

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from asyncpg import Record
 
 from skein_kit.database.named_queries import Queries, as_of
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.database.tx_options import READ_ONLY
 from skein_kit.policies.history import read_as_of
 from skein_kit.rpc.pagination import PAGE_BYTES
 from skein_kit.text.summary import MAX_READ_MESSAGES
+from skein_session.cold_storage.store import ArchivedSession, ColdStorageStore
 from skein_session.errors import SessionArchived, SessionNotFound
 from skein_session.messages.model import character_count, id_ranges
 from skein_session.messages.store import read_in_order, read_order, take_page
 from skein_session.page_tokens import MAX_SEQUENCE
 from skein_session.sessions.store import require_session, require_unarchived_session
 from skein_session.transcripts.window import RecentWindow
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    from asyncpg import Record
-
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_session.cold_storage.store import ArchivedSession, ColdStorageStore
 
 _QUERIES = Queries.load("skein_session")
 # Messages that one page of an agent's messages scans.

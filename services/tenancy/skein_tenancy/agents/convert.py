@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+
+from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.tenancy.v1 import tenancy_pb2 as pb
 from skein_kit.rpc import well_known_types
+from skein_tenancy.agents.model import Agent
 from skein_tenancy.rows import RowChange, RowDraft
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from google.protobuf.field_mask_pb2 import FieldMask
-
-    from skein_tenancy.agents.model import Agent
 
 _TEXTS = ("display_name", "agent_type", "description", "system_prompt", "topic")
 _OBJECTS = ("metadata", "llm_config", "embedding_config", "tool_rules")

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
 
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.idempotency.store import LIFETIME
 from skein_kit.ids import new_id, now
+from skein_kit.quotas.store import QuotaCounter
+from skein_kit.rpc.row_times import ImportTimes
 from skein_tenancy.agents.model import Agent
 from skein_tenancy.errors import AgentDeleted, AgentExists, AgentNotFound
 from skein_tenancy.queries import QUERIES
-from skein_tenancy.rows import check_revision, require_row, update_row
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.quotas.store import QuotaCounter
-    from skein_kit.rpc.row_times import ImportTimes
-    from skein_tenancy.rows import RowChange, RowDraft
+from skein_tenancy.rows import RowChange, RowDraft, check_revision, require_row, update_row
 
 # Every call that began before a purge has ended after this time.
 _MAX_CALL_TIME = timedelta(minutes=10)

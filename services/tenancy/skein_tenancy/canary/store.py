@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import asyncpg
 
-from skein_kit.canary import CANARY_TENANTS, ORGANIZATION, SLUG
+from skein_kit.canary import CANARY_TENANTS, ORGANIZATION, SLUG, CanaryTenant
+from skein_kit.database.transactions import Database
 from skein_kit.errors import RpcError
 from skein_kit.ids import now
 from skein_kit.telemetry import logs
 from skein_tenancy.queries import QUERIES
-
-if TYPE_CHECKING:
-    from skein_kit.canary import CanaryTenant
-    from skein_kit.database.transactions import Database
 
 _ROLE = "viewer"
 # The pause before the next attempt while the database is down or not migrated.

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
+from uuid import UUID
 
 from skein_kit.errors import FieldInvalid, TenantNotDeleted
+from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.permissions import OPERATOR
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime, timedelta
-    from uuid import UUID
-
-    from skein_kit.identity.identity_token import Caller
 
 GRACE, PURGING, DONE, CANCELLED = "grace", "purging", "done", "cancelled"
 

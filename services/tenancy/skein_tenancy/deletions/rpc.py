@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from datetime import timedelta
 from uuid import UUID
 
 from skein.tenancy.v1 import members_pb2
 from skein.tenancy.v1 import tenancy_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+from skein_kit.identity.identity_token import Caller
 from skein_kit.ids import now
 from skein_kit.rpc import pagination
 from skein_kit.rpc.well_known_types import to_message
-from skein_tenancy.deletions.model import DeletionProgress, DeletionRequest
-from skein_tenancy.deletions.store import TENANTS_PER_BATCH
+from skein_tenancy.deletions.model import Deletion, DeletionProgress, DeletionRequest
+from skein_tenancy.deletions.store import TENANTS_PER_BATCH, DeletionStore
 from skein_tenancy.errors import OrganizationNotFound
 from skein_tenancy.page_token import parse_time_position
 from skein_tenancy.tenants.model import DirectoryScope
-
-if TYPE_CHECKING:
-    from datetime import timedelta
-
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_kit.identity.identity_token import Caller
-    from skein_tenancy.deletions.model import Deletion
-    from skein_tenancy.deletions.store import DeletionStore
 
 
 class DeletionHandlers:

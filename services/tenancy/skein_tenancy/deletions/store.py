@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from datetime import datetime
+from uuid import UUID
 
+import asyncpg
+
+from skein_kit.database.named_queries import Query
 from skein_kit.database.tenant_purge import purge_tenant_rows
-from skein_kit.database.transactions import translate_constraint_errors
+from skein_kit.database.transactions import Database, Transaction, translate_constraint_errors
 from skein_kit.errors import TenantNotDeleted
 from skein_kit.ids import new_id, now
-from skein_tenancy.deletions.model import CANCELLED, DONE, PURGING, Deletion
+from skein_tenancy.deletions.model import CANCELLED, DONE, PURGING, Deletion, DeletionProgress, DeletionRequest
 from skein_tenancy.errors import (
     DeletionStarted,
     OrganizationExists,
@@ -18,17 +23,6 @@ from skein_tenancy.errors import (
 )
 from skein_tenancy.queries import QUERIES
 from skein_tenancy.rows import require_row
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-    from uuid import UUID
-
-    import asyncpg
-
-    from skein_kit.database.named_queries import Query
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_tenancy.deletions.model import DeletionProgress, DeletionRequest
 
 # Tenants of an organization that one transaction deletes.
 TENANTS_PER_BATCH = 100

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection
 
+from google.protobuf.field_mask_pb2 import FieldMask
+
+from skein.tenancy.v1 import tenancy_pb2 as pb
+from skein_kit.errors import RpcError
 from skein_kit.ids import parse_id
 from skein_kit.rpc import well_known_types
 from skein_tenancy.directory.model import UPDATABLE, DirectoryChange, DirectoryDraft
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from google.protobuf.field_mask_pb2 import FieldMask
-
-    from skein.tenancy.v1 import tenancy_pb2 as pb
-    from skein_kit.errors import RpcError
 
 
 def draft(message: pb.Organization | pb.Tenant, *, noun: str) -> DirectoryDraft:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import re
 import secrets
 import unicodedata
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from uuid import UUID
 
 from skein_kit.errors import FieldInvalid
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from uuid import UUID
 
 UPDATABLE = ("display_name", "slug", "metadata")
 _SUFFIX_BYTES = 3

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from skein_kit.outbound.mail import Mailer
-    from skein_tenancy.invitations.model import Invitation
+from skein_kit.outbound.mail import Mailer
+from skein_tenancy.invitations.model import Invitation
 
 _SUBJECT = "You are invited to Skein"
 # The inviter writes none of it: otherwise every inviter could send arbitrary text to strangers.

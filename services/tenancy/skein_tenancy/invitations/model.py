@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
+from uuid import UUID
 
 from skein_kit.identity.bearer_token import BearerToken
 from skein_tenancy.errors import InvitationNotFound
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_tenancy.members.model import AccountAddress
+from skein_tenancy.members.model import AccountAddress
 
 PREFIX = "skein_inv_"
 DEFAULT_LIFETIME = timedelta(days=7)

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.tenancy.v1 import members_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+from skein_kit.identity.identity_token import Caller
 from skein_kit.ids import now
 from skein_kit.rpc import pagination
 from skein_kit.rpc.well_known_types import to_message
 from skein_tenancy.errors import MemberExists
-from skein_tenancy.invitations.model import DEFAULT_LIFETIME, InvitationDraft, parse_token
+from skein_tenancy.invitations.mailer import InvitationMailer
+from skein_tenancy.invitations.model import DEFAULT_LIFETIME, Invitation, InvitationDraft, parse_token
+from skein_tenancy.invitations.store import InvitationStore
+from skein_tenancy.members.accounts import AccountClient
 from skein_tenancy.members.convert import member as convert_member
 from skein_tenancy.members.convert import role_name
 from skein_tenancy.members.model import Authority
-
-if TYPE_CHECKING:
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_kit.identity.identity_token import Caller
-    from skein_tenancy.invitations.mailer import InvitationMailer
-    from skein_tenancy.invitations.model import Invitation
-    from skein_tenancy.invitations.store import InvitationStore
-    from skein_tenancy.members.accounts import AccountClient
 
 
 class InvitationHandlers:

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
 
+import asyncpg
+
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.errors import RateLimited
 from skein_kit.identity.bearer_token import BearerToken
+from skein_kit.identity.identity_token import Caller
 from skein_kit.ids import min_id_at, new_id, now
 from skein_tenancy.errors import InvitationNotFound, MemberExists
-from skein_tenancy.invitations.model import PREFIX, RATE_WINDOW, Invitation, RedeemableInvitation
-from skein_tenancy.members.model import NewMember
+from skein_tenancy.invitations.model import PREFIX, RATE_WINDOW, Invitation, InvitationDraft, RedeemableInvitation
+from skein_tenancy.members.model import AccountAddress, Member, NewMember
+from skein_tenancy.members.store import MemberStore
 from skein_tenancy.queries import QUERIES
 from skein_tenancy.rows import require_row
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from uuid import UUID
-
-    import asyncpg
-
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.identity.identity_token import Caller
-    from skein_tenancy.invitations.model import InvitationDraft
-    from skein_tenancy.members.model import AccountAddress, Member
-    from skein_tenancy.members.store import MemberStore
 
 
 class InvitationStore:

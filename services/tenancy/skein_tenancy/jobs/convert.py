@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 from skein.tenancy.v1 import jobs_pb2 as pb
-from skein_kit.jobs.model import JobKind
+from skein_kit.jobs.model import Grant, Job, JobKind
 from skein_kit.jobs.retry_delay import retry_delay
 from skein_kit.rpc.well_known_types import to_timestamp
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from skein_kit.jobs.model import Grant, Job
 
 _KIND_PREFIX = "JOB_KIND_"
 _STATE_PREFIX = "JOB_STATE_"

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from skein.tenancy.v1 import jobs_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import PermissionMissing
+from skein_kit.idempotency.store import IdempotencyStore
+from skein_kit.identity.identity_token import Caller
 from skein_kit.ids import now
 from skein_kit.jobs.model import Grant, JobKind, Progress
+from skein_kit.jobs.store import JobStore
 from skein_tenancy.jobs import convert
-
-if TYPE_CHECKING:
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_kit.identity.identity_token import Caller
-    from skein_kit.jobs.store import JobStore
-    from skein_tenancy.jobs.store import TenantJobStore
+from skein_tenancy.jobs.store import TenantJobStore
 
 # Work that deletes what a policy or a writer set an end for, and the permission that sets the policy.
 _DELETING = frozenset({JobKind.RETENTION, JobKind.EXPIRY})

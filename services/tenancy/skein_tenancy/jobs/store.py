@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
 
+from skein_kit.audit_log.writer import AuditLog
+from skein_kit.database.transactions import Database, Transaction
+from skein_kit.identity.identity_token import Caller
 from skein_kit.jobs.model import Job, JobKind
 from skein_kit.jobs.store import lock_job, read_job
 from skein_tenancy.queries import QUERIES
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_kit.audit_log.writer import AuditLog
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.identity.identity_token import Caller
 
 
 class TenantJobStore:

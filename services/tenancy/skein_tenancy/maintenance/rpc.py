@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from skein.tenancy.v1 import members_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.idempotency.store import LIFETIME
+from skein_kit.database.transactions import Database
+from skein_kit.idempotency.store import LIFETIME, IdempotencyStore
 from skein_kit.ids import now
 from skein_kit.policies.store import DEFAULT, shared_policy_cache
 from skein_kit.rpc.due_tenants import list_due_tenants
+from skein_tenancy.agents.store import AgentStore
+from skein_tenancy.invitations.store import InvitationStore
 from skein_tenancy.queries import QUERIES
 from skein_tenancy.rate_limits.model import IDLE_BUCKET_AGE
-
-if TYPE_CHECKING:
-    from skein_kit.database.transactions import Database
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_tenancy.agents.store import AgentStore
-    from skein_tenancy.invitations.store import InvitationStore
-    from skein_tenancy.rate_limits.store import RateLimitStore
+from skein_tenancy.rate_limits.store import RateLimitStore
 
 # Former rows of each table that one call purges; the next call goes on.
 _FORMER_ROWS = 1000

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from uuid import UUID
 
-from skein.auth.v1 import auth_pb2
+from skein.auth.v1 import auth_pb2, auth_pb2_grpc
+from skein_kit.identity.identity_token import Caller
 from skein_tenancy.members.model import AccountAddress, NewMember
-
-if TYPE_CHECKING:
-    from skein.auth.v1 import auth_pb2_grpc
-    from skein_kit.identity.identity_token import Caller
 
 
 class AccountClient:

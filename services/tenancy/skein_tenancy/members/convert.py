@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from skein.tenancy.v1 import members_pb2 as pb
 from skein_kit.rpc.well_known_types import to_message
-
-if TYPE_CHECKING:
-    from skein_tenancy.members.model import Member, Membership
+from skein_tenancy.members.model import Member, Membership
 
 _ROLES = {
     "viewer": pb.ROLE_VIEWER,

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
 
 from skein_kit.errors import FieldInvalid, PermissionEscalation
+from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.permissions import OPERATOR, ROLE_PERMISSIONS
 from skein_tenancy.errors import LastOwner, RoleTooLow
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_kit.identity.identity_token import Caller
 
 OWNER = "owner"
 ADMIN = "admin"

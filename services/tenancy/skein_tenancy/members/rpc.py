@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.tenancy.v1 import members_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
+from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.rpc import pagination
 from skein_tenancy.members import convert
+from skein_tenancy.members.accounts import AccountClient
 from skein_tenancy.members.model import OWNER, Authority, OwnershipTransfer, RoleChange
+from skein_tenancy.members.store import MemberStore
 from skein_tenancy.page_token import parse_time_position
 from skein_tenancy.spaces.convert import visible_spaces
-
-if TYPE_CHECKING:
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_tenancy.members.accounts import AccountClient
-    from skein_tenancy.members.store import MemberStore
-    from skein_tenancy.spaces.store import SpaceStore
+from skein_tenancy.spaces.store import SpaceStore
 
 
 class MemberHandlers:

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from uuid import UUID
 
+import asyncpg
+
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.ids import now
+from skein_kit.quotas.store import QuotaCounter
 from skein_tenancy.errors import MemberExists, MemberNotFound
-from skein_tenancy.members.model import ADMIN, OWNER, Member, Membership, invitable_roles, require_remaining_owner
+from skein_tenancy.members.model import (
+    ADMIN,
+    OWNER,
+    Authority,
+    Member,
+    Membership,
+    NewMember,
+    OwnershipTransfer,
+    RoleChange,
+    invitable_roles,
+    require_remaining_owner,
+)
 from skein_tenancy.queries import QUERIES
 from skein_tenancy.rows import check_revision, require_row
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    import asyncpg
-
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.quotas.store import QuotaCounter
-    from skein_tenancy.members.model import Authority, NewMember, OwnershipTransfer, RoleChange
 
 
 class MemberStore:

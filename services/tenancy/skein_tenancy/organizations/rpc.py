@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.tenancy.v1 import tenancy_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
 from skein_kit.rpc import pagination
 from skein_kit.rpc.well_known_types import to_message
 from skein_tenancy.directory import convert as directory
 from skein_tenancy.errors import OrganizationNotFound
-
-if TYPE_CHECKING:
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_tenancy.organizations.model import Organization
-    from skein_tenancy.organizations.store import OrganizationStore
+from skein_tenancy.organizations.model import Organization
+from skein_tenancy.organizations.store import OrganizationStore
 
 
 class OrganizationHandlers:

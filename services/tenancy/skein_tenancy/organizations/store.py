@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from uuid import UUID
 
 from skein_kit.canary import ORGANIZATION
-from skein_kit.database.transactions import translate_constraint_errors
+from skein_kit.database.transactions import Database, Transaction, translate_constraint_errors
 from skein_kit.ids import new_id, now
+from skein_tenancy.directory.model import DirectoryChange, DirectoryDraft
 from skein_tenancy.errors import OrganizationExists, OrganizationNotFound
 from skein_tenancy.organizations.model import Organization
 from skein_tenancy.queries import QUERIES
 from skein_tenancy.rows import check_revision, require_row
-
-if TYPE_CHECKING:
-    from uuid import UUID
-
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_tenancy.directory.model import DirectoryChange, DirectoryDraft
 
 
 class OrganizationStore:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
+from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from skein.tenancy.v1 import subjects_pb2 as pb
@@ -14,11 +16,6 @@ from skein_kit.rpc.well_known_types import to_timestamp
 from skein_tenancy.errors import PolicyFieldUnknown
 from skein_tenancy.policies.model import DEFAULTS, PolicyChange
 from skein_tenancy.time_zones import check_time_zone
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from google.protobuf.message import Message
 
 # Zero means the default.
 _ZERO_IS_DEFAULT = frozenset(

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from skein_kit.policies.store import DEFAULT
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # By column.
 DEFAULTS: Mapping[str, object] = MappingProxyType(asdict(DEFAULT))

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from skein.tenancy.v1 import subjects_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import PermissionMissing
+from skein_kit.idempotency.store import IdempotencyStore
 from skein_tenancy.policies import convert
-
-if TYPE_CHECKING:
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_tenancy.policies.store import PolicyStore
+from skein_tenancy.policies.store import PolicyStore
 
 # Fields that say which secret of the vault is sent, and where; and the permission that reveals any.
 _SENDS_SECRET = frozenset({"extraction_url", "extraction_key_id"})

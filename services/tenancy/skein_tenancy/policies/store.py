@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from uuid import UUID
 
+import asyncpg
+
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.ids import now
 from skein_tenancy.errors import EmbeddingModelNotOffered
+from skein_tenancy.policies.model import PolicyChange
 from skein_tenancy.queries import QUERIES
 from skein_tenancy.rows import check_revision, require_row, update_row
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from uuid import UUID
-
-    import asyncpg
-
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_tenancy.policies.model import PolicyChange
 
 
 class PolicyStore:

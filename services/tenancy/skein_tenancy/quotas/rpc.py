@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.tenancy.v1 import limits_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.permissions import OPERATOR
 from skein_kit.rpc import well_known_types
 from skein_kit.rpc.well_known_types import to_message, to_timestamp
 from skein_tenancy.callers import require_tenant
 from skein_tenancy.errors import OrganizationNotFound
-from skein_tenancy.quotas.model import ORGANIZATION_KINDS, TENANT_KINDS, TENANTS, QuotaChange
-
-if TYPE_CHECKING:
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_kit.identity.identity_token import Caller
-    from skein_tenancy.quotas.model import OrganizationUsage, Quota, Usage
-    from skein_tenancy.quotas.store import QuotaStore
+from skein_tenancy.quotas.model import (
+    ORGANIZATION_KINDS,
+    TENANT_KINDS,
+    TENANTS,
+    OrganizationUsage,
+    Quota,
+    QuotaChange,
+    Usage,
+)
+from skein_tenancy.quotas.store import QuotaStore
 
 
 class QuotaHandlers:

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from uuid import UUID
 
+import asyncpg
+
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.errors import QuotaExceeded
 from skein_kit.ids import now
 from skein_kit.quotas.store import DEFAULT_LIMITS
 from skein_tenancy.errors import OrganizationNotFound
 from skein_tenancy.queries import QUERIES
-from skein_tenancy.quotas.model import COUNTED_KINDS, RATE_KINDS, TENANTS, OrganizationUsage, Quota, Usage
+from skein_tenancy.quotas.model import COUNTED_KINDS, RATE_KINDS, TENANTS, OrganizationUsage, Quota, QuotaChange, Usage
 from skein_tenancy.rows import check_revision
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    import asyncpg
-
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_tenancy.quotas.model import QuotaChange
 
 _MARK_COLLECTED = [
     QUERIES["mark_auth_usage_collected"],

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from google.protobuf.duration_pb2 import Duration
 
 from skein.tenancy.v1 import limits_pb2 as pb
-from skein_tenancy.rate_limits.model import LEASE_SECONDS
-
-if TYPE_CHECKING:
-    from skein_tenancy.rate_limits.model import RequestLease
+from skein_tenancy.rate_limits.model import LEASE_SECONDS, RequestLease
 
 
 def request_lease(lease: RequestLease) -> pb.AcquireRateLimitResponse:

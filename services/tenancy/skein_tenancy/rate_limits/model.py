@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from skein_tenancy.quotas.model import CALLER_PER_MINUTE, PER_DAY, PER_HOUR, PER_MINUTE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from skein_tenancy.settings import TenancySettings
+from skein_tenancy.settings import TenancySettings
 
 # A gateway drops the calls it leased after this time, so that a new limit takes effect soon.
 LEASE_SECONDS = 5.0

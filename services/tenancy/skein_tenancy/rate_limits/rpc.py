@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from skein.tenancy.v1 import limits_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.identity.permissions import OPERATOR, SYSTEM
 from skein_tenancy.rate_limits import convert
-
-if TYPE_CHECKING:
-    from skein_tenancy.rate_limits.model import DefaultRateLimits
-    from skein_tenancy.rate_limits.store import RateLimitStore
+from skein_tenancy.rate_limits.model import DefaultRateLimits
+from skein_tenancy.rate_limits.store import RateLimitStore
 
 
 class RateLimitHandlers:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
+from uuid import UUID
 
-from skein_kit.database.transactions import NO_TENANT
+from skein_kit.database.transactions import NO_TENANT, Database, Transaction
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.ids import now
 from skein_tenancy.queries import QUERIES
 from skein_tenancy.quotas.model import RATE_KINDS
-from skein_tenancy.rate_limits.model import IDLE_BUCKET_AGE, MAX_CLOCK_LEAD, Bucket, RateLease, RequestLease
+from skein_tenancy.rate_limits.model import (
+    IDLE_BUCKET_AGE,
+    MAX_CLOCK_LEAD,
+    Bucket,
+    DefaultRateLimits,
+    RateLease,
+    RateLimit,
+    RequestLease,
+)
 from skein_tenancy.rows import require_row
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_tenancy.rate_limits.model import DefaultRateLimits, RateLimit
 
 
 class RateLimitStore:

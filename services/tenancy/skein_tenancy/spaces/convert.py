@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from datetime import datetime
 from uuid import UUID
+
+from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.tenancy.v1 import members_pb2
 from skein.tenancy.v1 import spaces_pb2 as pb
@@ -12,15 +15,7 @@ from skein_kit.identity.spaces import MANAGER, READER, WRITER
 from skein_kit.ids import new_id
 from skein_kit.rpc import well_known_types
 from skein_kit.rpc.well_known_types import to_timestamp
-from skein_tenancy.spaces.model import Space, SpaceGrant
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
-
-    from google.protobuf.field_mask_pb2 import FieldMask
-
-    from skein_tenancy.spaces.model import AccessExplanation, VisibleSpace
+from skein_tenancy.spaces.model import AccessExplanation, Space, SpaceGrant, VisibleSpace
 
 _ROLES = {
     READER: pb.SPACE_ROLE_READER,

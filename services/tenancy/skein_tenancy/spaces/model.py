@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
 
 from skein_kit.errors import FieldInvalid, PermissionMissing, SpaceNotFound
+from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.spaces import DEFAULT_SPACE, MANAGER, MAX_SPACES, ROLES, WRITER
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_kit.identity.identity_token import Caller
 
 # Of a tenant, so that a list of them is read at once.
 MAX_SPACES_OF_TENANT = 1000

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.tenancy.v1 import spaces_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import PermissionMissing
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.spaces import DEFAULT_SPACE
 from skein_kit.ids import now
 from skein_kit.rpc import pagination
@@ -24,11 +24,7 @@ from skein_tenancy.spaces.model import (
     sees_all,
     with_delegation,
 )
-
-if TYPE_CHECKING:
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_kit.identity.identity_token import Caller
-    from skein_tenancy.spaces.store import SpaceStore
+from skein_tenancy.spaces.store import SpaceStore
 
 _FIRST = UUID(int=0)
 

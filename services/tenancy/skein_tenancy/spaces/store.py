@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from uuid import UUID
 
-from skein_kit.database.transactions import translate_constraint_errors
+from skein_kit.database.transactions import Database, Transaction, translate_constraint_errors
 from skein_kit.database.tx_options import READ_ONLY
 from skein_kit.errors import PermissionMissing, SpaceNotFound
 from skein_kit.identity.spaces import MAX_SPACES
@@ -25,12 +26,6 @@ from skein_tenancy.spaces.model import (
     explain,
     visible_spaces,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from uuid import UUID
-
-    from skein_kit.database.transactions import Database, Transaction
 
 # A tenant's first space opens so long after its first grant, and a space may be deleted so long after its last grant
 # was revoked. By then all identities in use know of the change: the gateway gets a new one every few seconds.

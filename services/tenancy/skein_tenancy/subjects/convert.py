@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 from uuid import UUID
+
+from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.tenancy.v1 import subjects_pb2 as pb
 from skein_kit.filters.json_properties import parse_matches
 from skein_kit.rpc import well_known_types
 from skein_tenancy.rows import RowChange, RowDraft
-from skein_tenancy.subjects.model import OBJECTS, SubjectFilter, parse_timezone
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from google.protobuf.field_mask_pb2 import FieldMask
-
-    from skein_tenancy.subjects.model import Subject
+from skein_tenancy.subjects.model import OBJECTS, Subject, SubjectFilter, parse_timezone
 
 _UPDATABLE = ("display_name", "status", "timezone", *OBJECTS, "account_id")
 _STATUS_PREFIX = "SUBJECT_STATUS_"

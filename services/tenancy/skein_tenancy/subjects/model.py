@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from datetime import datetime
+from typing import Self
+from uuid import UUID
+
+import asyncpg
 
 from skein_kit.filters import json_properties
+from skein_kit.filters.json_properties import Property
 from skein_kit.json_values import exact
 from skein_kit.text.writers import Writers
 from skein_tenancy.time_zones import check_time_zone
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    import asyncpg
-
-    from skein_kit.filters.json_properties import Property
 
 # Columns with JSON, whose scalar values are the subject's properties.
 OBJECTS = ("profile", "preferences")

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from uuid import UUID
 
 from skein.tenancy.v1 import subjects_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import PageTokenInvalid
+from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.identity.spaces import DEFAULT_SPACE
 from skein_kit.ids import now, parse_id
 from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc import pagination
 from skein_kit.rpc.row_times import ImportTimes
 from skein_tenancy.subjects import convert
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from uuid import UUID
-
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_tenancy.subjects.store import SubjectStore
+from skein_tenancy.subjects.store import SubjectStore
 
 
 class SubjectHandlers:

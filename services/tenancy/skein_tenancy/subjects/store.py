@@ -2,39 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from datetime import datetime
+from typing import Any, cast
+from uuid import UUID
+
+import asyncpg
 
 from skein_kit.audit_log.writer import target_of
+from skein_kit.calls.call import Call
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.database.named_queries import as_of
-from skein_kit.database.transactions import translate_constraint_errors
+from skein_kit.database.named_queries import Query, as_of
+from skein_kit.database.transactions import Database, Transaction, translate_constraint_errors
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import FieldInvalid
+from skein_kit.filters.json_properties import Property
 from skein_kit.idempotency.store import LIFETIME
 from skein_kit.ids import new_id, now
 from skein_kit.policies.history import check_history
+from skein_kit.quotas.store import QuotaCounter
+from skein_kit.rpc.row_times import ImportTimes
 from skein_kit.text.writers import Writers
 from skein_tenancy.errors import SubjectDeleted, SubjectExists, SubjectNotFound
 from skein_tenancy.queries import QUERIES
-from skein_tenancy.rows import check_revision, require_row, update_row
-from skein_tenancy.subjects.model import OBJECTS, STATED_FIELDS, Subject, properties_of, writers_after
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-    from uuid import UUID
-
-    import asyncpg
-
-    from skein_kit.calls.call import Call
-    from skein_kit.database.named_queries import Query
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.filters.json_properties import Property
-    from skein_kit.quotas.store import QuotaCounter
-    from skein_kit.rpc.row_times import ImportTimes
-    from skein_tenancy.rows import RowChange, RowDraft
-    from skein_tenancy.subjects.model import SubjectFilter
+from skein_tenancy.rows import RowChange, RowDraft, check_revision, require_row, update_row
+from skein_tenancy.subjects.model import OBJECTS, STATED_FIELDS, Subject, SubjectFilter, properties_of, writers_after
 
 # All are kept until the purge, which clears them from recorded queries.
 _TOO_MANY_NAMES = {

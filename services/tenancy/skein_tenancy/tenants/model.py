@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
 
 from skein_kit.errors import FieldInvalid
+from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.permissions import ACCOUNT, OPERATOR, SYSTEM
 from skein_tenancy.callers import require_tenant
 from skein_tenancy.directory.model import UPDATABLE, DirectoryDraft
 from skein_tenancy.errors import TenantNotFound
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-    from datetime import datetime
-    from uuid import UUID
-
-    from skein_kit.identity.identity_token import Caller
 
 # A tenant cannot change its own slug: slugs are unique within an organization, so attempts would reveal its neighbours.
 _SELF_UPDATABLE = ("display_name", "metadata")

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.tenancy.v1 import tenancy_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.database.transactions import retry_conflicts
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+from skein_kit.identity.identity_token import Caller
 from skein_kit.rpc import pagination
 from skein_kit.rpc.well_known_types import to_message
 from skein_tenancy.callers import require_tenant
 from skein_tenancy.directory import convert as directory
 from skein_tenancy.errors import TenantNotFound
+from skein_tenancy.members.accounts import AccountClient
 from skein_tenancy.members.model import OWNER, NewMember
-from skein_tenancy.tenants.model import DirectoryScope, TenantDraft
-
-if TYPE_CHECKING:
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_kit.identity.identity_token import Caller
-    from skein_tenancy.members.accounts import AccountClient
-    from skein_tenancy.tenants.model import Tenant
-    from skein_tenancy.tenants.store import TenantStore
+from skein_tenancy.tenants.model import DirectoryScope, Tenant, TenantDraft
+from skein_tenancy.tenants.store import TenantStore
 
 
 class TenantHandlers:

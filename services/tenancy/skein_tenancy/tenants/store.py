@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from datetime import datetime
+from uuid import UUID
+
+import asyncpg
 
 from skein_kit.canary import ORGANIZATION
-from skein_kit.database.transactions import NO_TENANT, translate_constraint_errors
+from skein_kit.database.transactions import NO_TENANT, Database, Transaction, translate_constraint_errors
 from skein_kit.errors import QuotaExceeded
 from skein_kit.ids import new_id, now
+from skein_tenancy.directory.model import DirectoryChange
 from skein_tenancy.errors import OrganizationNotFound, TenantExists, TenantNotFound
-from skein_tenancy.members.model import OWNER
+from skein_tenancy.members.model import OWNER, NewMember
+from skein_tenancy.members.store import MemberStore
 from skein_tenancy.queries import QUERIES
+from skein_tenancy.quotas.store import QuotaStore
 from skein_tenancy.rows import check_revision, require_row
-from skein_tenancy.tenants.model import Tenant
-
-if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-    from datetime import datetime
-    from uuid import UUID
-
-    import asyncpg
-
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_tenancy.directory.model import DirectoryChange
-    from skein_tenancy.members.model import NewMember
-    from skein_tenancy.members.store import MemberStore
-    from skein_tenancy.quotas.store import QuotaStore
-    from skein_tenancy.tenants.model import DirectoryScope, TenantDraft
+from skein_tenancy.tenants.model import DirectoryScope, Tenant, TenantDraft
 
 
 class TenantStore:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+
+from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.tenancy.v1 import subjects_pb2 as pb
 from skein_kit.errors import FieldInvalid
 from skein_kit.rpc import well_known_types
 from skein_tenancy.rows import RowChange, RowDraft
 from skein_tenancy.tools.json_schema import check_json_schema
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from google.protobuf.field_mask_pb2 import FieldMask
-
-    from skein_tenancy.tools.model import Tool
+from skein_tenancy.tools.model import Tool
 
 _TEXTS = ("name", "description", "source_type", "source_code")
 _OBJECTS = ("json_schema", "metadata")

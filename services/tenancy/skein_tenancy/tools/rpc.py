@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from skein.tenancy.v1 import subjects_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
+from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.ids import now
 from skein_kit.rpc import pagination
 from skein_kit.rpc.row_times import ImportTimes
 from skein_tenancy.tools import convert
-
-if TYPE_CHECKING:
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_tenancy.tools.store import ToolStore
+from skein_tenancy.tools.store import ToolStore
 
 
 class ToolHandlers:

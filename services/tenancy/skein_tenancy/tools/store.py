@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from uuid import UUID
 
-from skein_kit.database.transactions import translate_constraint_errors
+from skein_kit.database.transactions import Database, Transaction, translate_constraint_errors
 from skein_kit.ids import new_id, now
+from skein_kit.quotas.store import QuotaCounter
+from skein_kit.rpc.row_times import ImportTimes
 from skein_tenancy.errors import AgentNotFound, ToolDeleted, ToolExists, ToolNotFound
 from skein_tenancy.queries import QUERIES
-from skein_tenancy.rows import check_revision, require_row, update_row
+from skein_tenancy.rows import RowChange, RowDraft, check_revision, require_row, update_row
 from skein_tenancy.tools.model import Tool
-
-if TYPE_CHECKING:
-    from uuid import UUID
-
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.quotas.store import QuotaCounter
-    from skein_kit.rpc.row_times import ImportTimes
-    from skein_tenancy.rows import RowChange, RowDraft
 
 
 class ToolStore:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from google.protobuf import descriptor_pool, message_factory
+from google.protobuf.descriptor import MethodDescriptor
+from google.protobuf.message import Message
+from grpc import aio
 
 from skein_kit.calls.call import AUTHORIZATION_KEY
-
-if TYPE_CHECKING:
-    from google.protobuf.descriptor import MethodDescriptor
-    from google.protobuf.message import Message
-    from grpc import aio
 
 _CALL_SECONDS = 10.0
 # A stream that sends nothing for this long has sent all stored messages, and is cancelled.

@@ -10,35 +10,27 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import grpc
+from google.protobuf.message import Message
 from grpc import aio
 from prometheus_client import Counter, Gauge
 
-from skein.auth.v1 import auth_pb2
-from skein_kit.canary import CANARY_PAIR, CANARY_SPACES
+from skein.auth.v1 import auth_pb2, auth_pb2_grpc
+from skein_kit.canary import CANARY_PAIR, CANARY_SPACES, CanaryTenant
 from skein_kit.identity.permissions import ROLE_PERMISSIONS
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import without_tracing
 from skein_worker.canary.gateway_client import GatewayClient
-from skein_worker.canary.probes import PROBES, SPACE_PROBES
+from skein_worker.canary.probes import PROBES, SPACE_PROBES, Probe
 from skein_worker.canary.space_key import create_space_key
 from skein_worker.canary.synthetic_data import SyntheticData, SyntheticDataWriter
 from skein_worker.job_queue.job_queue import Job
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from google.protobuf.message import Message
-
-    from skein.auth.v1 import auth_pb2_grpc
-    from skein_kit.canary import CanaryTenant
-    from skein_worker.canary.probes import Probe
-    from skein_worker.system_identity import SystemIdentity
+from skein_worker.system_identity import SystemIdentity
 
 CANARY_JOB = Job(name="canary", dedupe_key="canary", priority=1)
 ISOLATED, LEAKED, FAILED = "isolated", "leaked", "failed"

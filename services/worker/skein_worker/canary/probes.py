@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from google.protobuf.message import Message
 
 from skein.auth.v1 import accounts_pb2, auth_pb2, certificates_pb2
 from skein.gateway.v1 import gateway_pb2
@@ -34,14 +37,8 @@ from skein_worker.canary.synthetic_data import (
     SESSIONS,
     SNAPSHOTS,
     TENANCY,
+    SyntheticData,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from google.protobuf.message import Message
-
-    from skein_worker.canary.synthetic_data import SyntheticData
 
 RECALL = "/skein.recall.v1.RecallService/"
 GATEWAY = "/skein.gateway.v1.GatewayService/"

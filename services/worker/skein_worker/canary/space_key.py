@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.auth.v1 import auth_pb2
 from skein.tenancy.v1 import spaces_pb2
+from skein_kit.canary import CanaryTenant
 from skein_kit.identity.permissions import AGENT_PERMISSIONS
+from skein_worker.canary.gateway_client import GatewayClient
 from skein_worker.canary.synthetic_data import AUTH, TENANCY
-
-if TYPE_CHECKING:
-    from google.protobuf.timestamp_pb2 import Timestamp
-
-    from skein_kit.canary import CanaryTenant
-    from skein_worker.canary.gateway_client import GatewayClient
 
 
 async def create_space_key(admin: GatewayClient, canary: CanaryTenant, expire_time: Timestamp) -> tuple[str, str]:

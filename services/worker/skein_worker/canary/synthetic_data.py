@@ -5,12 +5,14 @@ A write finds existing rows by their ids or in their lists, so it may be repeate
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
+from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct, Value
 from grpc import aio
 
@@ -19,14 +21,8 @@ from skein.memory.v1 import archives_pb2, blocks_pb2, curation_pb2, memory_pb2, 
 from skein.session.v1 import archives_pb2 as session_archives_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import members_pb2, spaces_pb2, subjects_pb2, tenancy_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from google.protobuf.message import Message
-
-    from skein_kit.canary import CanaryTenant
-    from skein_worker.canary.gateway_client import GatewayClient
+from skein_kit.canary import CanaryTenant
+from skein_worker.canary.gateway_client import GatewayClient
 
 AUTH = "/skein.auth.v1.AuthService/"
 TENANCY = "/skein.tenancy.v1.TenancyService/"

@@ -6,21 +6,15 @@ It judges every proposal alike, of rules as of a language model.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 from skein_kit.dates.dates import date_order, find_date_mentions
 from skein_worker.extraction.days_ahead import find_days, find_event_times
-from skein_worker.extraction.model import Reason
+from skein_worker.extraction.model import Fact, Message, Reason
 from skein_worker.extraction.number_words import find_number_words
-from skein_worker.extraction.patterns import all_rules
-from skein_worker.extraction.sentences import MASK, MAX_SENTENCE_CHARACTERS, own_words, split_sentences
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from skein_worker.extraction.model import Fact, Message
-    from skein_worker.extraction.patterns import LanguageRules, Markers
-    from skein_worker.extraction.sentences import Sentence
+from skein_worker.extraction.patterns import LanguageRules, Markers, all_rules
+from skein_worker.extraction.sentences import MASK, MAX_SENTENCE_CHARACTERS, Sentence, own_words, split_sentences
 
 # Predicates that are said with a negation.
 _NEGATIVE: Final = frozenset({"dislikes"})

@@ -6,16 +6,14 @@ A day that can be read in two ways is none: "next Friday", said on a Wednesday, 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, time, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from skein_kit.dates.date_words import CHINESE, ENGLISH, GERMAN, SPANISH, DateLanguage
 from skein_kit.dates.dates import DateOrder, find_date_mentions
 from skein_worker.extraction.number_words import read_number
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _DAYS_OF_WEEK: Final = 7
 _NOON: Final = 12

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, time
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.rpc.well_known_types import to_timestamp
-from skein_worker.extraction.model import EXTRACTOR
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skein_worker.extraction.model import Fact, Message, Refusal
+from skein_worker.extraction.model import EXTRACTOR, Fact, Message, Refusal
 
 # Patterns are right in 19 of 20 cases or more; a person's own write is surer. What a model proposes is said, but may
 # not be worth keeping.

@@ -8,24 +8,19 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from skein_kit.dates.dates import date_order
 from skein_kit.language_model.chat_client import ChatClient, Endpoint
-from skein_kit.outbound.fetch import SafeHttpClient
+from skein_kit.outbound.fetch import OutboundSettings, SafeHttpClient
 from skein_worker.extraction.checker import STATEMENT, Checker
 from skein_worker.extraction.days_ahead import find_begin, find_event_time
-from skein_worker.extraction.model import MEMORY_TYPES, Extraction, Fact, Reason, Refusal, Span
+from skein_worker.extraction.model import MEMORY_TYPES, Extraction, Fact, Message, Reason, Refusal, Span
 from skein_worker.extraction.patterns import all_rules
 from skein_worker.extraction.sentences import plain_text
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-    from skein_kit.outbound.fetch import OutboundSettings
-    from skein_worker.extraction.model import Message
-    from skein_worker.settings import WorkerSettings
+from skein_worker.settings import WorkerSettings
 
 # More proposals for one message are no answer.
 _MAX_PROPOSALS: Final = 20

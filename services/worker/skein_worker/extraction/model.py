@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date, datetime, tzinfo
 from enum import StrEnum
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from datetime import date, datetime, tzinfo
 
 # The author of facts that rules find. A change of patterns that finds other facts raises the number.
 EXTRACTOR = "extractor:rules@3"

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Any, Final
 
 LANGUAGES: Final = ("en", "de", "es", "zh")
 _PLACE: Final = re.compile(r"\{([a-z_]+)\}")

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from skein_kit.dates.dates import date_order, find_date_mentions
 from skein_worker.extraction.checker import Checker
 from skein_worker.extraction.days_ahead import SINCE, DayMention, find_days, find_event_time
-from skein_worker.extraction.model import Extraction, Fact, Refusal, Span
+from skein_worker.extraction.model import Extraction, Fact, Message, Refusal, Span
 from skein_worker.extraction.number_words import read_number
-from skein_worker.extraction.patterns import all_rules
-from skein_worker.extraction.sentences import MASK, MAX_SENTENCE_CHARACTERS, is_pasted, own_words, split_sentences
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from skein_worker.extraction.model import Message
-    from skein_worker.extraction.patterns import LanguageRules, Pattern
-    from skein_worker.extraction.sentences import Sentence
+from skein_worker.extraction.patterns import LanguageRules, Pattern, all_rules
+from skein_worker.extraction.sentences import (
+    MASK,
+    MAX_SENTENCE_CHARACTERS,
+    Sentence,
+    is_pasted,
+    own_words,
+    split_sentences,
+)
 
 _TYPES: Final = {
     "likes": "preference", "dislikes": "preference", "favourite": "preference", "decision": "decision", "note": "note",

@@ -6,11 +6,9 @@ Positions stay those of the message: what is left out becomes MASK, character by
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Final
 
 MASK: Final = "\ufffc"
 # A longer message is a pasted text.

@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import asyncpg
 from pgqueuer import AsyncpgDriver, Queries, QueueManager, RetryRequested
+from pgqueuer import Job as JobRow
 from pgqueuer.adapters.persistence.qb import QueryBuilderEnvironment, QueryQueueBuilder, QuerySchedulerBuilder
 from pgqueuer.domain.settings import DBSettings, Durability
 from pgqueuer.types import Channel
@@ -24,11 +24,6 @@ from prometheus_client import Counter, Histogram
 
 from skein_kit.database.connection_settings import connect_arguments, database_role
 from skein_kit.telemetry import logs
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
-
-    from pgqueuer import Job as JobRow
 
 # Runs a job with its payload. The event is set when the job should stop soon, because the process stops or the queue is
 # disconnected. Returns the seconds until the job runs again, None when it is done. Running a job twice must do no harm.

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 from skein_kit.database.named_queries import Queries
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from skein_kit.database.transactions import Database
+from skein_kit.database.transactions import Database
 
 _QUERIES = Queries.load("skein_worker")
 

@@ -7,14 +7,12 @@ An ordinary gauge keeps its last value when the rounds stop, as if all were well
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal
 
 from prometheus_client import REGISTRY, Gauge
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 MEASURED_TIME = Gauge(
     "skein_measurement_last_success_timestamp_seconds",

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import asyncpg
 
@@ -16,11 +16,7 @@ from skein_kit.errors import RpcError
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import without_tracing
 from skein_worker.measure.expiring_gauge import ExpiringGauge, declare_measurements, record_measurement
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection
-
-    from skein_worker.measure.store import MeasurementStore
+from skein_worker.measure.store import MeasurementStore
 
 # A statement that takes longer is cancelled until the next round.
 _STATEMENT_SECONDS = 10.0

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from skein_kit.backup_folder import find_newest_backup
+from skein_kit.backup_folder import NewestBackup, find_newest_backup
 from skein_worker.measure.expiring_gauge import ExpiringGauge, declare_measurements, record_measurement
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from skein_kit.backup_folder import NewestBackup
 
 # Rounds that may fail before a gauge disappears.
 _MAX_FAILED_ROUNDS = 3

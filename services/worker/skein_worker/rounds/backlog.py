@@ -4,30 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Mapping
 
 from grpc import aio
 from prometheus_client import Counter, Gauge
 
-from skein.recall.v1 import recall_pb2
+from skein.recall.v1 import recall_pb2, recall_pb2_grpc
 from skein_kit.errors import RpcError
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import without_tracing
-from skein_worker.job_queue.job_queue import Job
+from skein_worker.job_queue.job_queue import Job, JobHandler
+from skein_worker.job_queue.store import JobStore
 from skein_worker.measure.measurements import PendingCounts, set_backlog_metrics
 from skein_worker.rounds.catalog import TURN_SECONDS
 from skein_worker.rounds.tenant_rounds import run_turn
-from skein_worker.rounds.tenant_visits import IdleBackoff
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
-    from skein.recall.v1 import recall_pb2_grpc
-    from skein_worker.job_queue.job_queue import JobHandler
-    from skein_worker.job_queue.store import JobStore
-    from skein_worker.rounds.tenant_visits import TenantVisitor
-    from skein_worker.settings import WorkerSettings
-    from skein_worker.system_identity import SystemIdentity
+from skein_worker.rounds.tenant_visits import IdleBackoff, TenantVisitor
+from skein_worker.settings import WorkerSettings
+from skein_worker.system_identity import SystemIdentity
 
 # Names of jobs in the queue.
 _SCAN = "embedding_backlog_scan"

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Any
 
 from google.protobuf.duration_pb2 import Duration
 from prometheus_client import Gauge
 
-from skein.auth.v1 import auth_pb2
-from skein.memory.v1 import memory_pb2
-from skein.session.v1 import archives_pb2, session_pb2
-from skein.tenancy.v1 import limits_pb2, members_pb2
+from skein.auth.v1 import auth_pb2, auth_pb2_grpc
+from skein.memory.v1 import memory_pb2, memory_pb2_grpc
+from skein.session.v1 import archives_pb2, session_pb2, session_pb2_grpc
+from skein.tenancy.v1 import limits_pb2, members_pb2, tenancy_pb2_grpc
 from skein_kit.telemetry import logs
 from skein_worker.measure.measurements import PendingCounts, set_webhook_metrics
 from skein_worker.rounds.tenant_rounds import Round, Stage
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Sequence
-
-    from skein.auth.v1 import auth_pb2_grpc
-    from skein.memory.v1 import memory_pb2_grpc
-    from skein.session.v1 import session_pb2_grpc
-    from skein.tenancy.v1 import tenancy_pb2_grpc
-    from skein_worker.settings import WorkerSettings
+from skein_worker.settings import WorkerSettings
 
 # How long one worker does the rounds that are frequent before another may.
 TURN_SECONDS = 60.0

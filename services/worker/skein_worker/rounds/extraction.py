@@ -6,36 +6,30 @@ A worker that dies loses nothing: its leases end, and the request of a message i
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 import grpc
 from grpc import aio
 from prometheus_client import Counter
 
-from skein.memory.v1 import memory_pb2
-from skein.session.v1 import session_pb2
+from skein.memory.v1 import memory_pb2, memory_pb2_grpc
+from skein.session.v1 import session_pb2, session_pb2_grpc
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import without_tracing
 from skein_worker.extraction.drafts import Origin, refusals_of, request_of
+from skein_worker.extraction.language_model import FactModels
 from skein_worker.extraction.model import EXTRACTOR, MODEL_EXTRACTOR, Extraction, Message
 from skein_worker.extraction.rules import extract
 from skein_worker.extraction.sentences import is_pasted
 from skein_worker.job_queue.job_queue import Job
 from skein_worker.rounds.catalog import TURN_SECONDS
 from skein_worker.rounds.tenant_rounds import run_turn
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
-
-    from skein.memory.v1 import memory_pb2_grpc
-    from skein.session.v1 import session_pb2_grpc
-    from skein_worker.extraction.language_model import FactModels
-    from skein_worker.rounds.tenant_visits import TenantVisitor
-    from skein_worker.settings import WorkerSettings
-    from skein_worker.system_identity import SystemIdentity
+from skein_worker.rounds.tenant_visits import TenantVisitor
+from skein_worker.settings import WorkerSettings
+from skein_worker.system_identity import SystemIdentity
 
 EXTRACTION_JOB = Job(name="extraction", dedupe_key="extraction")
 

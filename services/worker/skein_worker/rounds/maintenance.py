@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import time
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 from grpc import aio
 from prometheus_client import Gauge
 
-from skein.memory.v1 import memory_pb2
-from skein.session.v1 import session_pb2
+from skein.memory.v1 import memory_pb2, memory_pb2_grpc
+from skein.session.v1 import session_pb2, session_pb2_grpc
 from skein_kit.errors import RpcError
 from skein_kit.telemetry import logs
 from skein_worker.job_queue.job_queue import Job
-
-if TYPE_CHECKING:
-    import asyncio
-
-    from skein.memory.v1 import memory_pb2_grpc
-    from skein.session.v1 import session_pb2_grpc
-    from skein_worker.job_queue.store import JobStore
-    from skein_worker.settings import WorkerSettings
-    from skein_worker.system_identity import SystemIdentity
+from skein_worker.job_queue.store import JobStore
+from skein_worker.settings import WorkerSettings
+from skein_worker.system_identity import SystemIdentity
 
 # The name of the job in the queue.
 MAINTENANCE = "maintenance"

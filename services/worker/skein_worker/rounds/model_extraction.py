@@ -10,35 +10,27 @@ import asyncio
 import math
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
+from google.protobuf.duration_pb2 import Duration
 from grpc import aio
 from prometheus_client import Counter, Gauge
 
-from skein.memory.v1 import memory_pb2
-from skein.session.v1 import session_pb2
+from skein.memory.v1 import memory_pb2, memory_pb2_grpc
+from skein.session.v1 import session_pb2, session_pb2_grpc
 from skein_kit.jobs.retry_delay import retry_delay
 from skein_kit.language_model.chat_client import BREAKER, ChatModelError
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import without_tracing
-from skein_worker.extraction.language_model import judge
+from skein_worker.extraction.language_model import FactModel, FactModels, judge
 from skein_worker.extraction.model import MODEL_EXTRACTOR
 from skein_worker.extraction.rules import extract
 from skein_worker.job_queue.job_queue import Job
 from skein_worker.rounds.catalog import TURN_SECONDS
-from skein_worker.rounds.extraction import CALL_SECONDS, FINAL_REFUSALS, endpoints_of, message_of, origin_of
+from skein_worker.rounds.extraction import CALL_SECONDS, FINAL_REFUSALS, FactWriter, endpoints_of, message_of, origin_of
 from skein_worker.rounds.tenant_rounds import run_turn
-
-if TYPE_CHECKING:
-    from google.protobuf.duration_pb2 import Duration
-
-    from skein.memory.v1 import memory_pb2_grpc
-    from skein.session.v1 import session_pb2_grpc
-    from skein_worker.extraction.language_model import FactModel, FactModels
-    from skein_worker.rounds.extraction import FactWriter
-    from skein_worker.rounds.tenant_visits import TenantVisitor
-    from skein_worker.settings import WorkerSettings
-    from skein_worker.system_identity import SystemIdentity
+from skein_worker.rounds.tenant_visits import TenantVisitor
+from skein_worker.settings import WorkerSettings
+from skein_worker.system_identity import SystemIdentity
 
 MODEL_EXTRACTION_JOB = Job(name="model_extraction", dedupe_key="model_extraction")
 

@@ -6,20 +6,16 @@ Recall stores the progress of each tenant, so a reindex continues in another wor
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from prometheus_client import Counter
 
-from skein.recall.v1 import recall_pb2
+from skein.recall.v1 import recall_pb2, recall_pb2_grpc
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import without_tracing
 from skein_worker.job_queue.job_queue import Job
-
-if TYPE_CHECKING:
-    from skein.recall.v1 import recall_pb2_grpc
-    from skein_worker.rounds.tenant_visits import TenantVisitor
-    from skein_worker.settings import WorkerSettings
-    from skein_worker.system_identity import SystemIdentity
+from skein_worker.rounds.tenant_visits import TenantVisitor
+from skein_worker.settings import WorkerSettings
+from skein_worker.system_identity import SystemIdentity
 
 REINDEX_JOB = Job(name="reindex", dedupe_key="reindex")
 

@@ -8,33 +8,24 @@ deletion stays due until auth has signed its certificate.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 from grpc import aio
 from prometheus_client import Counter
 
-from skein.auth.v1 import auth_pb2, certificates_pb2
-from skein.memory.v1 import memory_pb2
-from skein.recall.v1 import recall_pb2
-from skein.session.v1 import session_pb2
-from skein.tenancy.v1 import members_pb2
+from skein.auth.v1 import auth_pb2, auth_pb2_grpc, certificates_pb2
+from skein.memory.v1 import memory_pb2, memory_pb2_grpc
+from skein.recall.v1 import recall_pb2, recall_pb2_grpc
+from skein.session.v1 import session_pb2, session_pb2_grpc
+from skein.tenancy.v1 import members_pb2, tenancy_pb2_grpc
 from skein_kit.ids import now
 from skein_kit.telemetry import logs
 from skein_worker.job_queue.job_queue import Job
 from skein_worker.rounds.tenant_visits import list_pages
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-
-    from skein.auth.v1 import auth_pb2_grpc
-    from skein.memory.v1 import memory_pb2_grpc
-    from skein.recall.v1 import recall_pb2_grpc
-    from skein.session.v1 import session_pb2_grpc
-    from skein.tenancy.v1 import tenancy_pb2_grpc
-    from skein_worker.system_identity import SystemIdentity
+from skein_worker.system_identity import SystemIdentity
 
 DELETION_JOB = Job(name="deletion", dedupe_key="deletion", priority=1)
 

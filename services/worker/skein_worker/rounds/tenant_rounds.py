@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -14,15 +14,12 @@ from grpc import aio
 
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import without_tracing
-from skein_worker.job_queue.job_queue import Job
-from skein_worker.rounds.tenant_visits import IdleBackoff, RoundProgress, TenantCall
+from skein_worker.job_queue.job_queue import Job, JobHandler
+from skein_worker.rounds.tenant_visits import IdleBackoff, RoundProgress, TenantCall, TenantVisitor
+from skein_worker.system_identity import SystemIdentity
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from skein_worker.job_queue.job_queue import JobHandler
-    from skein_worker.rounds.tenant_visits import ListDueTenants, TenantVisitor
-    from skein_worker.system_identity import SystemIdentity
+    from skein_worker.rounds.tenant_visits import ListDueTenants
 
 _CALL_SECONDS = 60.0
 _RETRY_SECONDS = 60.0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from skein_gateway.mcp.tool import Tool, by_name
 from skein_gateway.mcp.toolsets import (
@@ -17,9 +17,6 @@ from skein_gateway.mcp.toolsets import (
     tasks,
     tenant,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
 
 CORE = "core"
 ALL = "all"

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from grpc import aio
 
 from skein_kit.telemetry import logs
 from skein_pc2.protocol.concurrency import RequestContext
 from skein_pc2.protocol.errors import RETRYABLE, RequestError, log_reason
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 # Longest queue of updates.
 MAX_QUEUED_UPDATES = 10_000

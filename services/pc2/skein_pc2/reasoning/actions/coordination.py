@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 from skein_pc2.protocol import fields
 from skein_pc2.protocol.errors import INVALID_REQUEST, RequestError
+from skein_pc2.protocol.frames import Message
 from skein_pc2.reasoning.records import convert as records
 from skein_pc2.reasoning.records import memory_lists, record_values
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from skein_pc2.protocol.frames import Message
-    from skein_pc2.reasoning.records.agent_request import AgentRequest
-    from skein_pc2.reasoning.records.memory_store import MemoryStore
+from skein_pc2.reasoning.records.agent_request import AgentRequest
+from skein_pc2.reasoning.records.memory_store import MemoryStore
 
 KEY = "coordinate_with"
 # The agents, and the type of the memories stored for each.

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from google.protobuf.struct_pb2 import Struct
+
+from skein.memory.v1 import memory_pb2 as pb
+from skein.session.v1 import session_pb2
 from skein_pc2.protocol.frames import local_timestamp
 from skein_pc2.reasoning.records import convert as records
 from skein_pc2.reasoning.records import memory_lists, record_values
 from skein_pc2.reasoning.records.strength import Strength
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from google.protobuf.struct_pb2 import Struct
-
-    from skein.memory.v1 import memory_pb2 as pb
-    from skein.session.v1 import session_pb2
 
 DEFAULT_TERM = "short_term"
 _TERM_SUFFIX = "_term"

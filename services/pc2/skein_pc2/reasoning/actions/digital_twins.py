@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import grpc
 from google.protobuf.field_mask_pb2 import FieldMask
+from google.protobuf.struct_pb2 import Struct
 from grpc import aio
 
 from skein.tenancy.v1 import subjects_pb2 as pb
+from skein_pc2.gateway_api.client import GatewayApi
 from skein_pc2.protocol import fields
 from skein_pc2.protocol.errors import MEMORY_NOT_FOUND, RATE_LIMIT_EXCEEDED, VALIDATION_ERROR, RequestError
+from skein_pc2.protocol.frames import Message
 from skein_pc2.reasoning.records import record_values
-
-if TYPE_CHECKING:
-    from google.protobuf.struct_pb2 import Struct
-
-    from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.protocol.frames import Message
-    from skein_pc2.reasoning.records.agent_request import Action, AgentRequest
+from skein_pc2.reasoning.records.agent_request import Action, AgentRequest
 
 _MAX_ATTEMPTS = 10
 # A concurrent change succeeded first, so the subject is read again.

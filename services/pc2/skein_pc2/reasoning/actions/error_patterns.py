@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import re2
@@ -14,16 +15,12 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
+from skein_pc2.gateway_api.client import GatewayApi
 from skein_pc2.protocol import fields
 from skein_pc2.protocol.errors import VALIDATION_ERROR, RequestError
+from skein_pc2.protocol.frames import Message
 from skein_pc2.reasoning.records import record_values
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.protocol.frames import Message
-    from skein_pc2.reasoning.records.agent_request import Action, AgentRequest
+from skein_pc2.reasoning.records.agent_request import Action, AgentRequest
 
 # Type of memories that hold patterns.
 TYPE = "error_pattern"

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from typing import TYPE_CHECKING
 
 from grpc import aio
 
 from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import limits_pb2
+from skein_pc2.gateway_api.client import GatewayApi
 from skein_pc2.protocol.concurrency import RequestContext
 from skein_pc2.protocol.errors import RequestError
+from skein_pc2.protocol.frames import Message
 from skein_pc2.protocol.health import Health
 from skein_pc2.reasoning.actions import error_patterns
-
-if TYPE_CHECKING:
-    from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.protocol.frames import Message
 
 # Longest age of counts, and longest wait of a document for new ones.
 _MAX_COUNT_AGE_SECONDS, _COUNT_SECONDS = 3.0, 0.4

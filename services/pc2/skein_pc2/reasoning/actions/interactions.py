@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import grpc
 from grpc import aio
@@ -12,21 +12,16 @@ from grpc import aio
 from skein.session.v1 import session_pb2 as pb
 from skein.session.v1 import states_pb2
 from skein_pc2.gateway_api import named_sessions
+from skein_pc2.gateway_api.client import GatewayApi
 from skein_pc2.protocol import fields
 from skein_pc2.protocol.concurrency import KeyedLock
 from skein_pc2.protocol.errors import RATE_LIMIT_EXCEEDED, SESSION_NOT_FOUND, VALIDATION_ERROR, RequestError
-from skein_pc2.protocol.frames import repeat_key, timestamp
+from skein_pc2.protocol.frames import Message, repeat_key, timestamp
 from skein_pc2.reasoning.actions import session_context
+from skein_pc2.reasoning.actions.health import ReasoningHealth
+from skein_pc2.reasoning.actions.personal_data import PersonalDataActions
 from skein_pc2.reasoning.records import record_values
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.protocol.frames import Message
-    from skein_pc2.reasoning.actions.health import ReasoningHealth
-    from skein_pc2.reasoning.actions.personal_data import PersonalDataActions
-    from skein_pc2.reasoning.records.agent_request import Action, AgentRequest
+from skein_pc2.reasoning.records.agent_request import Action, AgentRequest
 
 # Newest messages read of one session.
 MAX_MESSAGES = 300

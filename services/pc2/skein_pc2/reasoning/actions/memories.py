@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from skein.memory.v1 import curation_pb2
 from skein.memory.v1 import memory_pb2 as pb
-from skein_pc2.protocol.frames import timestamp
+from skein.session.v1 import session_pb2
+from skein_pc2.gateway_api.client import GatewayApi
+from skein_pc2.protocol.frames import Message, timestamp
 from skein_pc2.reasoning.actions import decay
+from skein_pc2.reasoning.actions.background_updates import BackgroundUpdates
 from skein_pc2.reasoning.actions.memory_updates import MemoryUpdates
 from skein_pc2.reasoning.records import convert as records
 from skein_pc2.reasoning.records import memory_lists, record_values
-
-if TYPE_CHECKING:
-    from skein.session.v1 import session_pb2
-    from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.protocol.frames import Message
-    from skein_pc2.reasoning.actions.background_updates import BackgroundUpdates
-    from skein_pc2.reasoning.records.agent_request import Action, AgentRequest
-    from skein_pc2.reasoning.records.memory_store import MemoryStore
+from skein_pc2.reasoning.records.agent_request import Action, AgentRequest
+from skein_pc2.reasoning.records.memory_store import MemoryStore
 
 
 class MemoryActions:

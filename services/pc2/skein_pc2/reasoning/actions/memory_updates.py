@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -16,22 +17,17 @@ from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein.session.v1 import session_pb2
+from skein_pc2.gateway_api.client import GatewayApi
 from skein_pc2.protocol import fields
-from skein_pc2.protocol.concurrency import KeyedLock
+from skein_pc2.protocol.concurrency import KeyedLock, RequestContext
 from skein_pc2.protocol.errors import VALIDATION_ERROR, RequestError
+from skein_pc2.protocol.frames import Message
 from skein_pc2.reasoning.actions import decay
+from skein_pc2.reasoning.actions.background_updates import BackgroundUpdates, Update
 from skein_pc2.reasoning.records import convert as records
 from skein_pc2.reasoning.records import memory_lists, record_values
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.protocol.concurrency import RequestContext
-    from skein_pc2.protocol.frames import Message
-    from skein_pc2.reasoning.actions.background_updates import BackgroundUpdates, Update
-    from skein_pc2.reasoning.records.agent_request import AgentRequest
-    from skein_pc2.reasoning.records.memory_store import MemoryStore
+from skein_pc2.reasoning.records.agent_request import AgentRequest
+from skein_pc2.reasoning.records.memory_store import MemoryStore
 
 # More than `get_all_memories` returns, so that clients can send back all items.
 MAX_ITEMS = 1000

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from skein.memory.v1 import memory_pb2 as pb
+from skein.tenancy.v1 import subjects_pb2
 from skein_kit.filters.expression import quote
 from skein_kit.text.unicode_form import contains
+from skein_pc2.gateway_api.client import GatewayApi
 from skein_pc2.protocol import fields
 from skein_pc2.protocol.concurrency import KeyedLock
 from skein_pc2.protocol.errors import MEMORY_NOT_FOUND, VALIDATION_ERROR, RequestError
-from skein_pc2.protocol.frames import repeat_key
+from skein_pc2.protocol.frames import Message, repeat_key
+from skein_pc2.reasoning.actions.digital_twins import DigitalTwins
 from skein_pc2.reasoning.jarvis import jarvis
 from skein_pc2.reasoning.records import convert as records
 from skein_pc2.reasoning.records import memory_lists, record_values
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from skein.tenancy.v1 import subjects_pb2
-    from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.protocol.frames import Message
-    from skein_pc2.reasoning.actions.digital_twins import DigitalTwins
-    from skein_pc2.reasoning.records.agent_request import Action, AgentRequest
+from skein_pc2.reasoning.records.agent_request import Action, AgentRequest
 
 # Types of memories that hold reminders and contexts. The kind distinguishes this port's contexts from others.
 REMINDER, CONTEXT = "reminder", "context"

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skein.session.v1 import session_pb2 as pb
 from skein_kit.message_rows import speaker
 from skein_kit.text.quoted_text import MARK, one_line, quote
 from skein_pc2.protocol.frames import timestamp
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 CHARACTERS_PER_TOKEN = 4
 DEFAULT_TOKENS = 2000

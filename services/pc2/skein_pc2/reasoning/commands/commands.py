@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skein.memory.v1 import curation_pb2
 from skein.memory.v1 import memory_pb2 as pb
+from skein_pc2.gateway_api.client import GatewayApi
 from skein_pc2.protocol import fields
 from skein_pc2.protocol.errors import INVALID_REQUEST, RequestError
-from skein_pc2.protocol.frames import repeat_key, timestamp
+from skein_pc2.protocol.frames import Message, repeat_key, timestamp
 from skein_pc2.reasoning.commands.synchronization import Synchronizer
 from skein_pc2.reasoning.records import convert as records
 from skein_pc2.reasoning.records import memory_lists, record_values
-from skein_pc2.reasoning.records.agent_request import lower_case_error
-from skein_pc2.reasoning.records.memory_store import NO_QUERY, strengths
-
-if TYPE_CHECKING:
-    from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.protocol.frames import Message
-    from skein_pc2.reasoning.records.agent_request import Action, AgentRequest
-    from skein_pc2.reasoning.records.memory_store import MemoryStore
+from skein_pc2.reasoning.records.agent_request import Action, AgentRequest, lower_case_error
+from skein_pc2.reasoning.records.memory_store import NO_QUERY, MemoryStore, strengths
 
 NO_MEMORY_ID = "No memory_id provided"
 # Newest memories with a strength that the sums cover.

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
+from skein_pc2.gateway_api.client import GatewayApi
 from skein_pc2.protocol import fields
 from skein_pc2.protocol.errors import INVALID_REQUEST, RequestError, waits_for_approval
 from skein_pc2.reasoning.records import convert as records
 from skein_pc2.reasoning.records import record_values
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.reasoning.records.agent_request import AgentRequest
-    from skein_pc2.reasoning.records.memory_store import MemoryStore
-    from skein_pc2.reasoning.records.strength import Strength
+from skein_pc2.reasoning.records.agent_request import AgentRequest
+from skein_pc2.reasoning.records.memory_store import MemoryStore
+from skein_pc2.reasoning.records.strength import Strength
 
 MAX_MEMORIES = 500
 _MAX_ID_CHARACTERS = 255

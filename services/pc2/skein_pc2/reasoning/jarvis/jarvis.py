@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import grpc
 from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.json_values import exact
+from skein_pc2.gateway_api.client import GatewayApi
 from skein_pc2.protocol.concurrency import ConcurrencyLimit
 from skein_pc2.protocol.dialect import is_health_request, is_typed_health_request, typed_health_reply
 from skein_pc2.protocol.errors import MEMORY_NOT_FOUND, VALIDATION_ERROR, RequestError
 from skein_pc2.protocol.frames import Frames, MalformedMessage, Message, repeat_key
+from skein_pc2.protocol.health import Health
 from skein_pc2.reasoning.records import agent_request, memory_lists, record_values
 from skein_pc2.reasoning.records import convert as records
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.protocol.health import Health
-    from skein_pc2.reasoning.records.agent_request import Action, AgentRequest
+from skein_pc2.reasoning.records.agent_request import Action, AgentRequest
 
 # Keys of a value that hold its text, best first.
 _TEXTS = ("text", "content", "message", "value", "summary", "note")

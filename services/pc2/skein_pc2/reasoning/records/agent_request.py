@@ -6,16 +6,14 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from skein_pc2.gateway_api.client import GatewayApi
 from skein_pc2.protocol.concurrency import ConcurrencyLimit, RequestContext
 from skein_pc2.protocol.errors import RequestError, error_text
 from skein_pc2.protocol.frames import Message
 from skein_pc2.protocol.sender import Sender
 from skein_pc2.reasoning.records import record_values
-
-if TYPE_CHECKING:
-    from skein_pc2.gateway_api.client import GatewayApi
 
 UNKNOWN_ACTION = "Unknown action"
 

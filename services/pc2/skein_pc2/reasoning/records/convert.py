@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from google.protobuf.struct_pb2 import Struct
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.json_values import exact
@@ -17,11 +20,6 @@ from skein_pc2.protocol import fields
 from skein_pc2.protocol.frames import repeat_key, timestamp
 from skein_pc2.reasoning.records import memory_lists, record_values
 from skein_pc2.reasoning.records.strength import MAX_STRENGTH, NEW_STRENGTH, Strength
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from google.protobuf.struct_pb2 import Struct
 
 PC2 = "pc2"
 # Keys that have a field of the memory.

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skein.memory.v1 import memory_pb2 as pb
+from skein_pc2.gateway_api.client import GatewayApi
 from skein_pc2.protocol import fields
+from skein_pc2.protocol.concurrency import RequestContext
 from skein_pc2.protocol.errors import RATE_LIMIT_EXCEEDED, RequestError
 from skein_pc2.reasoning.records import record_values
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.protocol.concurrency import RequestContext
 
 DEFAULT_LIMIT, MAX_LIMIT = 200, 500
 # Most calls of one page: each scans a bounded number of memories and may return few.

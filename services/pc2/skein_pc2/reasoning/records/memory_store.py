@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -15,19 +16,14 @@ from skein.memory.v1 import memory_pb2 as pb
 from skein.recall.v1 import recall_pb2
 from skein_kit.filters.expression import quote
 from skein_pc2.gateway_api import named_sessions
+from skein_pc2.gateway_api.client import GatewayApi
 from skein_pc2.protocol import fields
+from skein_pc2.protocol.concurrency import RequestContext
 from skein_pc2.protocol.errors import INVALID_REQUEST, MEMORY_NOT_FOUND, RATE_LIMIT_EXCEEDED, RequestError
 from skein_pc2.reasoning.records import convert as records
 from skein_pc2.reasoning.records import memory_lists, record_values
-from skein_pc2.reasoning.records.strength import FORGOTTEN_STRENGTH
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
-
-    from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.protocol.concurrency import RequestContext
-    from skein_pc2.reasoning.records.agent_request import AgentRequest
-    from skein_pc2.reasoning.records.strength import Strength
+from skein_pc2.reasoning.records.agent_request import AgentRequest
+from skein_pc2.reasoning.records.strength import FORGOTTEN_STRENGTH, Strength
 
 NO_QUERY = "No query parameters provided"
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from google.protobuf.struct_pb2 import Struct, Value
 
@@ -11,9 +12,6 @@ from skein_kit.json_values import exact as exact_json
 from skein_kit.json_values.number_marks import number_in
 from skein_pc2.protocol import fields
 from skein_pc2.protocol.errors import VALIDATION_ERROR, RequestError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 MISSING_FIELDS = "Missing required fields"
 # The agent under `pc2` in the metadata of memories from this port.
