@@ -26,7 +26,7 @@ from grpc_status import rpc_status
 from hypothesis import strategies as st
 
 from skein.errors.v1 import errors_pb2
-from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
+from skein_gateway.public_methods import PUBLIC_METHODS
 from skein_kit.errors import status_reason
 from skein_kit.identity.permissions import ACCESS_RULES, ACCOUNT, CREATE_TENANT, OPERATOR
 

@@ -19,7 +19,7 @@ from skein.memory.v1 import blocks_pb2_grpc, memory_pb2, memory_pb2_grpc
 from skein.recall.v1 import recall_pb2, recall_pb2_grpc
 from skein.session.v1 import session_pb2, session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
-from skein_gateway.rate_limits import limiter
+from skein_gateway import rate_limits
 from skein_gateway.service import SERVICE
 from skein_kit.calls.call import Call
 from skein_kit.host.process import Host, Service, ServicerRegistry, run_services
@@ -109,7 +109,7 @@ async def gateway_before(
         async with AsyncExitStack() as stack:
             # Calls pass while limits do not arrive in time; a paused machine should not cause that.
             patched = stack.enter_context(pytest.MonkeyPatch.context())
-            patched.setattr(limiter, "ANSWER_SECONDS", 30.0)
+            patched.setattr(rate_limits, "ANSWER_SECONDS", 30.0)
             running_services = await stack.enter_async_context(run_services([*services, SERVICE], host))
             await running_services.wait_ready(60)
             async with aio.insecure_channel(host.addresses["gateway"]) as channel:

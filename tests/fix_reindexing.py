@@ -19,8 +19,7 @@ from skein_recall.models.model import ModelRegistry
 from skein_recall.models.store import ModelStore
 from skein_recall.providers.api_keys import ApiKeys
 from skein_recall.providers.text_embedder import ProviderRegistry, TextEmbedder
-from skein_recall.reindexes.chosen_models import ChosenModels
-from skein_recall.reindexes.reindexer import Reindexer
+from skein_recall.reindexes.reindexer import ChosenModels, Reindexer
 from skein_recall.reindexes.store import ReindexStore
 from skein_recall.service import prepare_connection
 from skein_recall.settings import RecallSettings

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from uuid import UUID
 
-from skein_kit.cold_storage.files import ColdFiles
+from skein_kit.cold_storage import ColdFiles
 from skein_kit.database.monthly_partitions import MonthlyPartitions
 from skein_kit.database.named_queries import Queries
 from skein_kit.database.transactions import Database

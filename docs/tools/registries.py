@@ -32,7 +32,7 @@ from skein_cluster.config import catalog
 from skein_cluster.main import skein
 from skein_gateway.json_schema import constraints
 from skein_gateway.mcp.toolsets import TOOLSETS
-from skein_kit.approval.gate import is_gated
+from skein_kit.approval import is_gated
 from skein_kit.errors import RpcError
 from skein_kit.identity import permissions as access
 from skein_kit.rpc.declarations import method_rule

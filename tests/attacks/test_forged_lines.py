@@ -33,7 +33,7 @@ from skein_gateway.context.ledger import Change, Check, Ledger, Rebase, append, 
 from skein_gateway.context.model import ContextFormat, Item, ItemKind, PackOptions, pack
 from skein_gateway.mcp import errors as mcp_errors
 from skein_gateway.mcp.toolsets import TOOLS
-from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
+from skein_gateway.public_methods import PUBLIC_METHODS
 from skein_kit.json_values import fields as json_fields
 from skein_kit.text.quoted_text import MARK, one_line, one_line_json, quote
 from skein_kit.text.summary import SpeakerTurn, summarize

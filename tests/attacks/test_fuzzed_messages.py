@@ -19,7 +19,7 @@ from fix_cluster import Cluster, until_all_serve
 from fix_fuzzing import CORPUS, Fuzzer
 
 from skein.memory.v1 import memory_pb2
-from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
+from skein_gateway.public_methods import PUBLIC_METHODS
 
 # Another seed makes other messages.
 SEED = int(os.environ.get("SKEIN_ATTACKS_SEED", "0"))

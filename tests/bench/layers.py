@@ -62,10 +62,9 @@ from skein_recall.embedded_model.embedder import LocalEmbedder
 from skein_recall.providers.text_embedder import TextEmbedder
 from skein_recall.search import convert
 from skein_recall.search.nearest import NearestSearch
-from skein_recall.search.query_reader import QueryReader
 from skein_recall.search.rpc import SearchHandlers
 from skein_recall.search.search_transaction import SearchTransaction
-from skein_recall.search.searcher import RecallSearcher
+from skein_recall.search.searcher import QueryReader, RecallSearcher
 from skein_recall.search.store import QueryTransaction
 from skein_recall.vector_cache.cache import VectorCache
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skein_cluster.main import main
-from skein_gateway.rate_limits.limiter import LeasedBucket
+from skein_gateway.rate_limits import LeasedBucket
 from skein_recall.vector_cache.codes import ExactCodes
 from skein_recall.vector_cache.quantization import QuantizedQuery
 

@@ -37,7 +37,7 @@ from skein_cluster.bench.conversations import BenchQuestion, read_conversations
 from skein_cluster.bench.corpus import read_corpus
 from skein_cluster.bench.run import BenchItems, temporary_tenant
 from skein_cluster.cli.recall_hits import hit_name
-from skein_recall.search.unknown_names import names_in
+from skein_recall.search.search_transaction import names_in
 
 _LIMIT = 10
 _BINS = 10

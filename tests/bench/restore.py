@@ -23,7 +23,7 @@ from fix_command import erase, up
 from grpc import aio
 
 from skein.memory.v1 import memory_pb2
-from skein_cluster.backup import base_backup, recovery_window, restore, verification
+from skein_cluster.backup import base_backup, restore, retention, verification
 from skein_cluster.backup.repository import BackupRepository
 from skein_cluster.backup.signatures import BackupKey
 from skein_cluster.backup.source import open_source
@@ -91,7 +91,7 @@ async def _measured(place: Path, memories: int, after: int) -> None:
     started = time.monotonic()
     problems = await verification.backup_problems(folder, backup)
     _say("verify", time.monotonic() - started, f"{len(problems)} things are wrong")
-    (known,) = [each for each in await recovery_window.recovery_windows(folder) if each.timeline == 1]
+    (known,) = [each for each in await retention.recovery_windows(folder) if each.timeline == 1]
     log = sum(path.stat().st_size for path in folder.wal.iterdir())
     _say("log", 0.0, f"{log / 1e6:.0f} MB, until {restore.format_moment(known.until)}")
     second_environment = {**environment, "SKEIN_DATA_DIR": str(second)}

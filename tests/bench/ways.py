@@ -55,8 +55,7 @@ from skein_recall.quality.sampler import Sampler
 from skein_recall.search.convert import DEFAULT_LIMIT
 from skein_recall.search.model import Filter, Query
 from skein_recall.search.name_cache import NameCache
-from skein_recall.search.query_reader import QueryReader
-from skein_recall.search.searcher import RecallSearcher, SearchCaches
+from skein_recall.search.searcher import QueryReader, RecallSearcher, SearchCaches
 from skein_recall.search.store import QueryStore
 from skein_recall.service import prepare_connection
 from skein_recall.term_cache.cache import TermCache
@@ -65,7 +64,7 @@ from skein_recall.vector_cache.cache import VectorCache
 from skein_recall.vector_cache.store import VectorCacheStore
 from skein_session.extractions.store import ExtractionStore
 from skein_session.idempotency import SessionIdempotencyStore
-from skein_session.messages import convert as message_convert
+from skein_session.messages import rpc as message_convert
 from skein_session.messages.store import MessageStore
 from skein_session.sessions.store import SessionStore
 
@@ -304,7 +303,7 @@ class _Here:
 
     async def append_messages(self, number: int) -> None:
         request, at = self.material.append(number), now()
-        batch = message_convert.batch(request, at=at, principal=self.caller.principal, max_content=_MAX_CONTENT)
+        batch = message_convert.read_batch(request, at=at, principal=self.caller.principal, max_content=_MAX_CONTENT)
         key = IdempotencyKey.of(self.caller, request)
         tenant_id = self.caller.require_tenant()
         async with (

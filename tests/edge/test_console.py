@@ -22,7 +22,7 @@ from fix_web import PASSWORD, new_person
 
 from skein.memory.v1 import blocks_pb2, memory_pb2, webhooks_pb2
 from skein.tenancy.v1 import members_pb2, tenancy_pb2
-from skein_gateway.console.navigation import GROUPS
+from skein_gateway.console.pages import GROUPS
 
 SCRIPT = Path(__file__).with_name("console.mjs")
 MANAGEMENT = Path(__file__).with_name("console_management.mjs")

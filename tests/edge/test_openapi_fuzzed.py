@@ -20,7 +20,7 @@ from fix_cluster import Cluster, until_all_serve
 from fix_fuzzing import NAMED
 from fix_world import World
 
-from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
+from skein_gateway.public_methods import PUBLIC_METHODS
 from skein_kit.identity.permissions import ACCESS_RULES, ACCOUNT
 
 ROOT = Path(__file__).parents[2]

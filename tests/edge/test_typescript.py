@@ -22,7 +22,7 @@ from fix_proxy import Proxy
 
 from skein.memory.v1 import memory_pb2
 from skein_client.retry import is_read
-from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
+from skein_gateway.public_methods import PUBLIC_METHODS
 from skein_kit import errors
 from skein_kit.calls.call import Call
 

@@ -11,7 +11,7 @@ from skein.auth.v1 import auth_pb2
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import blocks_pb2
 from skein.session.v1 import session_pb2
-from skein_gateway.console.context_lines import read_lines
+from skein_gateway.console.routes import read_lines
 
 QUERY = "which colour has the kettle?"
 

@@ -20,7 +20,7 @@ from fix_web import PASSWORD, new_person
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import members_pb2
-from skein_kit.recall_receipts import document
+from skein_kit import recall_receipts
 
 QUERY = "which colour has the kettle?"
 
@@ -216,7 +216,7 @@ async def test_the_download_is_the_file_that_verifies(web: BrowserSession, tenan
 
     assert file.content == receipt.document.encode()
     assert file.headers["content-disposition"] == f'attachment; filename="{receipt_id}.json"'
-    assert document.read(file.content).receipt_id == uuid.UUID(receipt_id)
+    assert recall_receipts.read(file.content).receipt_id == uuid.UUID(receipt_id)
 
 
 async def test_receipts_are_listed_by_time_and_principal(web: BrowserSession, tenant: Tenant) -> None:

@@ -20,7 +20,7 @@ from skein.memory.v1 import memory_pb2, webhooks_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import members_pb2, subjects_pb2, tenancy_pb2
 from skein_client import Client, errors
-from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
+from skein_gateway.public_methods import PUBLIC_METHODS
 
 SCOPES = ("SCOPE_GLOBAL", "SCOPE_AGENT", "SCOPE_USER", "SCOPE_SESSION")
 

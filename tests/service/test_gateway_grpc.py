@@ -22,7 +22,7 @@ from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_cluster import registry
-from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
+from skein_gateway.public_methods import PUBLIC_METHODS
 from skein_kit.calls.call import Call
 from skein_kit.identity.identity_token import IdentityTokenVerifier
 from skein_kit.identity.permissions import ACCESS_RULES, PUBLIC_SERVICES

@@ -22,7 +22,7 @@ from skein.errors.v1 import errors_pb2
 from skein_gateway.json_schema.schemas import comments
 from skein_gateway.openapi import document as openapi
 from skein_gateway.openapi.document import EXAMPLES
-from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
+from skein_gateway.public_methods import PUBLIC_METHODS
 from skein_kit.identity.permissions import ACCESS_RULES, ACCOUNT, CREATE_TENANT, OPERATOR
 
 UNARY = sorted(path for path, method in PUBLIC_METHODS.items() if not method.streams)

@@ -23,8 +23,8 @@ from skein.auth.v1 import auth_pb2
 from skein.tenancy.v1 import limits_pb2, tenancy_pb2
 from skein_kit.database.transactions import Database
 from skein_kit.ids import now
-from skein_tenancy.rate_limits.convert import request_lease
 from skein_tenancy.rate_limits.model import DefaultRateLimits, RateLimit
+from skein_tenancy.rate_limits.rpc import request_lease
 from skein_tenancy.rate_limits.store import RateLimitStore
 from skein_tenancy.settings import TenancySettings
 

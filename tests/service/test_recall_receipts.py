@@ -27,7 +27,7 @@ from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2
-from skein_kit.recall_receipts import document
+from skein_kit import recall_receipts
 
 
 async def test_an_answer_has_a_receipt_that_pins_its_hits_and_their_signals(tenant: Tenant) -> None:
@@ -92,7 +92,7 @@ async def test_the_published_keys_verify_the_file_of_a_receipt(tenant: Tenant) -
     response = await recall_with_receipt(tenant, "kettle")
 
     receipt = await get_receipt(tenant, response.receipt_id)
-    read = document.read(receipt.document.encode())
+    read = recall_receipts.read(receipt.document.encode())
 
     assert read.verify(await published_keys(tenant)) == receipt.statement
 
@@ -102,7 +102,7 @@ async def test_every_flipped_bit_of_a_stored_receipt_is_noticed(tenant: Tenant, 
     await tenant.remember("The kettle is red.")
     receipt = await get_receipt(tenant, (await recall_with_receipt(tenant, "kettle", limit=3)).receipt_id)
     keys, chosen = await published_keys(tenant), random.Random(1)
-    original = document.read(receipt.document.encode())
+    original = recall_receipts.read(receipt.document.encode())
     fields = {name: getattr(original, name) for name in ("content", "signature", "request")}
     noticed = flipped = 0
 
@@ -111,11 +111,13 @@ async def test_every_flipped_bit_of_a_stored_receipt_is_noticed(tenant: Tenant, 
             changed = bytearray(value)
             changed[bit // 8] ^= 1 << bit % 8
             values = {"query": original.query, "key_id": original.key_id, **fields, name: bytes(changed)}
-            altered = document.SignedReceipt(tenant_id=original.tenant_id, receipt_id=original.receipt_id, **values)
+            altered = recall_receipts.SignedReceipt(
+                tenant_id=original.tenant_id, receipt_id=original.receipt_id, **values
+            )
             flipped += 1
             try:
                 altered.verify(keys)
-            except document.ReceiptInvalid:
+            except recall_receipts.ReceiptInvalid:
                 noticed += 1
     assert noticed == flipped
 
@@ -147,17 +149,17 @@ async def test_every_flipped_bit_of_a_stored_receipt_is_noticed(tenant: Tenant, 
 async def test_a_receipt_of_another_tenant_or_id_is_not_valid(tenant: Tenant) -> None:
     await tenant.set_policy(recall_receipts="all")
     receipt = await get_receipt(tenant, (await recall_with_receipt(tenant, "kettle")).receipt_id)
-    keys, original = await published_keys(tenant), document.read(receipt.document.encode())
+    keys, original = await published_keys(tenant), recall_receipts.read(receipt.document.encode())
     values = {
         name: getattr(original, name)
         for name in ("tenant_id", "receipt_id", "content", "signature", "key_id", "request", "query")
     }
 
     for name in ("tenant_id", "receipt_id"):
-        altered = document.SignedReceipt(**{**values, name: uuid.uuid4()})
+        altered = recall_receipts.SignedReceipt(**{**values, name: uuid.uuid4()})
         try:
             altered.verify(keys)
-        except document.ReceiptInvalid as error:
+        except recall_receipts.ReceiptInvalid as error:
             assert error.part == "signature"  # noqa: PT017
         else:
             raise AssertionError(name)
@@ -183,7 +185,7 @@ async def test_a_receipt_has_a_digest_of_the_query_unless_the_policy_keeps_texts
     receipt = await get_receipt(tenant, response.receipt_id)
 
     assert receipt.query == ""
-    assert len(receipt.statement.query_digest) == document.QUERY_DIGEST_BYTES
+    assert len(receipt.statement.query_digest) == recall_receipts.QUERY_DIGEST_BYTES
     assert b"violin" not in receipt.content
     async with cluster.superuser() as connection:
         row = await connection.fetchrow(

@@ -18,7 +18,7 @@ from skein.recall.v1 import recall_pb2 as pb
 from skein.session.v1 import session_pb2
 from skein_gateway.console import plots
 from skein_kit.rpc.well_known_types import to_timestamp
-from skein_recall.usage.model import LIMITS, LONGER, range_of
+from skein_recall.usage.store import LIMITS, LONGER, range_of
 
 
 async def counts(tenant: Tenant, **fields: Any) -> list[pb.SearchDay]:

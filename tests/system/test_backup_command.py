@@ -21,7 +21,7 @@ from fix_command import skein as run_skein
 from fix_drill import backed_up, open_folder
 
 from skein_cluster import embedded
-from skein_cluster.backup import base_backup, selection, wal_archive
+from skein_cluster.backup import base_backup, retention, wal_archive
 from skein_cluster.backup.repository import BackupRepository
 from skein_cluster.backup.signatures import BackupKey
 from skein_cluster.backup.source import open_source
@@ -358,10 +358,10 @@ async def test_a_restore_says_where_the_log_ends_early_and_does_not_stand_in_for
         "backup", "restore", "--latest", "--data-dir", str(target), "--json", environment=environment
     )
     aside.rename(gone)
-    tried = await selection.choose_timeline(WalArchive(folder, backups[0].wal_segment_bytes), backups, None)
+    tried = await retention.choose_timeline(WalArchive(folder, backups[0].wal_segment_bytes), backups, None)
     async with wal_archive.run_server(made.path / "first", folder, durable=False) as server:
         await change(server, "six")
-    gone_on = await selection.choose_timeline(WalArchive(folder, backups[0].wal_segment_bytes), backups, None)
+    gone_on = await retention.choose_timeline(WalArchive(folder, backups[0].wal_segment_bytes), backups, None)
 
     assert done.code == ExitCode.OK, done.err
     assert done.json["backup_id"] == backups[-1].backup_id

@@ -32,7 +32,7 @@ from skein.memory.v1 import access_log_pb2, blocks_pb2, memory_pb2
 from skein.recall.v1 import recall_pb2, recall_pb2_grpc
 from skein.session.v1 import archives_pb2, session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2
-from skein_kit.recall_receipts import document
+from skein_kit import recall_receipts
 
 PURGED, ERASED, ARCHIVED = (
     recall_pb2.REPLAY_GAP_REASON_ITEMS_PURGED,
@@ -226,7 +226,7 @@ async def test_the_erasure_of_a_person_takes_the_inputs_and_leaves_a_valid_recei
         assert after.context.inputs_erased, name
         assert not after.context.HasField("inputs")
         assert after.context.statement == before[name].context.statement
-        document.read(after.document.encode()).verify(await published_keys(tenant))
+        recall_receipts.read(after.document.encode()).verify(await published_keys(tenant))
         replayed = await replay_context(tenant, receipt_id)
         assert ERASED in gaps_of(replayed)
         assert (replayed.identical, replayed.text) == (False, "")
@@ -246,7 +246,7 @@ async def test_every_flipped_bit_of_a_context_is_noticed(tenant: Tenant, cluster
     response = await build_with_receipt(tenant, context_request("the kettle", token_budget=200))
     await replay_context(tenant, response.receipt_id)
     receipt = await get_receipt(tenant, response.receipt_id)
-    keys, original = await published_keys(tenant), document.read(receipt.document.encode())
+    keys, original = await published_keys(tenant), recall_receipts.read(receipt.document.encode())
     assert original.context is not None
     fields: dict[str, Any] = {
         name: getattr(original.context, name) for name in ("content", "signature", "salted_inputs")
@@ -258,8 +258,8 @@ async def test_every_flipped_bit_of_a_context_is_noticed(tenant: Tenant, cluster
             values = {"key_id": original.context.key_id, **fields, name: flip(value, bit)}
             flipped += 1
             try:
-                document.SignedContext(**values).verify(keys, original.tenant_id, original.receipt_id)
-            except document.ReceiptInvalid:
+                recall_receipts.SignedContext(**values).verify(keys, original.tenant_id, original.receipt_id)
+            except recall_receipts.ReceiptInvalid:
                 noticed += 1
     assert noticed == flipped > 1000
 
@@ -292,16 +292,16 @@ async def test_a_context_belongs_to_its_receipt(tenant: Tenant) -> None:
     for topic in ("kettle", "violin"):
         response = await build_with_receipt(tenant, context_request(f"the {topic}"))
         await replay_context(tenant, response.receipt_id)
-        files.append(document.read((await get_receipt(tenant, response.receipt_id)).document.encode()))
+        files.append(recall_receipts.read((await get_receipt(tenant, response.receipt_id)).document.encode()))
     keys, (one, other) = await published_keys(tenant), files
     assert other.context is not None
     one.verify(keys)
 
-    with pytest.raises(document.ReceiptInvalid):
+    with pytest.raises(recall_receipts.ReceiptInvalid):
         other.context.verify(keys, one.tenant_id, one.receipt_id)
     # Nor is a signed context the content of a receipt.
-    with pytest.raises(document.ReceiptInvalid):
-        document.SignedReceipt(
+    with pytest.raises(recall_receipts.ReceiptInvalid):
+        recall_receipts.SignedReceipt(
             tenant_id=other.tenant_id,
             receipt_id=other.receipt_id,
             content=other.context.content,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from skein_cluster.backup import cold_storage, retention, selection
+from skein_cluster.backup import cold_storage, retention
 from skein_cluster.backup.repository import Backup, BackupRepository
 from skein_cluster.backup.source import open_source
 from skein_cluster.backup.wal_archive import WalArchive
@@ -143,12 +143,12 @@ async def test_the_newest_backup_along_the_timeline_is_taken(folder: BackupRepos
     add_history(folder, 2, (1, place(4, 0.5)))
     log, every = WalArchive(folder, SEGMENT_BYTES), [early, late, again]
 
-    assert selection.newest_backup(log, every, 1, None) == late
-    assert selection.newest_backup(log, every, 2, None) == again
+    assert retention.newest_backup(log, every, 1, None) == late
+    assert retention.newest_backup(log, every, 2, None) == again
     # Of before this moment is the late one too, and it does not lead there.
-    assert selection.newest_backup(log, every, 2, MORNING + timedelta(hours=3)) == early
+    assert retention.newest_backup(log, every, 2, MORNING + timedelta(hours=3)) == early
     with pytest.raises(CommandError, match="No backup leads to timeline 3; known timelines: 1, 2"):
-        await selection.choose_timeline(log, every, 3)
+        await retention.choose_timeline(log, every, 3)
 
 
 def test_nothing_is_removed_during_a_restore(folder: BackupRepository) -> None:

@@ -6,7 +6,7 @@ import re
 
 from google.protobuf import descriptor_pool
 
-import skein_gateway.public_methods.forwarder  # noqa: F401 - loads the whole public contract.
+import skein_gateway.public_methods  # noqa: F401 - loads the whole public contract.
 from skein_kit.canary import CANARY_A, CANARY_B
 from skein_kit.identity.permissions import ACCESS_RULES, PUBLIC_SERVICES
 from skein_worker.canary.probes import EXEMPT, PROBES

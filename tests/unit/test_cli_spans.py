@@ -8,7 +8,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind
 from rich.console import Console
 
-from skein_cluster.demo.trace_tree import find_trace, render_tree
+from skein_cluster.demo.scenario import find_trace, render_tree
 
 
 def test_the_newest_trace_of_a_name_is_a_tree_in_order_of_time() -> None:

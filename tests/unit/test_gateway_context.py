@@ -11,8 +11,8 @@ from fix_catalogue import over
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from skein_gateway.context.convert import run_by_length
 from skein_gateway.context.model import ContextFormat, Item, ItemKind, PackedContext, PackOptions, pack
-from skein_gateway.context.packer import run_by_length
 from skein_gateway.recall.text_match import ELLIPSIS, normalize, terms_of
 from skein_kit.text.token_estimate import estimate_tokens
 

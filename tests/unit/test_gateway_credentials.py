@@ -23,9 +23,8 @@ from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein_auth import tenant_directory
 from skein_auth.signing import keyring as signing
 from skein_gateway.identity import credential_cache as credentials
-from skein_gateway.identity.credential_cache import IdentityCache
+from skein_gateway.identity.credential_cache import SOURCE_RATE, IdentityCache
 from skein_gateway.identity.credential_check import CredentialChecker, CredentialCheckKeys, CredentialOrigin
-from skein_gateway.identity.source_limits import SOURCE_RATE
 from skein_kit.calls.call import Call, current_call
 from skein_kit.errors import CredentialInvalid, CredentialMissing, FieldInvalid, RpcError, ServiceUnavailable
 from skein_kit.identity import identity_token

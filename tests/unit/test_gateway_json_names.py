@@ -14,7 +14,7 @@ from google.protobuf.json_format import MessageToDict
 from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_gateway.connect.codec import read_json
-from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
+from skein_gateway.public_methods import PUBLIC_METHODS
 from skein_kit.errors import FieldInvalid, UpdateMaskInvalid
 
 DEEPEST = 4

@@ -27,7 +27,7 @@ from skein_gateway.recall.rpc import (
     record_arm_metrics,
     select_arms,
 )
-from skein_gateway.remember.rpc import append_request, create_request
+from skein_gateway.remember import append_request, create_request
 from skein_kit.identity.identity_token import Caller
 
 MEMORY, MESSAGE, BLOCK = (

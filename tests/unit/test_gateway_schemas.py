@@ -15,7 +15,7 @@ from skein.memory.v1 import history_pb2, memory_pb2, webhooks_pb2
 from skein.recall.v1 import recall_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_gateway.json_schema import schemas
-from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
+from skein_gateway.public_methods import PUBLIC_METHODS
 from skein_kit.errors import FieldInvalid
 from skein_kit.rpc.interceptors import validate
 

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from skein_kit.cold_storage.files import ColdFiles
+from skein_kit.cold_storage import ColdFiles
 from skein_kit.errors import ArchiveDamaged
 
 SYNC = os.fsync

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fix_catalogue import over
 
-from skein_kit.search_text import postings, time_words
+from skein_kit.search_text import postings
 
 
 @over(
@@ -42,4 +42,4 @@ def test_a_text_asks_when_its_last_sentence_does(text: str, *, expected: bool) -
     ],
 )
 def test_a_text_tells_of_a_time_when_a_word_of_it_does(text: str, *, expected: bool) -> None:
-    assert time_words.mentions_time(text) is expected
+    assert postings.mentions_time(text) is expected

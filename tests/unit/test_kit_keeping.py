@@ -10,9 +10,9 @@ from itertools import pairwise
 
 import pytest
 
-from skein_cluster.embedded import supervisor
+from skein_cluster.embedded import server
 from skein_cluster.embedded.errors import PostgresDidNotStart
-from skein_cluster.embedded.supervisor import ServerSupervisor
+from skein_cluster.embedded.server import ServerSupervisor
 
 
 def ended() -> subprocess.Popen[bytes]:
@@ -25,8 +25,8 @@ async def test_a_start_that_fails_for_whatever_reason_is_tried_again_ever_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Every server counts as one that ran well before it ended.
-    monkeypatch.setattr(supervisor, "_GOOD_SECONDS", -1.0)
-    monkeypatch.setattr(supervisor, "_FIRST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(server, "_GOOD_SECONDS", -1.0)
+    monkeypatch.setattr(server, "_FIRST_PAUSE_SECONDS", 0.01)
     loop = asyncio.get_running_loop()
     tries: list[float] = []
     is_back = asyncio.Event()

@@ -14,7 +14,7 @@ from fix_metrics import sample
 from google.protobuf.duration_pb2 import Duration
 
 from skein.tenancy.v1 import limits_pb2 as pb
-from skein_gateway.rate_limits.limiter import LeasedBucket, RateLimiter
+from skein_gateway.rate_limits import LeasedBucket, RateLimiter
 from skein_kit.calls.call import Call, current_call
 from skein_kit.errors import RateLimited, ServiceUnavailable
 from skein_kit.identity.identity_token import Caller

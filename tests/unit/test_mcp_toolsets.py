@@ -14,7 +14,7 @@ from fix_catalogue import over
 from skein_gateway.mcp.schemas import COMMON_KEYWORDS
 from skein_gateway.mcp.tool import Effect, Tool
 from skein_gateway.mcp.toolsets import CORE, SET_OF, TOOLS, TOOLSETS, ToolsetUnknown, parse_toolsets, tools_of
-from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
+from skein_gateway.public_methods import PUBLIC_METHODS
 from skein_kit.identity.permissions import ACCESS_RULES
 from skein_kit.text.token_estimate import estimate_tokens
 

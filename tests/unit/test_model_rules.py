@@ -16,7 +16,7 @@ from skein_kit.errors import DimensionsMismatch, FieldInvalid
 from skein_kit.outbound.fetch import SafeHttpClient
 from skein_kit.settings import SettingInvalid
 from skein_recall.errors import ModelNotFound
-from skein_recall.index import convert as index_convert
+from skein_recall.index import rpc as index_convert
 from skein_recall.models import convert as models_convert
 from skein_recall.models import model as model_module
 from skein_recall.models.model import (
@@ -27,7 +27,7 @@ from skein_recall.models.model import (
     ModelRegistry,
     ModelSnapshot,
 )
-from skein_recall.quality.comparison import ModelAgreement
+from skein_recall.quality.rpc import ModelAgreement
 from skein_recall.quality.sampler import RecentQueries
 from skein_recall.reindexes.model import PendingReindex
 from skein_recall.settings import RecallSettings

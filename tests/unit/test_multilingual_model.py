@@ -9,10 +9,9 @@ import pytest
 from fix_catalogue import over
 
 from skein_recall.embedded_model import packed_model
-from skein_recall.embedded_model.descriptions import MULTILINGUAL
+from skein_recall.embedded_model.descriptions import LATIN, MULTILINGUAL, OF_HUNDRED_LANGUAGES, readable_share
 from skein_recall.embedded_model.embedder import CHUNK_TOKENS, LocalEmbedder
 from skein_recall.embedded_model.encoder import WINDOW, Encoder
-from skein_recall.embedded_model.scripts import LATIN, OF_HUNDRED_LANGUAGES, readable_share
 from skein_recall.embedded_model.weights import WeightsUnavailable
 
 FACTS = [

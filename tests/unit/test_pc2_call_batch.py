@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from skein_pc2.envelope.call_batch import CallBatcher
+from skein_pc2.envelope.memories import CallBatcher
 from skein_pc2.protocol.concurrency import RequestContext
 from skein_pc2.protocol.errors import RequestError
 from skein_pc2.protocol.sender import Sender

@@ -16,8 +16,8 @@ from skein.recall.v1 import recall_pb2
 from skein_kit import errors as service_errors
 from skein_kit.calls.call import status_metadata
 from skein_pc2.envelope import convert as wire
+from skein_pc2.envelope.dialect import SearchRequest
 from skein_pc2.envelope.request import Request
-from skein_pc2.envelope.search import SearchRequest
 from skein_pc2.protocol.errors import VALIDATION_ERROR, RequestError, to_request_error
 from skein_pc2.protocol.frames import repeat_key
 

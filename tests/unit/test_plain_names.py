@@ -18,8 +18,7 @@ from skein.options.v1.options_pb2 import TEXT_KIND_NAME
 from skein_client.plain_names import plain_name
 from skein_kit.rpc.declarations import paths, text_kind
 from skein_kit.rpc.plain_names import make_names_plain
-from skein_kit.text.same_text import same_text
-from skein_kit.text.unicode_form import compared_form, contains, plain_form
+from skein_kit.text.unicode_form import compared_form, contains, plain_form, same_text
 
 # Full width, decomposed, a soft hyphen, a ligature.
 ODD, PLAIN = "\uff21nne\u0301 \u00ado\ufb01", "Anné ofi"

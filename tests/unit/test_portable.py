@@ -15,8 +15,8 @@ from skein_kit.ids import new_id
 from skein_kit.rpc.plain_names import make_names_plain
 from skein_memory.errors import ImportFormatUnknown
 from skein_memory.memories.model import Memory
-from skein_memory.transfer import memoryvault
 from skein_memory.transfer import model as transfer_model
+from skein_memory.transfer import rpc
 from skein_memory.transfer.import_parsing import ImportItem, ImportMode, merge_imported, parse_import, reusable_id
 from skein_memory.transfer.model import ImportLine, ImportProblem, TransferItem
 
@@ -123,7 +123,7 @@ def test_json_that_is_written_otherwise_is_no_change() -> None:
 )
 def test_an_unknown_document_is_refused(text: str) -> None:
     with pytest.raises(ImportFormatUnknown):
-        list(memoryvault.parse_document(text))
+        list(rpc.parse_document(text))
 
 
 @given(
@@ -136,7 +136,7 @@ def test_an_unknown_document_is_refused(text: str) -> None:
 def test_no_row_of_memoryvault_s_breaks_the_reading(row: dict[str, Any]) -> None:
     text = json.dumps({"data": {"memories": [row], "links": [row], "aliases": [None], "conflict_resolutions": [[]]}})
 
-    results = list(memoryvault.parse_document(text))
+    results = list(rpc.parse_document(text))
 
     assert len(results) == 4
     assert all(isinstance(one, ImportProblem) and one.reason == "LINE_INVALID" for one in results[1:])

@@ -6,7 +6,7 @@ import pytest
 from fix_catalogue import over
 
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
-from skein_cluster.processes.shares import check_connections, divided_settings
+from skein_cluster.processes.shared_ports import check_connections, divided_settings
 
 
 @over(("processes", "pool_size"), [(1, 10), (2, 10), (3, 10), (4, 7), (8, 3)])

@@ -24,7 +24,7 @@ from skein_session.messages.model import LAST_ID, NO_ID, id_ranges
 from skein_session.search.model import like_pattern, required_words
 from skein_session.sessions.model import SessionState, idle_cutoff
 from skein_session.summaries.chat_model import ChatModel
-from skein_session.transcripts.window import TOKENS_OF_A_MESSAGE, RecentWindow, tokens_of
+from skein_session.transcripts.store import TOKENS_OF_A_MESSAGE, RecentWindow, tokens_of
 
 NOW = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)
 OPEN = ("active", "paused", "completed")

@@ -13,7 +13,7 @@ from skein_kit.errors import (
     PageTokenInvalid,
 )
 from skein_kit.ids import id_time, parse_id
-from skein_session.messages import convert as messages_convert
+from skein_session.messages import rpc as messages_convert
 from skein_session.messages.model import MessageBatch, default_title
 from skein_session.page_tokens import sequence_from_page_token
 from skein_session.sessions import convert
@@ -30,7 +30,7 @@ def user(content: str, **fields: object) -> pb.Message:
 
 def batch_of(*messages: pb.Message, agent_id: str = "") -> MessageBatch:
     request = pb.AppendMessagesRequest(session_id="s", messages=messages)
-    return messages_convert.batch(request, at=NOW, principal="api_key:1", max_content=LIMIT, agent_id=agent_id)
+    return messages_convert.read_batch(request, at=NOW, principal="api_key:1", max_content=LIMIT, agent_id=agent_id)
 
 
 def at(time: datetime, content: str = "x") -> pb.Message:

@@ -16,7 +16,7 @@ from skein.memory.v1 import webhooks_pb2 as pb
 from skein_kit.errors import FieldInvalid, RpcError
 from skein_memory.errors import EventTypeUnknown
 from skein_memory.events.model import EVENT_TYPES
-from skein_memory.webhooks import convert as webhooks_convert
+from skein_memory.webhooks import rpc as webhooks_convert
 from skein_memory.webhooks.model import (
     INITIAL_BACKOFF,
     MAX_ATTEMPTS,
@@ -38,7 +38,7 @@ AT = datetime(2026, 3, 1, tzinfo=UTC)
 
 def draft(**values: object) -> WebhookDraft:
     fields: dict[str, object] = {"display_name": "w", "event_types": ["*"], "webhook_url": "https://example.com/"}
-    return webhooks_convert.draft(pb.Webhook(**(fields | values)))  # type: ignore[arg-type]
+    return webhooks_convert.read_draft(pb.Webhook(**(fields | values)))  # type: ignore[arg-type]
 
 
 def test_a_delivery_is_signed_as_the_standard_s_example_is() -> None:

@@ -39,9 +39,8 @@ from skein_auth.exchange.access_token_authenticator import AccessTokenAuthentica
 from skein_auth.exchange.authenticator import Authenticator
 from skein_auth.exchange.rejected_credentials import RejectedCredentialCache
 from skein_auth.exchange.rpc import ExchangeHandlers
-from skein_auth.federation.federated_login import FederatedLogin
 from skein_auth.federation.providers import Providers, ProviderSettings
-from skein_auth.federation.rpc import FederationHandlers
+from skein_auth.federation.rpc import FederatedLogin, FederationHandlers
 from skein_auth.federation.store import IdentityStore
 from skein_auth.login.password_login import PasswordLogin
 from skein_auth.login.rpc import LoginHandlers
@@ -55,7 +54,7 @@ from skein_auth.oauth.token_endpoint import TokenEndpoint
 from skein_auth.oauth_clients.registry import ClientRegistry
 from skein_auth.oauth_clients.rpc import OAuthClientHandlers
 from skein_auth.oauth_clients.store import ClientStore
-from skein_auth.recall_receipts.rpc import RecallReceiptHandlers
+from skein_auth.recall_receipts import RecallReceiptHandlers
 from skein_auth.revocation.rpc import RevocationHandlers
 from skein_auth.revocation.store import RevocationStore
 from skein_auth.second_factor.rpc import SecondFactorHandlers

@@ -15,7 +15,7 @@ from skein_auth.login.rpc import LoginHandlers
 from skein_auth.maintenance.rpc import MaintenanceHandlers
 from skein_auth.oauth.rpc import OAuthHandlers
 from skein_auth.oauth_clients.rpc import OAuthClientHandlers
-from skein_auth.recall_receipts.rpc import RecallReceiptHandlers
+from skein_auth.recall_receipts import RecallReceiptHandlers
 from skein_auth.revocation.rpc import RevocationHandlers
 from skein_auth.second_factor.rpc import SecondFactorHandlers
 from skein_auth.service_accounts.rpc import ServiceAccountHandlers

@@ -13,7 +13,7 @@ from skein.memory.v1 import blocks_pb2_grpc, curation_pb2_grpc, memory_pb2_grpc
 from skein.recall.v1 import recall_pb2_grpc
 from skein.session.v1 import session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
-from skein_gateway.cluster_status.rpc import ClusterStatusHandler
+from skein_gateway.cluster_status import ClusterStatusHandler
 from skein_gateway.console.routes import Console
 from skein_gateway.context.recorder import ContextRecorder
 from skein_gateway.context.replay import ContextReplayHandler
@@ -32,11 +32,11 @@ from skein_gateway.mcp.rpc_calls import MCP_PATH, RpcCaller
 from skein_gateway.mcp.server import server_of
 from skein_gateway.oauth.metadata import ServerMetadata
 from skein_gateway.oauth.routes import oauth_routes
-from skein_gateway.public_methods.forwarder import PUBLIC_METHODS, forwarder, stream_forwarder
-from skein_gateway.rate_limits.limiter import RateLimiter
+from skein_gateway.public_methods import PUBLIC_METHODS, forwarder, stream_forwarder
+from skein_gateway.rate_limits import RateLimiter
 from skein_gateway.recall.rpc import RecallHandler
-from skein_gateway.refusals.sender import RefusalSender, count_lost
-from skein_gateway.remember.rpc import RememberHandler
+from skein_gateway.refusals import RefusalSender, count_lost
+from skein_gateway.remember import RememberHandler
 from skein_gateway.servicers import gateway_service
 from skein_gateway.settings import GatewaySettings
 from skein_kit.access_log.refusals import RefusalRecorder

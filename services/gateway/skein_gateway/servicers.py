@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from skein.gateway.v1.gateway_methods import GatewayServiceMethods
-from skein_gateway.cluster_status.rpc import ClusterStatusHandler
+from skein_gateway.cluster_status import ClusterStatusHandler
 from skein_gateway.context.replay import ContextReplayHandler
 from skein_gateway.context.rpc import ContextHandler
 from skein_gateway.forget.rpc import ForgetHandler
 from skein_gateway.recall.rpc import RecallHandler
-from skein_gateway.remember.rpc import RememberHandler
+from skein_gateway.remember import RememberHandler
 
 
 def gateway_service(

@@ -10,9 +10,9 @@ from skein.memory.v1 import blocks_pb2_grpc, curation_pb2_grpc, history_pb2_grpc
 from skein.memory.v1 import memory_pb2_grpc as rpc
 from skein.recall.v1 import recall_pb2_grpc as recall_rpc
 from skein_kit.access_log.writer import AccessLog
-from skein_kit.approval.gate import ApprovalGate
+from skein_kit.approval import ApprovalGate
 from skein_kit.background import background_tasks
-from skein_kit.cold_storage.files import ColdFiles
+from skein_kit.cold_storage import ColdFiles
 from skein_kit.content_guard.endpoint import DetectorEndpoint
 from skein_kit.content_guard.guard import ContentGuard
 from skein_kit.database.monthly_partitions import MonthlyPartitions
@@ -58,11 +58,7 @@ from skein_memory.links.store import LinkStore
 from skein_memory.listing.rpc import ListingHandlers
 from skein_memory.listing.store import MemoryListStore
 from skein_memory.maintenance.due_tenants import DueTenantHandlers
-from skein_memory.maintenance.expiry import Expiry
-from skein_memory.maintenance.former_rows import FormerRowStore
-from skein_memory.maintenance.partitions import Partitions
-from skein_memory.maintenance.rpc import MaintenanceHandlers
-from skein_memory.maintenance.tenant_purge import TenantPurgeStore
+from skein_memory.maintenance.rpc import Expiry, FormerRowStore, MaintenanceHandlers, Partitions, TenantPurgeStore
 from skein_memory.memories.rpc import MemoryHandlers
 from skein_memory.memories.store import MemoryStore
 from skein_memory.moves.rpc import MoveHandlers

@@ -12,7 +12,7 @@ from skein_kit.background import background_tasks
 from skein_kit.host.process import Host, Service, ServicerRegistry
 from skein_pc2.envelope.background_deletion import BackgroundDeletions
 from skein_pc2.envelope.dialect import Orchestrator
-from skein_pc2.events.event_stream import EventPublisher
+from skein_pc2.events import EventPublisher
 from skein_pc2.gateway_api.client import GatewayApi, PortApis
 from skein_pc2.memory_service.service import MemoryService
 from skein_pc2.protocol.dialect import Dialect, HealthPort
@@ -21,7 +21,7 @@ from skein_pc2.reasoning.actions.background_updates import BackgroundUpdates
 from skein_pc2.reasoning.actions.health import ReasoningHealth
 from skein_pc2.reasoning.jarvis.jarvis import Jarvis
 from skein_pc2.reasoning.port import ReasoningPort
-from skein_pc2.sessions.session_agent import HeartbeatPublisher, SessionAgent
+from skein_pc2.sessions import HeartbeatPublisher, SessionAgent
 from skein_pc2.settings import ALL_NETWORKS, PORTS, Pc2Settings, is_reply_only, is_secure, port_of
 from skein_pc2.transport.curve import CurveCertificates, run_zap_handler
 from skein_pc2.transport.ports import Port, Ports

@@ -11,7 +11,7 @@ from skein.auth.v1 import auth_pb2_grpc
 from skein.recall.v1 import recall_pb2_grpc as rpc
 from skein_kit.access_log.writer import AccessLog, AccessLogKeys
 from skein_kit.admission.adaptive_limit import DELAYS
-from skein_kit.approval.gate import ApprovalGate
+from skein_kit.approval import ApprovalGate
 from skein_kit.audit_log.writer import AuditLog
 from skein_kit.background import background_tasks
 from skein_kit.host.process import Host, Service, ServicerRegistry
@@ -32,16 +32,14 @@ from skein_recall.index.rpc import IndexHandlers
 from skein_recall.index.store import IndexStore
 from skein_recall.index.term_counts import TermCountStore
 from skein_recall.index.vector_store import VectorStore
-from skein_recall.maintenance.rpc import MaintenanceHandlers
-from skein_recall.maintenance.store import PurgeStore
+from skein_recall.maintenance.store import MaintenanceHandlers, PurgeStore
 from skein_recall.models.model import EMBEDDED_MODEL, ModelRegistry
 from skein_recall.models.rpc import ModelHandlers
 from skein_recall.models.store import ModelStore
 from skein_recall.providers.api_keys import ApiKeys
 from skein_recall.providers.rpc import EmbedHandlers
 from skein_recall.providers.text_embedder import ProviderRegistry, TextEmbedder, observe_batch
-from skein_recall.quality.comparison import ModelComparer
-from skein_recall.quality.rpc import QualityHandlers
+from skein_recall.quality.rpc import ModelComparer, QualityHandlers
 from skein_recall.quality.sampler import RecentQueries, Sampler
 from skein_recall.receipts.reader import ReceiptReader
 from skein_recall.receipts.recorder import ReceiptRecorder
@@ -49,15 +47,13 @@ from skein_recall.receipts.replay import RecallReplayer
 from skein_recall.receipts.rpc import ReceiptHandlers
 from skein_recall.receipts.store import ReceiptStore
 from skein_recall.receipts.writer import ReceiptWriter
-from skein_recall.reindexes.chosen_models import ChosenModels
-from skein_recall.reindexes.reindexer import Reindexer
+from skein_recall.reindexes.reindexer import ChosenModels, Reindexer
 from skein_recall.reindexes.rpc import ReindexHandlers
 from skein_recall.reindexes.store import ReindexStore
 from skein_recall.search.known_items import KnownItems
 from skein_recall.search.name_cache import NameCache
-from skein_recall.search.query_reader import QueryReader
 from skein_recall.search.rpc import SearchHandlers
-from skein_recall.search.searcher import RecallSearcher, SearchCaches
+from skein_recall.search.searcher import QueryReader, RecallSearcher, SearchCaches
 from skein_recall.search.store import QueryStore
 from skein_recall.servicers import recall_internal_service, recall_service
 from skein_recall.settings import RecallSettings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from skein.recall.v1.recall_methods import RecallInternalServiceMethods, RecallServiceMethods
 from skein_recall.index.rpc import IndexHandlers
-from skein_recall.maintenance.rpc import MaintenanceHandlers
+from skein_recall.maintenance.store import MaintenanceHandlers
 from skein_recall.models.rpc import ModelHandlers
 from skein_recall.providers.rpc import EmbedHandlers
 from skein_recall.quality.rpc import QualityHandlers

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from skein.recall.v1 import recall_pb2_grpc
 from skein.session.v1 import session_pb2_grpc as rpc
 from skein_kit.access_log.writer import AccessLog
-from skein_kit.approval.gate import ApprovalGate
-from skein_kit.cold_storage.files import ColdFiles
+from skein_kit.approval import ApprovalGate
+from skein_kit.cold_storage import ColdFiles
 from skein_kit.content_guard.endpoint import DetectorEndpoint
 from skein_kit.content_guard.guard import ContentGuard
 from skein_kit.database.monthly_partitions import MonthlyPartitions
@@ -29,9 +29,8 @@ from skein_session.erasure.rpc import ErasureHandlers
 from skein_session.erasure.store import ErasureStore
 from skein_session.export.rpc import ExportHandlers
 from skein_session.export.store import ExportStore
-from skein_session.extractions.backfill import BackfillStore
 from skein_session.extractions.model_queue import ModelQueue
-from skein_session.extractions.rpc import ExtractionHandlers
+from skein_session.extractions.rpc import BackfillStore, ExtractionHandlers
 from skein_session.extractions.store import ExtractionStore
 from skein_session.idempotency import SessionIdempotencyStore
 from skein_session.items.rpc import ItemHandlers

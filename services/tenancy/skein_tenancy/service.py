@@ -9,7 +9,7 @@ from functools import partial
 
 from skein.auth.v1 import auth_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc as rpc
-from skein_kit.approval.gate import ApprovalGate
+from skein_kit.approval import ApprovalGate
 from skein_kit.audit_log.writer import AuditLog
 from skein_kit.background import background_tasks
 from skein_kit.canary import CanarySettings
@@ -27,8 +27,7 @@ from skein_tenancy.agents.store import AgentStore
 from skein_tenancy.canary.store import CanaryStore
 from skein_tenancy.deletions.rpc import DeletionHandlers
 from skein_tenancy.deletions.store import DeletionStore
-from skein_tenancy.invitations.mailer import InvitationMailer
-from skein_tenancy.invitations.rpc import InvitationHandlers
+from skein_tenancy.invitations.rpc import InvitationHandlers, InvitationMailer
 from skein_tenancy.invitations.store import InvitationStore
 from skein_tenancy.jobs.rpc import JobHandlers
 from skein_tenancy.jobs.store import TenantJobStore

@@ -35,7 +35,7 @@ from skein_kit.host.open_files import FileDescriptorShares
 from skein_kit.host.readiness import Readiness, is_ready, require_connection, require_schema_version
 from skein_kit.http_server.connections import HttpLimits
 from skein_kit.identity.identity_token import Caller, IdentityTokenVerifier
-from skein_kit.rpc import pagination, server_options
+from skein_kit.rpc import grpc_handler, pagination
 from skein_kit.rpc.channel import InProcessHandlers, ServiceChannel
 from skein_kit.rpc.grpc_handler import GrpcHandler
 from skein_kit.rpc.health_reflection import HealthReflectionHandler, HealthStatuses
@@ -365,7 +365,7 @@ async def _listen(
     host: Host,
     connections: int,
 ) -> aio.Server:
-    options = server_options.server_options(host.settings, connections=connections, is_edge=servicers.is_edge)
+    options = grpc_handler.server_options(host.settings, connections=connections, is_edge=servicers.is_edge)
     server = aio.server(options=options)
     origin = servicers.resolve_origin if servicers.is_edge else None
     seconds = host.settings.request_body_seconds

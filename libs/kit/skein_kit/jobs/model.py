@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from google.protobuf.duration_pb2 import Duration
+
 
 class JobKind(StrEnum):
     """Kinds of background work that a tenant can pause and limit."""
@@ -284,3 +286,12 @@ def _burst_of(items_per_second: float) -> float:
 
 def _seconds(start: datetime, end: datetime) -> float:
     return max(0.0, (end - start).total_seconds())
+
+
+def retry_delay(seconds: float) -> Duration | None:
+    """Convert seconds; None for 0, which leaves the field unset."""
+    if not seconds:
+        return None
+    result = Duration()
+    result.FromTimedelta(timedelta(seconds=seconds))
+    return result

@@ -7,12 +7,16 @@ effect. Certificate, SNI and Host use the name. It follows no redirects, uses no
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 import functools
 import ipaddress
 import json
 import os
 import re
+import socket
 import ssl
+import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +26,7 @@ from typing import Any, TypeVar
 
 import httpx
 
-from skein_kit.outbound.dns_resolver import Resolver
+from skein_kit.admission.fair_slots import FairSlots
 from skein_kit.settings import SettingInvalid, Settings
 
 LIMIT_BYTES = 65_536
@@ -52,6 +56,9 @@ _MAX_PORT = 65_536
 
 Address = IPv4Address | IPv6Address
 Result = TypeVar("Result")
+# Lookups at a time: of one process, and of one owner.
+_TOTAL = 256
+_PER_OWNER = 4
 
 
 class OutboundError(Exception):
@@ -346,3 +353,60 @@ def _seconds(retry_after: str) -> float | None:
         return None
     # An HTTP date always has a zone.
     return None if at.tzinfo is None else max(0.0, at.timestamp() - time.time())
+
+
+class Resolver:
+    """Looks up at most 256 names at a time, at most four of them for one owner."""
+
+    def __init__(self) -> None:
+        """Start without lookups."""
+        self._slots = FairSlots(_TOTAL, per_owner=_PER_OWNER)
+        self._slot_releases: set[asyncio.Future[None]] = set()
+
+    async def resolve(self, host: str, port: int, owner: str) -> list[str]:
+        """Return the addresses of a name, once the owner has a slot. The caller sets the deadline. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        while not self._slots.free_for(owner):
+            slot_release = loop.create_future()
+            self._slot_releases.add(slot_release)
+            try:
+                await slot_release
+            finally:
+                self._slot_releases.discard(slot_release)
+        self._slots.take(owner)
+        result: asyncio.Future[Sequence[Any]] = loop.create_future()
+
+        def end(addresses: Sequence[Any], error: Exception | None) -> None:
+            self._release(owner)
+            if result.done():
+                return
+            if error is None:
+                result.set_result(addresses)
+            else:
+                result.set_exception(error)
+
+        def look_up() -> None:
+            addresses: Sequence[Any] = ()
+            error: Exception | None = None
+            try:
+                addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            except Exception as exception:  # noqa: BLE001 - it belongs to the caller.
+                error = exception
+            # The loop is closed: the process stops, and no caller waits.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(end, addresses, error)
+
+        # A daemon thread does not keep the process alive.
+        thread = threading.Thread(target=look_up, name="resolver", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            self._release(owner)
+            raise OSError(errno.EAGAIN, "no thread") from None
+        return list(dict.fromkeys(str(entry[4][0]) for entry in await result))
+
+    def _release(self, owner: str) -> None:
+        self._slots.release(owner)
+        for slot_release in self._slot_releases:
+            if not slot_release.done():
+                slot_release.set_result(None)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from skein.options.v1 import options_pb2 as pb
-from skein_kit.approval.gate import is_gated
+from skein_kit.approval import is_gated
 from skein_kit.idempotency.store import AnsweredBefore
 from skein_kit.rpc.declarations import GATEWAY, audit_rule, is_recorded, method_rule, response_class, screening
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from skein_kit.access_log.refusals import RefusalRecorder
     from skein_kit.access_log.writer import AccessLog
-    from skein_kit.approval.gate import ApprovalGate
+    from skein_kit.approval import ApprovalGate
     from skein_kit.calls.call import Call
     from skein_kit.content_guard.guard import ContentGuard
     from skein_kit.rpc.streaming import Messages

@@ -67,7 +67,7 @@ from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES, CompleteBody, body
 from skein_kit.rpc.streaming import StreamLimiter, stream_handler
 from skein_kit.rpc.well_known_types import normalize_mask
 from skein_kit.telemetry import memory_spans
-from skein_kit.telemetry.log_throttle import LogThrottle
+from skein_kit.telemetry.logs import LogThrottle
 from skein_kit.telemetry.memory_spans import MemorySpans
 from skein_kit.telemetry.metrics import IN_FLIGHT, LATENCY, REQUESTS, TRACING, context_from, exemplar, links_to
 from skein_kit.violations import violation_description

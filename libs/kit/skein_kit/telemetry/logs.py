@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import MutableMapping
-from typing import Any, TextIO
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, MutableMapping
+from typing import Any, Generic, TextIO, TypeVar
 
 import asyncpg
 import structlog
@@ -16,6 +18,7 @@ from skein_kit.calls.call import current_call
 # Without the values of local variables, which contain requests and keys.
 _TRACEBACK = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+K = TypeVar("K", bound="Hashable")
 
 
 def configure(level: str = "info", stream: TextIO | None = None) -> None:
@@ -97,3 +100,24 @@ def _message(error: BaseException | None) -> str:
     if isinstance(error, OSError):
         return error.strerror or ""
     return str(error) if type(error).__module__.startswith("skein_") else ""
+
+
+class LogThrottle(Generic[K]):
+    """Allows one line of each kind per `seconds`, for at most `max_kinds` kinds; it suppresses further kinds."""
+
+    def __init__(self, seconds: float, *, max_kinds: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = seconds
+        self._max_kinds = max_kinds
+        self._clock = clock
+        # Oldest first.
+        self._report_times: OrderedDict[K, float] = OrderedDict()
+
+    def is_first(self, kind: K) -> bool:
+        """Return whether to log this line, and remember its kind."""
+        at = self._clock()
+        while self._report_times and next(iter(self._report_times.values())) + self._seconds <= at:
+            self._report_times.popitem(last=False)
+        if kind in self._report_times or len(self._report_times) >= self._max_kinds:
+            return False
+        self._report_times[kind] = at
+        return True

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
+from functools import lru_cache
 from typing import Final, Literal
 
 # Soft hyphens, fillers, zero-width characters, marks of direction, variation selectors and tags.
@@ -22,6 +23,11 @@ _UNSEEN: Final = re.compile(f"[{_INVISIBLE}]|(?<![{_JOINED_LETTERS}])[\u200c\u20
 _UNSEEN_AND_JOINERS: Final = re.compile(f"[{_INVISIBLE}\u200c\u200d]")
 # Most marks on one letter: the time that normalization takes grows with their square. No language needs half of them.
 _MAX_MARKS: Final = 64
+# Compatibility forms that say something else: 2² is not 22, nor ½ 1/2.
+_MEANINGFUL: Final = ("<super>", "<sub>", "<fraction>", "<circle>", "<square>")
+# A line that only ends because the page does: a word, and a word that goes on.
+_WRAP: Final = re.compile(r"(?<=[^\W\d_])(,?)[ \t]*\n(?=[a-zß-öø-ÿ])")
+_INDENTATION: Final = re.compile(r"^[ \t]+\S", re.MULTILINE)
 
 
 def plain_form(text: str) -> str:
@@ -81,3 +87,26 @@ def _many_marks() -> re.Pattern[str]:
             ranges.append([code, code])
     marks = "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)
     return re.compile(f"[{marks}]{{{_MAX_MARKS + 1}}}")
+
+
+def same_text(text: str) -> str:
+    """Return the form of a text.
+
+    Full-width letters, ligatures, decomposed accents and invisible characters do not count, nor do runs of spaces and
+    the line breaks of wrapped prose. Case and punctuation do; so do the indentation and the lines of code and lists.
+    """
+    if not text.isascii():
+        text = "".join(map(_plain_letter, normalize(without_unseen(text), "NFC")))
+    if "\n" not in text:
+        return " ".join(text.split())
+    lines = _WRAP.sub(r"\1 ", text.strip("\n")).splitlines()
+    if _INDENTATION.search(text.strip()):
+        return "\n".join(line.rstrip() for line in lines)
+    return "\n".join(" ".join(line.split()) for line in lines)
+
+
+@lru_cache(maxsize=4096)
+def _plain_letter(letter: str) -> str:
+    if letter.isascii() or unicodedata.decomposition(letter).startswith(_MEANINGFUL):
+        return letter
+    return unicodedata.normalize("NFKC", letter)

@@ -16,7 +16,7 @@ import grpc
 
 from skein_kit.settings import ProcessSettings, SettingInvalid
 from skein_kit.telemetry import logs
-from skein_kit.tls import certificate_expiry
+from skein_kit.tls import server_tls
 from skein_kit.tls.server_tls import load_server_context
 
 CERTIFICATE = "SKEIN_MTLS_CERTIFICATE"
@@ -54,7 +54,7 @@ class MutualTlsFiles:
         self._clock = clock
         self._fingerprint = self._file_fingerprint()
         self._material = self._read()
-        certificate_expiry.record_mutual_tls_certificates(self._material.certificate, self._material.authority)
+        server_tls.record_mutual_tls_certificates(self._material.certificate, self._material.authority)
         self._checked_at = clock()
 
     @classmethod
@@ -107,7 +107,7 @@ class MutualTlsFiles:
         except SettingInvalid as error:
             log.error("mtls_files_unusable", why=str(error))  # noqa: TRY400 - the stack adds nothing.
         else:
-            certificate_expiry.record_mutual_tls_certificates(self._material.certificate, self._material.authority)
+            server_tls.record_mutual_tls_certificates(self._material.certificate, self._material.authority)
             log.info("mtls_files_changed")
 
     def _file_fingerprint(self) -> tuple[tuple[int, int, int] | None, ...]:

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import ssl
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn, Self
 
 import grpc
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from prometheus_client import Gauge
 
 from skein_kit.settings import SettingInvalid
-from skein_kit.tls import certificate_expiry as certificates
 
 CERTIFICATE = "SKEIN_TLS_CERTIFICATE"
 KEY = "SKEIN_TLS_KEY"
+EXPIRY = Gauge(
+    "skein_certificate_expiry_timestamp_seconds",
+    "Unix time at which a certificate expires: tls (the gateway's), mtls (a service's), mtls_authority.",
+    ["use"],
+)
+# Uses: the gateway's public certificate, the certificate of mutual TLS, and its authority.
+PUBLIC, MUTUAL, AUTHORITY = "tls", "mtls", "mtls_authority"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,7 +54,7 @@ class ServerTls:
     def credentials(self) -> grpc.ServerCredentials:
         """Return the credentials of gRPC servers from the files as they are now; gRPC allows TLS 1.2 and 1.3."""
         certificate = self.certificate.read_bytes()
-        certificates.record_server_certificate(certificate)
+        record_server_certificate(certificate)
         return grpc.ssl_server_credentials([(self.key.read_bytes(), certificate)])
 
 
@@ -78,3 +88,48 @@ def _pem(setting: str, path: Path, kind: str) -> None:
         text = ""
     if f"{kind}-----" not in text:
         raise SettingInvalid(f"{setting} names a file that is no PEM {kind.lower()}.")
+
+
+def record_server_certificate(certificate: bytes) -> None:
+    """Record the expiry of the gateway's certificate chain (PEM)."""
+    _record(PUBLIC, min(map(_end, _read(certificate)), default=None))
+
+
+def record_mutual_tls_certificates(certificate: bytes, authority: bytes) -> None:
+    """Record the expiry of the certificate of mutual TLS, and of its authority.
+
+    While one authority replaces another the file has both: the one that issued the certificate counts.
+    """
+    certificates, authorities = _read(certificate), _read(authority)
+    issuers = [
+        issuer for issuer in authorities if any(_is_issued_by(issuer, certificate_) for certificate_ in certificates)
+    ]
+    _record(MUTUAL, min(map(_end, certificates), default=None))
+    _record(AUTHORITY, max(map(_end, issuers or authorities), default=None))
+
+
+def _read(pem: bytes) -> list[x509.Certificate]:
+    """Parse certificates; return none if the library cannot parse one that TLS accepts."""
+    with suppress(ValueError):
+        return x509.load_pem_x509_certificates(pem)
+    return []
+
+
+def _is_issued_by(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
+
+def _end(certificate: x509.Certificate) -> float:
+    return certificate.not_valid_after_utc.timestamp()
+
+
+def _record(use: str, end: float | None) -> None:
+    if end is not None:
+        EXPIRY.labels(use).set(end)
+    else:
+        with suppress(KeyError):
+            EXPIRY.remove(use)

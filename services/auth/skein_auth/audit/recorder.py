@@ -18,7 +18,7 @@ from skein_kit.errors import RpcError
 from skein_kit.ids import new_id, now
 from skein_kit.network.source_network import source_network
 from skein_kit.telemetry import logs
-from skein_kit.telemetry.log_throttle import LogThrottle
+from skein_kit.telemetry.logs import LogThrottle
 
 # Every event; docs/reference/audit-events.md is made from the comments.
 EVENTS = frozenset(

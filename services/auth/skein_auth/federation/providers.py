@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 
 from skein_auth.assertions.keys import AssertionInvalid, PublishedKeys, log_unavailable, read_header, verify
 from skein_auth.errors import IdentityRefused, ProviderNotFound, ProviderUnavailable
-from skein_auth.federation.model import ProviderIdentity
+from skein_auth.federation.store import ProviderIdentity
 from skein_kit.outbound.fetch import OutboundError, SafeHttpClient
 from skein_kit.settings import SettingInvalid, Settings
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Protocol
 
-    from skein_auth.federation.model import IdentityProof
+    from skein_auth.federation.store import IdentityProof
     from skein_kit.outbound.fetch import JsonResponse
 
     class Provider(Protocol):

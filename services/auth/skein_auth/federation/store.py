@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from datetime import datetime
 from uuid import UUID
 
 from skein_auth.accounts.model import Account
 from skein_auth.audit.recorder import AuditRecorder
 from skein_auth.errors import IdentityNotFound, IdentityTaken, LastLoginMethod
-from skein_auth.federation.model import LinkedIdentity, ProviderIdentity
 from skein_auth.queries import QUERIES
 from skein_kit.database.transactions import NO_TENANT, Database, Transaction, translate_constraint_errors
 from skein_kit.errors import CredentialInvalid
@@ -133,3 +134,39 @@ async def _create_account(tx: Transaction, identity: ProviderIdentity) -> UUID:
             return account_id
     message = "an account without an address was not created"
     raise LookupError(message)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IdentityProof:
+    """The token of an identity provider that a caller presents, not verified yet."""
+
+    # The name of the provider in the settings.
+    provider: str
+    token: str = field(repr=False)
+    # That of the ID token; empty for none.
+    nonce: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProviderIdentity:
+    """A person, as an identity provider states."""
+
+    # "github", or the URL of the issuer.
+    provider: str
+    subject: str
+    # Their name in logins there.
+    login: str
+    display_name: str = ""
+    # In lower case, and only when the provider has verified it; else empty.
+    email: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LinkedIdentity:
+    """An identity that is linked to an account."""
+
+    identity_id: UUID
+    provider: str
+    subject: str
+    login: str
+    create_time: datetime

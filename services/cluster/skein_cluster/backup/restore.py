@@ -26,7 +26,7 @@ from skein_cluster.backup import (
     lsn,
     previous_cluster,
     purge_replay,
-    selection,
+    retention,
     wal_archive,
     wal_signatures,
 )
@@ -129,7 +129,7 @@ async def restore(
                     f"{len(log.unsigned)} files of the log are left out, such as {log.unsigned[0]}: no trusted key has"
                     " signed them as they are. --allow-unsigned reads them."
                 )
-            timeline = await selection.choose_timeline(log, [backup], timeline)
+            timeline = await retention.choose_timeline(log, [backup], timeline)
             to = await _within(folder, log.wal_range(backup, timeline), backup, to, previous)
         wal = stack.enter_context(_signed_log(log, data_dir))
         recovering = _Recovery(

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
 from skein.memory.v1 import history_pb2, history_pb2_grpc
+from skein_cluster.cli.exit_codes import CommandError, ExitCode
+from skein_kit.erasure_certificates import key_set
+from skein_kit.erasure_certificates.key_set import KeySetInvalid
 
 _PURGES = ("memory_purged", "block_purged")
 _PAGE_SIZE = 1000
@@ -49,3 +55,12 @@ async def log_problem(history: history_pb2_grpc.HistoryServiceAsyncStub, stateme
         last = response.changes[-1].create_time.ToDatetime(UTC) if response.changes else None
         if not request.page_token or (last is not None and last > end):
             return f"the event log has {len(missing)} of its {len(statement['receipt_ids'])} purges not"
+
+
+def read_file(file: Path) -> dict[str, Ed25519PublicKey]:
+    """Read the keys of a JWK Set by key id. Raises CommandError."""
+    try:
+        return key_set.read(file.read_text("utf-8"))
+    except (KeySetInvalid, UnicodeDecodeError):
+        message = "The file of keys is no JWK Set; `skein certificates keys` writes one."
+        raise CommandError(message, ExitCode.REFUSED) from None

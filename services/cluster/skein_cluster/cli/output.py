@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, cast
 
 import click
 from google.protobuf.message import Message
@@ -16,6 +17,7 @@ from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
 
+from skein_client.pagination import iterate_pages
 from skein_kit.json_values import exact, fields
 
 # Width of tables in files and pipes, for which rich assumes 80.
@@ -150,3 +152,14 @@ class _Printable(RenderHook):
 def _escaped(match: re.Match[str]) -> str:
     code = ord(match[0])
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"  # noqa: PLR2004 - what two digits say.
+
+
+async def list_first(limit: int, method: Callable[..., Awaitable[Any]], request: Message, field: str) -> list[Any]:
+    """Call a List method until there are `limit` items or no more."""
+    result: list[Any] = []
+    async with aclosing(cast("AsyncGenerator[Any, None]", iterate_pages(method, request, field))) as every:
+        async for item in every:
+            result.append(item)
+            if len(result) >= limit:
+                break
+    return result

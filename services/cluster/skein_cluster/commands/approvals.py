@@ -14,7 +14,7 @@ from skein_client.client import Client
 from skein_client.errors import NotFound
 from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import options, output
-from skein_cluster.cli.pagination import list_first
+from skein_cluster.cli.output import list_first
 from skein_kit.text.invisible import show_invisible
 
 

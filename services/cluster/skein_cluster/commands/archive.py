@@ -12,7 +12,7 @@ from skein.memory.v1 import archives_pb2
 from skein.session.v1 import archives_pb2 as sessions_pb2
 from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import options, output
-from skein_cluster.cli.pagination import list_first
+from skein_cluster.cli.output import list_first
 
 
 @click.group()

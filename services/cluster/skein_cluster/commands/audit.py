@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from skein_cluster.audit_trail import trail
 from skein_cluster.audit_trail.trail import Verification
 from skein_cluster.backup.source import open_source
-from skein_cluster.certificates import published_keys
+from skein_cluster.certificates import event_log
 from skein_cluster.cli import options, output
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 
@@ -75,7 +75,7 @@ async def verify(
     as_json: bool,
 ) -> None:
     """Verify the trail of a database, or of FILE without one. Ends with 1 and names what does not fit."""
-    keys = published_keys.read_file(keys_file)
+    keys = event_log.read_file(keys_file)
     result = await _verify(file, data_dir, keys)
     if heads_file is not None:
         result.compare_heads(_read_heads(heads_file))

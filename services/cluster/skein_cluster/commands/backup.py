@@ -17,7 +17,7 @@ from rich.text import Text
 
 from skein_client.connection import data_dir as environment_data_dir
 from skein_cluster.api import credentials
-from skein_cluster.backup import base_backup, recovery_window, retention, selection, verification
+from skein_cluster.backup import base_backup, retention, verification
 from skein_cluster.backup import restore as restoring
 from skein_cluster.backup.repository import Backup, BackupDamaged, BackupRepository, BackupUnsigned
 from skein_cluster.backup.restore import RestoreResult
@@ -136,7 +136,7 @@ def list_(data_dir: Path, backup_dir: Path | None, *, as_json: bool) -> None:
     """List backups, oldest first, each with the times that it can be restored to."""
     context = _BackupContext.of(data_dir, backup_dir)
     with _convert_errors():
-        windows = _run(recovery_window.recovery_windows(context.folder))
+        windows = _run(retention.recovery_windows(context.folder))
     unreadable = context.folder.unreadable()
     if as_json:
         rows = [
@@ -325,8 +325,8 @@ async def _restore(
         output.stderr_console().print(Text(message))
 
     log = WalArchive(context.folder, backups[0].wal_segment_bytes)
-    timeline = await selection.choose_timeline(log, backups, timeline)
-    backup = selection.newest_backup(log, backups, timeline, moment)
+    timeline = await retention.choose_timeline(log, backups, timeline)
+    backup = retention.newest_backup(log, backups, timeline, moment)
     return await restoring.restore(
         context.folder,
         backup,

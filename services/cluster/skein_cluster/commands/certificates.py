@@ -15,10 +15,10 @@ from skein.auth.v1 import auth_pb2, certificates_pb2
 from skein_client.client import Client
 from skein_cluster.api.client import as_operator, as_tenant
 from skein_cluster.backup.source import open_source
-from skein_cluster.certificates import event_log, proof, published_keys
+from skein_cluster.certificates import event_log, proof
 from skein_cluster.cli import options, output
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
-from skein_cluster.cli.pagination import list_first
+from skein_cluster.cli.output import list_first
 from skein_kit.erasure_certificates import document, key_set
 from skein_kit.erasure_certificates.document import CertificateInvalid, VerifiedCertificate
 
@@ -226,7 +226,7 @@ async def prove(
 
 def _verified(file: Path, keys_file: Path) -> VerifiedCertificate:
     try:
-        return document.verify(file.read_bytes(), published_keys.read_file(keys_file))
+        return document.verify(file.read_bytes(), event_log.read_file(keys_file))
     except CertificateInvalid as error:
         raise CommandError(f"The certificate is not valid: {error}.", ExitCode.REFUSED) from None
 

@@ -10,7 +10,7 @@ from skein.session.v1 import session_pb2 as pb
 from skein_client.client import Client
 from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import options, output
-from skein_cluster.cli.pagination import list_first
+from skein_cluster.cli.output import list_first
 from skein_kit.rpc.well_known_types import to_timestamp
 
 

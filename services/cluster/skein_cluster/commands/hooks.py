@@ -21,8 +21,7 @@ from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.hooks import run as hook
 from skein_cluster.hooks import settings_file
 from skein_cluster.hooks.agents import AGENTS, CodingAgent, HookEvent, Scope
-from skein_cluster.hooks.calls import Cluster
-from skein_cluster.hooks.failures import AUTH, CallFailed
+from skein_cluster.hooks.calls import AUTH, CallFailed, Cluster
 
 Decorated = TypeVar("Decorated", bound="Callable[..., Any]")
 

@@ -17,7 +17,7 @@ from skein_cluster.api import credentials
 from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import options, output
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
-from skein_cluster.cli.pagination import list_first
+from skein_cluster.cli.output import list_first
 from skein_kit.identity.bearer_token import public_prefix
 from skein_kit.identity.permissions import ROLE_PERMISSIONS
 from skein_kit.ids import parse_id

@@ -11,7 +11,7 @@ from rich.tree import Tree
 from skein.memory.v1 import curation_pb2, memory_pb2
 from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import options, output
-from skein_cluster.cli.pagination import list_first
+from skein_cluster.cli.output import list_first
 from skein_kit.text.quoted_text import one_line
 
 _KINDS: Mapping[int, str] = {

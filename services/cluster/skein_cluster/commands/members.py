@@ -15,7 +15,7 @@ from skein_client.client import Client
 from skein_cluster.api.client import open_client, operator_connection
 from skein_cluster.api.tenants import find_tenant
 from skein_cluster.cli import options, output
-from skein_cluster.cli.pagination import list_first
+from skein_cluster.cli.output import list_first
 
 _ROLES = {
     "viewer": members_pb2.ROLE_VIEWER,

@@ -12,7 +12,7 @@ from rich.text import Text
 from skein.memory.v1 import memory_pb2
 from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import options, output
-from skein_cluster.cli.pagination import list_first
+from skein_cluster.cli.output import list_first
 from skein_kit.json_values import exact
 
 

@@ -12,7 +12,7 @@ from rich.text import Text
 from skein.recall.v1 import recall_pb2 as pb
 from skein_cluster.api.client import as_operator
 from skein_cluster.cli import options, output
-from skein_cluster.cli.pagination import list_first
+from skein_cluster.cli.output import list_first
 
 _POLL_SECONDS = 1.0
 

@@ -11,7 +11,7 @@ from skein.memory.v1 import memory_pb2, pages_pb2
 from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import options, output
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
-from skein_cluster.cli.pagination import list_first
+from skein_cluster.cli.output import list_first
 from skein_kit.rpc.well_known_types import to_timestamp
 
 _PROFILE = "subject:"

@@ -9,12 +9,12 @@ import click
 
 from skein.recall.v1 import recall_pb2
 from skein_cluster.api.client import as_tenant
-from skein_cluster.certificates import published_keys
+from skein_cluster.certificates import event_log
 from skein_cluster.cli import options, output
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
-from skein_cluster.cli.pagination import list_first
-from skein_kit.recall_receipts import document
-from skein_kit.recall_receipts.document import ReceiptInvalid
+from skein_cluster.cli.output import list_first
+from skein_kit import recall_receipts
+from skein_kit.recall_receipts import ReceiptInvalid
 
 _MAX_PAGE_SIZE = 200
 
@@ -100,8 +100,8 @@ async def get(receipt_id: str, file: Path | None, environment: dict[str, str], *
 def verify(file: Path, keys_file: Path, *, as_json: bool) -> None:
     """Verify FILE with the published keys, without a cluster. Ends with 1 if it was changed."""
     try:
-        receipt = document.read(file.read_bytes())
-        content = receipt.verify(published_keys.read_file(keys_file))
+        receipt = recall_receipts.read(file.read_bytes())
+        content = receipt.verify(event_log.read_file(keys_file))
     except ReceiptInvalid as error:
         raise CommandError(f"The receipt is not valid: {error}.", ExitCode.REFUSED) from None
     if as_json:

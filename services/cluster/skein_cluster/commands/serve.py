@@ -13,7 +13,7 @@ import uvloop
 from skein_cluster import registry
 from skein_cluster.config.check import require_certificates
 from skein_cluster.config.unknown_settings import refuse_unknown_settings
-from skein_cluster.processes import gc_freeze
+from skein_cluster.processes import log_file
 from skein_cluster.processes.stop_signals import StopSignal
 from skein_kit.host import open_files
 from skein_kit.host.process import export_traces, run_services
@@ -58,7 +58,7 @@ async def _serve(names: tuple[str, ...]) -> None:
 
     with export_traces(settings, name=name), StopSignal.on_signals(cut_off) as stopping:
         async with run_services(services, host) as cluster:
-            gc_freeze.freeze_startup_objects()
+            log_file.freeze_startup_objects()
             log.info(
                 "serving",
                 services=[service.name for service in services],

@@ -8,7 +8,7 @@ from rich.text import Text
 from skein.session.v1 import archives_pb2, session_pb2
 from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import options, output
-from skein_cluster.cli.pagination import list_first
+from skein_cluster.cli.output import list_first
 from skein_kit.message_rows import speaker
 from skein_kit.text.quoted_text import one_line
 

@@ -16,7 +16,7 @@ from skein_client.client import Client
 from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import options, output
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
-from skein_cluster.cli.pagination import list_first
+from skein_cluster.cli.output import list_first
 
 _ROLES = {
     "reader": spaces_pb2.SPACE_ROLE_READER,

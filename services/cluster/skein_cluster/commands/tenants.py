@@ -11,7 +11,7 @@ from skein.tenancy.v1 import members_pb2, tenancy_pb2
 from skein_cluster.api.client import as_operator
 from skein_cluster.api.tenants import create_tenant
 from skein_cluster.cli import options, output
-from skein_cluster.cli.pagination import list_first
+from skein_cluster.cli.output import list_first
 from skein_cluster.commands.members import invite_command, members_command
 
 

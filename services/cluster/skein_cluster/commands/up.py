@@ -25,7 +25,7 @@ from skein_cluster.backup.signatures import BackupKey
 from skein_cluster.cli import command_lines, options, output
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.config.unknown_settings import refuse_unknown_settings
-from skein_cluster.processes import gc_freeze, log_file, multi_process
+from skein_cluster.processes import log_file, multi_process
 from skein_cluster.processes.shared_ports import shared_port_cluster
 from skein_cluster.processes.single_process import LocalCluster, single_process_cluster
 from skein_cluster.processes.stop_signals import StopSignal
@@ -158,7 +158,7 @@ async def _run_until_stopped(
     started = time.monotonic()
     with StopSignal.on_signals() as stopping:
         async with open_cluster(data_dir) as cluster:
-            gc_freeze.freeze_startup_objects()
+            log_file.freeze_startup_objects()
             output.stdout_console().print(print_overview(cluster, data_dir, log, time.monotonic() - started))
             watcher = watch(cluster)
             await stopping.wait()

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from skein_cluster.hooks.agents import CodingAgent, HookCall, HookEvent
-from skein_cluster.hooks.calls import Cluster
-from skein_cluster.hooks.failures import BLOCKS, GATEWAY, CallFailed
+from skein_cluster.hooks.calls import BLOCKS, GATEWAY, CallFailed, Cluster
 from skein_cluster.hooks.notices import Contexts
 from skein_cluster.hooks.project import short_name
 

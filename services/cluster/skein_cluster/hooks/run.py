@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from skein_client.environment import NotConfigured
 from skein_cluster.hooks import memory
 from skein_cluster.hooks.agents import AGENTS, CodingAgent, HookEvent, HookInputInvalid
-from skein_cluster.hooks.failures import CallFailed
+from skein_cluster.hooks.calls import CallFailed
 from skein_cluster.hooks.notices import Notices
 from skein_cluster.hooks.project import project_of
 

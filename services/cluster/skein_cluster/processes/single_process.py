@@ -21,12 +21,13 @@ from skein_cluster import registry
 from skein_cluster.api import credentials
 from skein_cluster.api.credentials import Credentials
 from skein_cluster.backup import wal_archive
+from skein_cluster.cli.exit_codes import CommandError, ExitCode
+from skein_cluster.config.database_check import check_database, max_connections
 from skein_cluster.embedded.databases import DATABASE
 from skein_cluster.embedded.server import Server
-from skein_cluster.processes import external_database
 from skein_cluster.processes.ports import check_free
 from skein_kit.database.connection_settings import service_url
-from skein_kit.database.schema_migrations import migrate
+from skein_kit.database.schema_migrations import MigrationNotAllowed, migrate
 from skein_kit.host.process import PortTaken, run_services
 from skein_kit.settings import ProcessSettings
 
@@ -158,7 +159,7 @@ async def prepared_database(
             await prepare_database(server)
         else:
             url = settings.database_direct_url or settings.database_url
-            await external_database.prepare(url, values, counts)
+            await prepare(url, values, counts)
         if not (values.get("SKEIN_SYSTEM_KEY") or values.get("SKEIN_SYSTEM_KEY_FILE")):
             values["SKEIN_SYSTEM_KEY"] = credentials.system_key(data_dir)
         if not (values.get("SKEIN_MASTER_KEY") or values.get("SKEIN_MASTER_KEY_FILE")):
@@ -203,3 +204,26 @@ async def _operator_key(database_url: str, earlier_key: str | None) -> str:
         with suppress(OperatorKeyRefused):
             return await ensure_operator_key(database_url, display_name="skein up", secret=earlier_key)
     return await ensure_operator_key(database_url, display_name="skein up")
+
+
+async def prepare(url: str, environment: Mapping[str, str], counts: Mapping[str, int]) -> None:
+    """Migrate the database as `skein migrate` does, if the user of `url` may; then check what the services need of it.
+
+    `counts` has the number of processes of each service. Raises MigrationError, and CommandError with what the database
+    lacks or when it does not answer.
+    """
+    try:
+        await migrate(
+            url, registry.migrations(), registry.WITH_DATABASE, passwords=registry.role_passwords(environment)
+        )
+    except MigrationNotAllowed:
+        # Another user migrates; whether that has been done is checked below.
+        pass
+    except (OSError, TimeoutError) as error:
+        message = f"The database of SKEIN_DATABASE_URL does not answer ({error or 'no answer in time'})."
+        raise CommandError(message, ExitCode.UNREACHABLE) from error
+    pool_size = ProcessSettings.read(environment).pool_size
+    connections = sum(count * max_connections([name], pool_size) for name, count in counts.items())
+    problems = (await check_database(registry.NAMES, environment, connections=connections)).problems
+    if problems:
+        raise CommandError(" ".join(problems), ExitCode.CANNOT_START)

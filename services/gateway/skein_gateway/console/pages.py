@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
 import jinja2
 from starlette.requests import Request
@@ -16,11 +16,11 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from skein_gateway import VERSION
 from skein_gateway.console import formats
 from skein_gateway.console.browser_sessions import PageContext
-from skein_gateway.console.navigation import entries_for
 from skein_gateway.console.problems import PageError
 from skein_gateway.oauth.browser import TOKEN_FIELD
 from skein_gateway.oauth.forms import Parameters
 from skein_gateway.oauth.pages import current_path
+from skein_kit.identity.permissions import ACCESS_RULES
 from skein_kit.text.invisible import show_invisible_in_html
 
 STATIC_PATH = "/console/static"
@@ -202,3 +202,65 @@ def _templates() -> jinja2.Environment:
     ):  # fmt: skip
         environment.filters[template_filter.__name__] = template_filter
     return environment
+
+
+class Entry(NamedTuple):
+    """One entry of the navigation."""
+
+    path: str
+    title: str
+    # The RPC that the page needs, below /skein; empty for none.
+    rpc: str
+
+    @property
+    def permission(self) -> str:
+        """Return the permission that the contract asks of callers of the RPC; empty for none."""
+        return (ACCESS_RULES[f"/skein.{self.rpc}"].permission or "") if self.rpc else ""
+
+
+# A page that is not listed here belongs to the entry that it passes to `page` as `at`.
+GROUPS: Sequence[tuple[str, Sequence[Entry]]] = (
+    (
+        "Memory",
+        (
+            Entry("", "Overview", ""),
+            Entry("start", "First steps", ""),
+            Entry("search", "Search", "gateway.v1.GatewayService/Recall"),
+            Entry("context", "Context", "gateway.v1.GatewayService/BuildContext"),
+            Entry("ledgers", "Ledgers", "session.v1.SessionService/ListContextLedgers"),
+            Entry("receipts", "Receipts", "recall.v1.RecallService/ListRecallReceipts"),
+            Entry("memories", "Memories", "memory.v1.MemoryService/ListMemories"),
+            Entry("pages", "Pages", "memory.v1.CurationService/ListPages"),
+            Entry("graph", "Graph", "memory.v1.LinkService/GetSubgraph"),
+            Entry("timeline", "Timeline", "memory.v1.CurationService/GetTemporalClusters"),
+            Entry("blocks", "Blocks", "memory.v1.BlockService/ListBlocks"),
+            Entry("sessions", "Sessions", "session.v1.SessionService/ListSessions"),
+            Entry("conflicts", "Conflicts", "memory.v1.CurationService/ListConflicts"),
+            Entry("approvals", "Approvals", "memory.v1.CurationService/ListPendingMemories"),
+            Entry("refused-facts", "Refused facts", "memory.v1.CurationService/ListRefusedFacts"),
+            Entry("changes", "Changes", "memory.v1.HistoryService/ListChanges"),
+        ),
+    ),
+    (
+        "Tenant",
+        (
+            Entry("webhooks", "Webhooks", "memory.v1.HistoryService/ListWebhooks"),
+            Entry("spaces", "Spaces", "tenancy.v1.TenancyService/ListSpaces"),
+            Entry("members", "Members", "tenancy.v1.TenancyService/ListMembers"),
+            Entry("usage", "Usage", "tenancy.v1.TenancyService/GetUsage"),
+            Entry("policy", "Policy", "tenancy.v1.TenancyService/GetPolicy"),
+            Entry("jobs", "Jobs", "tenancy.v1.TenancyService/GetJobs"),
+            Entry("keys", "API keys", "auth.v1.AuthService/ListApiKeys"),
+            Entry("certificates", "Certificates", "auth.v1.AuthService/ListErasureCertificates"),
+        ),
+    ),
+)
+
+
+def entries_for(may: Callable[[str], bool]) -> list[tuple[str, list[Entry]]]:
+    """Return the groups with the entries that a caller may open; `may` tells whether it has a permission."""
+    groups = [
+        (title, [entry for entry in entries if not entry.permission or may(entry.permission)])
+        for title, entries in GROUPS
+    ]
+    return [(title, entries) for title, entries in groups if entries]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import ParamSpec, TypeVar
 from uuid import UUID
 
 from google.protobuf.message import Message
@@ -16,9 +17,19 @@ from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_gateway.context.lineage import Origins
-from skein_gateway.context.model import Citation, ContextFormat, Item, ItemKind, PackOptions, page_that_fits
-from skein_gateway.recall.rpc import subject_of
+from skein_gateway.context.model import (
+    Citation,
+    ContextFormat,
+    Item,
+    ItemKind,
+    PackedContext,
+    PackOptions,
+    pack,
+    page_that_fits,
+)
+from skein_gateway.recall.rpc import MAX_INLINE_CHARACTERS, subject_of
 from skein_gateway.recall.text_match import terms_of
+from skein_kit.admission.processor_time import run_in_thread
 from skein_kit.json_values import fields
 from skein_kit.message_rows import speaker
 from skein_kit.rpc.well_known_types import to_timestamp
@@ -37,6 +48,8 @@ _KINDS = {
     ItemKind.MESSAGE: recall_pb2.ITEM_KIND_MESSAGE,
 }
 _NO_ORIGINS = Origins()
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def pack_options(request: pb.BuildContextRequest) -> PackOptions:
@@ -287,3 +300,15 @@ def _json_of(message: Message, field: str) -> str:
 
 def _moment(at: Timestamp) -> datetime | None:
     return at.ToDatetime(UTC) if at.seconds or at.nanos else None
+
+
+async def pack_items(items: Sequence[Item], options: PackOptions) -> PackedContext:
+    """Pack items, in a thread if their texts are long."""
+    return await run_by_length(items, pack, items, options)
+
+
+async def run_by_length(items: Iterable[Item], function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run code that works on the texts of items, in a thread if they are long."""
+    if sum(len(item.text) for item in items) > MAX_INLINE_CHARACTERS:
+        return await run_in_thread(function, *args, **kwargs)
+    return function(*args, **kwargs)

@@ -17,10 +17,10 @@ from grpc import aio
 
 from skein.recall.v1 import recall_pb2, recall_pb2_grpc
 from skein_gateway.context.model import VERSION, PackedContext
+from skein_kit import recall_receipts
 from skein_kit.background import background_tasks
 from skein_kit.calls.call import AUTHORIZATION_KEY, current_call
 from skein_kit.errors import RpcError
-from skein_kit.recall_receipts import document
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import RECEIPTS_LOST
 
@@ -78,13 +78,13 @@ class ContextRecorder:
         if self._count >= MAX_WAITING:
             self._count_lost(1)
             return
-        salt = secrets.token_bytes(document.SALT_BYTES)
+        salt = secrets.token_bytes(recall_receipts.SALT_BYTES)
         record = recall_pb2.ContextRecord(
             receipt_id=receipt_id,
             request_id=call.request_id,
             statement=recall_pb2.ContextStatement(
                 packer=VERSION,
-                text_digest=document.context_text_digest(salt, packed.text),
+                text_digest=recall_receipts.context_text_digest(salt, packed.text),
                 token_count=packed.token_count,
             ),
             salt=salt,

@@ -17,14 +17,14 @@ from skein.recall.v1 import recall_pb2, recall_pb2_grpc
 from skein.session.v1 import session_pb2, session_pb2_grpc
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2_grpc
 from skein_gateway.context import convert
+from skein_gateway.context.convert import pack_items
 from skein_gateway.context.model import VERSION
-from skein_gateway.context.packer import pack_items
 from skein_gateway.context.recorder import ContextRecorder
 from skein_gateway.errors import ReceiptWithoutContext
 from skein_gateway.recall.rpc import block_hits, hit_order
+from skein_kit import recall_receipts
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.recall_receipts import document
 from skein_kit.rpc.interceptors import translate_upstream
 
 T = TypeVar("T")
@@ -82,7 +82,7 @@ class ContextReplayHandler:
             response.gaps.add(reason=recall_pb2.REPLAY_GAP_REASON_PACKER_CHANGED, name=packer)
         query = receipt.query or request.query
         await self._pack(response, replay.response, receipt.context.inputs, query)
-        digest = document.context_text_digest(receipt.context.salt, response.text)
+        digest = recall_receipts.context_text_digest(receipt.context.salt, response.text)
         response.identical = digest == receipt.context.statement.text_digest
         return response
 

@@ -16,9 +16,9 @@ from skein.gateway.v1 import gateway_pb2 as pb
 from skein.recall.v1 import recall_pb2, recall_pb2_grpc
 from skein.session.v1 import ledgers_pb2, session_pb2_grpc
 from skein_gateway.context import convert, ledger_messages
+from skein_gateway.context.convert import run_by_length
 from skein_gateway.context.ledger import Change, Check, Ledger, Rebase, Turn, append, first_text, repeat
 from skein_gateway.context.model import Item, ItemKey, ItemKind
-from skein_gateway.context.packer import run_by_length
 from skein_gateway.errors import ContextLedgerChanged, ContextLedgerNotFound
 from skein_gateway.recall.rpc import RecallResult, item_filter, may_call
 from skein_kit.calls.call import Context, current_call

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import copy
 import hashlib
 import hmac
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -14,9 +16,8 @@ from grpc import aio
 from skein.auth.v1 import auth_pb2_grpc, certificates_pb2
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import states_pb2
-from skein_gateway.forget.detached_calls import DetachedCalls
 from skein_gateway.forget.progress import CERTIFY_SECONDS, SETTLE
-from skein_kit.calls.call import Call
+from skein_kit.calls.call import Call, as_current_call, current_call
 from skein_kit.errors import DeadlineExceeded, FieldInvalid
 from skein_kit.ids import new_id, now
 from skein_kit.rpc.interceptors import Handler
@@ -29,6 +30,7 @@ PurgeRequest = TypeVar("PurgeRequest", memory_pb2.PurgeMemoriesRequest, states_p
 
 PURGE_MEMORIES = "/skein.memory.v1.MemoryService/PurgeMemories"
 PURGE_SUBJECT = "/skein.session.v1.SessionService/PurgeSubject"
+T = TypeVar("T")
 
 
 class CertifiedPurges:
@@ -130,3 +132,42 @@ def _of_subject(
 
 def _key(name: str) -> bytes:
     return hashlib.sha256(f"purge_memories:{name}".encode()).digest()
+
+
+class DetachedCalls:
+    """Runs what must end although its caller is gone: the certificate of rows that are purged already."""
+
+    def __init__(self, *, seconds: float) -> None:
+        """Give the work `seconds` from its start."""
+        self._seconds = seconds
+        # The event loop has only weak references to tasks.
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run work in the name of the current call, with a deadline of its own. A cancelled caller leaves it running.
+
+        Raises DeadlineExceeded, and what the work raises.
+        """
+        task = asyncio.create_task(self._run(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._discard)
+        return await asyncio.shield(task)
+
+    async def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        call = current_call()
+        try:
+            async with asyncio.timeout(self._seconds) as limit:
+                if call is None:
+                    return await work
+                detached_call = copy.copy(call)
+                detached_call.deadline = limit.when()
+                with as_current_call(detached_call):
+                    return await work
+        except TimeoutError:
+            raise DeadlineExceeded from None
+
+    def _discard(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            # Read, so that the event loop does not report the error of work without a caller.
+            task.exception()

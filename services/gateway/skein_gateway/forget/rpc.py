@@ -17,7 +17,7 @@ from skein.gateway.v1 import gateway_pb2 as pb
 from skein.memory.v1 import memory_pb2, memory_pb2_grpc
 from skein.session.v1 import session_pb2_grpc, states_pb2
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2_grpc
-from skein_gateway.forget.detached_calls import DetachedCalls
+from skein_gateway.forget.certified_purges import DetachedCalls
 from skein_gateway.forget.progress import CERTIFY_SECONDS, SETTLE, ErasureProgress, ErasureStep
 from skein_kit.calls.call import Context, named_space
 from skein_kit.calls.call import caller as caller_of

@@ -24,7 +24,7 @@ from skein_gateway.identity import challenges
 from skein_gateway.identity.trusted_proxies import TrustedProxies
 from skein_gateway.oauth.metadata import METADATA_PATH, ServerMetadata, endpoint_of
 from skein_gateway.openapi.handler import OPENAPI_PATH, OpenApiHandler
-from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
+from skein_gateway.public_methods import PUBLIC_METHODS
 from skein_kit import errors
 from skein_kit.admission.processor_time import run_in_thread
 from skein_kit.calls.call import AUTHORIZATION_KEY, REQUEST_ID_KEY, Call, CallAborted

@@ -22,7 +22,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from skein_gateway.mcp import errors as mcp_errors
 from skein_gateway.mcp.rpc_calls import mcp_request_of
 from skein_gateway.mcp.toolsets import SET_OF, TOOLS
-from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
+from skein_gateway.public_methods import PUBLIC_METHODS
 from skein_kit.calls.call import CallAborted
 from skein_kit.errors import status_code
 from skein_kit.ids import now

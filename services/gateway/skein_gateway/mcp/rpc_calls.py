@@ -15,7 +15,7 @@ from google.rpc.status_pb2 import Status
 from mcp.server.context import ServerRequestContext
 
 from skein_gateway.identity import challenges
-from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
+from skein_gateway.public_methods import PUBLIC_METHODS
 from skein_kit import errors
 from skein_kit.admission.body_memory import Reservation
 from skein_kit.admission.processor_time import run_in_thread

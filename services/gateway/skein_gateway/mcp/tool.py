@@ -21,7 +21,7 @@ from skein_gateway.mcp import text_output
 from skein_gateway.mcp.exact_numbers import mark_numbers
 from skein_gateway.mcp.json_input import is_left_out, to_contract_json
 from skein_gateway.mcp.schemas import OMITTED_FIELDS, InputSchemas, OutputSchemas, to_json_value, with_common_keywords
-from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
+from skein_gateway.public_methods import PUBLIC_METHODS
 from skein_kit.errors import FieldInvalid
 from skein_kit.identity.permissions import ACCESS_RULES
 from skein_kit.json_values import exact

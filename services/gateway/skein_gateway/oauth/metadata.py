@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc, oauth_pb2, oauth_pb2_grpc
 from skein_gateway.identity.challenges import RESOURCE_PATH
 from skein_gateway.oauth.request_handler import OAuthError, RequestHandler, json_error_response
-from skein_kit.approval.gate import APPROVE
+from skein_kit.approval import APPROVE
 from skein_kit.calls.call import Call
 
 # Seconds that auth's metadata is cached, and longest while auth is unavailable.

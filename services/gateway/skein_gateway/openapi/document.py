@@ -15,7 +15,7 @@ from skein.errors.v1 import errors_pb2
 from skein_gateway import VERSION
 from skein_gateway.connect import codec
 from skein_gateway.json_schema.schemas import Schema, Schemas, comments, descriptor_of
-from skein_gateway.public_methods.forwarder import GATEWAY_SERVICE, PUBLIC_METHODS, PublicMethod
+from skein_gateway.public_methods import GATEWAY_SERVICE, PUBLIC_METHODS, PublicMethod
 from skein_kit.calls.call import CLAIMED_AGENT_KEY, CLAIMED_SESSION_KEY, REQUEST_ID_KEY, SPACE_KEY, TENANT_KEY
 from skein_kit.identity.permissions import ACCESS_RULES, PERMISSION_DESCRIPTIONS, AccessRule
 from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES

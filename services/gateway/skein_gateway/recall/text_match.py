@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from skein_kit.search_text.segmentation import joined_words, segment
-from skein_kit.text.same_text import same_text
+from skein_kit.text.unicode_form import same_text
 
 # BM25's saturation of term frequency.
 K1 = 1.2

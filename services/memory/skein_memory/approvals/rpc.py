@@ -40,7 +40,7 @@ from skein_memory.paging import cut_page
 from skein_memory.validation import MEMORIES, MEMORY, ItemPaths, prefix_field_paths
 
 if TYPE_CHECKING:
-    from skein_kit.approval.gate import Handler
+    from skein_kit.approval import Handler
 
 Response = TypeVar("Response", bound=Message)
 _FACTS = ItemPaths("facts", is_batch=True)

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import asyncpg
 
-from skein_kit.cold_storage.files import ColdFiles, FileInfo
+from skein_kit.cold_storage import ColdFiles, FileInfo
 from skein_kit.database.monthly_partitions import MonthlyPartitions
 from skein_kit.database.transactions import Database, Transaction
 from skein_kit.errors import ArchiveDamaged, TransactionConflict

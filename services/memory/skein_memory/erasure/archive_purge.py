@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_kit.cold_storage.files import ColdFiles
+    from skein_kit.cold_storage import ColdFiles
     from skein_kit.database.transactions import Database, Transaction
     from skein_kit.filters.expression import Expression
     from skein_memory.cold_storage.store import ArchiveReader

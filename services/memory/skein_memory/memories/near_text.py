@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from skein_kit.text.same_text import same_text
+from skein_kit.text.unicode_form import same_text
 
 # Typographic forms of one character.
 _QUOTES = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "–": "-", "—": "-", "−": "-"})  # noqa: RUF001 - the characters that are replaced.

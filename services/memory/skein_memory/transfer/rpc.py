@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID
 
 from skein.memory.v1 import snapshots_pb2 as pb
@@ -26,18 +27,24 @@ from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.permissions import RATE_SOURCES, may_rate_sources
 from skein_kit.identity.spaces import READER
 from skein_kit.ids import now
-from skein_kit.rpc.pagination import (
-    DEFAULT_PAGE_SIZE,
-    PAGE_BYTES,
-    resolve_page_size,
-)
+from skein_kit.json_values import exact
+from skein_kit.rpc.pagination import DEFAULT_PAGE_SIZE, PAGE_BYTES, resolve_page_size
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_kit.search_text.embedding_requests import EmbeddingClient
+from skein_memory.errors import ImportFormatUnknown
 from skein_memory.idempotent_writes import begin_write
-from skein_memory.transfer import convert, memoryvault
+from skein_memory.transfer import convert
 from skein_memory.transfer import model as transfer_model
 from skein_memory.transfer.import_parsing import ImportMode
-from skein_memory.transfer.model import KINDS, MAX_ITEMS, ImportLine, ImportProblem, TransferCursor
+from skein_memory.transfer.model import (
+    KINDS,
+    LINE_INVALID,
+    MAX_ITEMS,
+    ImportLine,
+    ImportProblem,
+    TransferCursor,
+    parse_item,
+)
 from skein_memory.transfer.store import TransferStore
 
 # The kind of items that hold ratings of sources.
@@ -48,6 +55,8 @@ _MODES = {
     pb.IMPORT_MODE_OVERWRITE: ImportMode.OVERWRITE,
     pb.IMPORT_MODE_SKIP_EXISTING: ImportMode.SKIP,
 }
+FORMAT = "memoryvault_export_v1"
+_NAMES = ("format", "schema", "schema_version", "export_version", "version")
 
 
 class TransferHandlers:
@@ -100,7 +109,7 @@ class TransferHandlers:
     async def ImportData(self, request: pb.ImportDataRequest, context: Context) -> pb.ImportDataResponse:
         caller, at = caller_of(context), now()
         is_vault = request.format == pb.IMPORT_FORMAT_MEMORYVAULT_EXPORT_V1
-        parse = memoryvault.parse_document if is_vault else transfer_model.parse_lines
+        parse = parse_document if is_vault else transfer_model.parse_lines
         lines = await run_by_size(len(request.lines), lambda: list(with_pauses(parse(request.lines))))
         if len(lines) > MAX_ITEMS:
             raise FieldInvalid(violations=[("lines", f"hold more than {MAX_ITEMS} items")])
@@ -182,3 +191,105 @@ def _parse_time(text: str) -> datetime:
         return datetime.fromisoformat(text)
     except ValueError:
         raise PageTokenInvalid from None
+
+
+def parse_document(text: str) -> Iterator[ImportLine | ImportProblem]:
+    """Read a document, or one with a part of its lists. Raises ImportFormatUnknown."""
+    try:
+        document = exact.loads(text)
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict):
+        raise ImportFormatUnknown(format="")
+    format_name = next((document[name] for name in _NAMES if isinstance(document.get(name), str)), FORMAT)
+    # Some releases wrap their lists once more.
+    data = document.get("data")
+    lists = data if isinstance(data, dict) else document
+    known_lists = [(kind, rows) for kind, names, _ in _LISTS for name in names if (rows := lists.get(name)) is not None]
+    if format_name != FORMAT or not known_lists or not all(isinstance(rows, list) for _, rows in known_lists):
+        raise ImportFormatUnknown(format=str(format_name))
+    readers = {kind: reader for kind, _, reader in _LISTS}
+    line_number = 0
+    for kind, rows in known_lists:
+        for row in rows:
+            line_number += 1
+            try:
+                fields = readers[kind](row)
+            except (AttributeError, KeyError, TypeError, ValueError, OverflowError, OSError):
+                yield ImportProblem(line_number=line_number, kind=kind, reason=LINE_INVALID)
+                continue
+            yield parse_item(line_number, {kind: {name: value for name, value in fields.items() if value is not None}})
+
+
+def _memory(row: Mapping[str, Any]) -> dict[str, Any]:
+    tags = row.get("tags") or []
+    if isinstance(tags, str):
+        tags = tags.split(",")
+    return {
+        "memory_id": row["id"],
+        "type": row.get("type") or "note",
+        "title": row.get("title"),
+        "key": row.get("key"),
+        "content": row["content"],
+        "tags": list(dict.fromkeys(tag.strip() for tag in tags if tag.strip())),
+        "source": row.get("source"),
+        "confidence": row.get("confidence"),
+        "importance": row.get("importance"),
+        "archive_time": _time(row.get("archived_at")),
+        "create_time": _time(row.get("created_at")),
+        "update_time": _time(row.get("updated_at")),
+        "derived_from": [{"kind": "SOURCE_KIND_IMPORT", "name": "MemoryVault"}],
+    }
+
+
+def _link(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "from_memory_id": row["from_id"],
+        "to_memory_id": row["to_id"],
+        "relation": row.get("relation_type") or "related",
+        "label": row.get("label"),
+        "create_time": _time(row.get("created_at")),
+    }
+
+
+def _trust(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "source_key": row["source_key"],
+        "trust": row.get("trust", 0.5),
+        "notes": row.get("notes"),
+        "update_time": _time(row.get("updated_at")),
+    }
+
+
+def _alias(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "alias_memory_id": row["alias_memory_id"],
+        "canonical_memory_id": row["canonical_memory_id"],
+        "confidence": row.get("confidence", 0.9),
+        "note": row.get("note"),
+        "update_time": _time(row.get("updated_at")),
+    }
+
+
+def _conflict(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "a_memory_id": row["a_id"],
+        "b_memory_id": row["b_id"],
+        "status": f"CONFLICT_STATUS_{row['status'].upper()}",
+        "canonical_memory_id": row.get("canonical_id"),
+        "note": row.get("note"),
+        "update_time": _time(row.get("updated_at")),
+    }
+
+
+def _time(seconds: float | None) -> str | None:
+    return None if seconds is None else datetime.fromtimestamp(float(seconds), UTC).isoformat().replace("+00:00", "Z")
+
+
+_LISTS: tuple[tuple[str, tuple[str, ...], Callable[[Mapping[str, Any]], dict[str, Any]]], ...] = (
+    ("memory", ("memories",), _memory),
+    ("link", ("links", "memory_links"), _link),
+    ("source_trust", ("source_trust", "source_trusts", "brain_source_trust"), _trust),
+    ("alias", ("aliases", "entity_aliases", "memory_entity_aliases"), _alias),
+    ("conflict", ("conflict_resolutions", "memory_conflict_resolutions"), _conflict),
+)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from urllib.parse import urlsplit
 from uuid import UUID
+
+import asyncpg
 
 from skein.memory.v1 import memory_pb2
 from skein.memory.v1 import webhooks_pb2 as pb
@@ -14,13 +17,12 @@ from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.identity.identity_token import Caller
 from skein_kit.ids import now, parse_id
 from skein_kit.rpc.pagination import read_id, resolve_page_size
-from skein_kit.rpc.well_known_types import to_timestamp
+from skein_kit.rpc.well_known_types import to_message, to_timestamp, updated_fields
 from skein_memory.paging import cut_page
 from skein_memory.validation import prefix_field_paths
 from skein_memory.vault.encryption import TenantKey
-from skein_memory.webhooks import convert
 from skein_memory.webhooks.delivery_store import DeliveryStore
-from skein_memory.webhooks.model import Webhook, grants_after_update, makers_after_update, secret_text
+from skein_memory.webhooks.model import Webhook, WebhookDraft, grants_after_update, makers_after_update, secret_text
 from skein_memory.webhooks.sender import WebhookSender
 from skein_memory.webhooks.store import WebhookStore
 
@@ -28,6 +30,7 @@ _STATES = {number: name.removeprefix("DELIVERY_STATE_").lower() for name, number
 _DEFAULT_DELIVERIES = 100
 # The permission that makes webhooks.
 _MANAGE = "tenant.write"
+UPDATABLE = frozenset({"display_name", "event_types", "where", "webhook_url", "active"})
 
 
 class WebhookHandlers:
@@ -44,7 +47,7 @@ class WebhookHandlers:
     async def CreateWebhook(self, request: pb.CreateWebhookRequest, context: Context) -> pb.CreateWebhookResponse:
         caller, at = caller_of(context), now()
         with prefix_field_paths("webhook"):
-            draft = convert.draft(request.webhook)
+            draft = read_draft(request.webhook)
         self._sender.check_url(draft.webhook_url)
         key = TenantKey.new(at)
         async with self._idempotency.begin(caller, request) as write:
@@ -58,7 +61,7 @@ class WebhookHandlers:
                 at=at,
                 by=caller.principal,
             )
-            response = await write.save(pb.CreateWebhookResponse(webhook=convert.webhook(webhook)))
+            response = await write.save(pb.CreateWebhookResponse(webhook=webhook_message(webhook)))
         # The saved response has no secret: a repeat does not show it again.
         response.secret = secret_text(key.secret)
         return response
@@ -85,7 +88,7 @@ class WebhookHandlers:
             before = await self._store.lock_webhook(write.tx, caller.require_tenant(), webhook_id)
             before.check_revision(request.webhook.revision)
             with prefix_field_paths("webhook"):
-                draft, activates = convert.updated_draft(before.draft, request)
+                draft, activates = updated_draft(before.draft, request)
             self._sender.check_url(draft.webhook_url)
             grant_ids = grants_after_update(before.grant_ids, caller, activates=activates)
             webhook = await self._store.update_webhook(
@@ -98,7 +101,7 @@ class WebhookHandlers:
                 at=now(),
                 by=caller.principal,
             )
-            return await write.save(pb.UpdateWebhookResponse(webhook=convert.webhook(webhook)))
+            return await write.save(pb.UpdateWebhookResponse(webhook=webhook_message(webhook)))
 
     async def DeleteWebhook(self, request: pb.DeleteWebhookRequest, context: Context) -> pb.DeleteWebhookResponse:
         caller, webhook_id = caller_of(context), UUID(request.webhook_id)
@@ -118,7 +121,7 @@ class WebhookHandlers:
             webhook = await self._store.rotate_secret(
                 write.tx, caller.require_tenant(), key, at=at, by=caller.principal
             )
-            response = await write.save(pb.RotateWebhookSecretResponse(webhook=convert.webhook(webhook)))
+            response = await write.save(pb.RotateWebhookSecretResponse(webhook=webhook_message(webhook)))
         response.secret = secret_text(key.secret)
         return response
 
@@ -139,7 +142,7 @@ class WebhookHandlers:
             before=read_id(tenant_id, request),
             count=size + 1,
         )
-        page, token = cut_page(map(convert.delivery, rows), size, "delivery_id", tenant_id, request)
+        page, token = cut_page(map(delivery, rows), size, "delivery_id", tenant_id, request)
         return pb.ListWebhookDeliveriesResponse(deliveries=page, next_page_token=token)
 
     async def RetryWebhookDelivery(
@@ -150,7 +153,7 @@ class WebhookHandlers:
             row = await self._deliveries.retry_delivery(
                 write.tx, caller.require_tenant(), UUID(request.delivery_id), at=now()
             )
-            return await write.save(pb.RetryWebhookDeliveryResponse(delivery=convert.delivery(row)))
+            return await write.save(pb.RetryWebhookDeliveryResponse(delivery=delivery(row)))
 
     async def DeliverWebhooks(
         self, request: memory_pb2.DeliverWebhooksRequest, context: Context
@@ -172,8 +175,69 @@ class WebhookHandlers:
 
 def _shown(webhook: Webhook, caller: Caller) -> pb.Webhook:
     """Return a webhook as a caller sees it: without tenant.write no path and no query, which may be a credential."""
-    message = convert.webhook(webhook)
+    message = webhook_message(webhook)
     if _MANAGE not in caller.permissions:
         parts = urlsplit(message.webhook_url)
         message.webhook_url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
     return message
+
+
+def read_draft(message: pb.Webhook) -> WebhookDraft:
+    """Read a caller's new webhook. Raises FieldInvalid, EventTypeUnknown and errors of its condition."""
+    return WebhookDraft(
+        display_name=message.display_name,
+        event_types=tuple(sorted(message.event_types)),
+        condition=message.where.strip(),
+        webhook_url=message.webhook_url,
+        is_active=True,
+    ).validate()
+
+
+def updated_draft(before: WebhookDraft, request: pb.UpdateWebhookRequest) -> tuple[WebhookDraft, bool]:
+    """Return a draft with the fields that the mask names, validated, and whether the request activates the webhook."""
+    message, fields = request.webhook, updated_fields(request.update_mask, UPDATABLE)
+    values: dict[str, object] = {}
+    if "display_name" in fields:
+        values["display_name"] = message.display_name
+    if "event_types" in fields:
+        values["event_types"] = tuple(sorted(message.event_types))
+    if "where" in fields:
+        values["condition"] = message.where.strip()
+    if "webhook_url" in fields:
+        values["webhook_url"] = message.webhook_url
+    if "active" in fields:
+        values["is_active"] = message.active
+    after = replace(before, **values).validate()  # type: ignore[arg-type]  # Each of its field's type.
+    return after, "active" in fields and message.active
+
+
+def webhook_message(value: Webhook) -> pb.Webhook:
+    draft = value.draft
+    return pb.Webhook(
+        webhook_id=str(value.webhook_id),
+        display_name=draft.display_name,
+        event_types=draft.event_types,
+        where=draft.condition,
+        webhook_url=draft.webhook_url,
+        active=draft.is_active,
+        consecutive_failures=value.failures,
+        last_delivery_time=to_timestamp(value.last_delivery_time),
+        last_error=value.last_error or "",
+        disable_time=to_timestamp(value.disable_time),
+        retry_time=to_timestamp(value.retry_time),
+        revision=value.revision,
+        create_time=to_timestamp(value.create_time),
+        update_time=to_timestamp(value.update_time),
+        created_by=value.created_by,
+        updated_by=value.updated_by,
+        grant_ids=[str(grant_id) for grant_id in value.grant_ids],
+    )
+
+
+def delivery(row: asyncpg.Record) -> pb.WebhookDelivery:
+    return to_message(
+        pb.WebhookDelivery,
+        row,
+        attempt_count=row["attempts"],
+        next_attempt_time=to_timestamp(row["next_time"]) if row["state"] == "pending" else None,
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 from urllib.parse import quote
 
@@ -14,26 +14,15 @@ from google.protobuf.message import Message
 from grpc import aio
 
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
-from skein.memory.v1 import (
-    curation_pb2_grpc,
-    history_pb2_grpc,
-    memory_pb2,
-    memory_pb2_grpc,
-)
+from skein.memory.v1 import curation_pb2_grpc, history_pb2_grpc, memory_pb2, memory_pb2_grpc
 from skein.recall.v1 import recall_pb2, recall_pb2_grpc
-from skein.session.v1 import session_pb2_grpc
+from skein.session.v1 import session_pb2, session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
-from skein_kit.calls.call import (
-    ADDRESS_KEY,
-    AUTHORIZATION_KEY,
-    CLAIMED_AGENT_KEY,
-    CLAIMED_SESSION_KEY,
-    REQUEST_ID_KEY,
-)
+from skein_kit.calls.call import ADDRESS_KEY, AUTHORIZATION_KEY, CLAIMED_AGENT_KEY, CLAIMED_SESSION_KEY, REQUEST_ID_KEY
 from skein_kit.errors import DatabaseUnavailable, Overloaded, reason_of_call
 from skein_kit.json_values.number_marks import mark_message, unmark_message
 from skein_kit.rpc.grpc_handler import FORWARDED_FOR
-from skein_pc2.gateway_api.sources import name_sources
+from skein_kit.text.source_keys import source_key
 from skein_pc2.protocol.concurrency import RequestContext
 from skein_pc2.protocol.errors import STORAGE_ERROR, RequestError, retry_seconds, waits_for_approval
 from skein_pc2.protocol.sender import UNKNOWN, Sender
@@ -228,3 +217,26 @@ def _check_is_stored(reply: object) -> None:
         raise waits_for_approval(reply.memory.memory_id)
     if isinstance(reply, memory_pb2.UpdateMemoryResponse) and reply.pending_id:
         raise waits_for_approval(reply.pending_id)
+
+
+def name_sources(request: Message, sender: Sender) -> None:
+    """Add the sender of a message to what it stores, unless that names its source itself. A repeat changes nothing."""
+    match request:
+        case memory_pb2.CreateMemoryRequest():
+            _name_agent([request.memory], sender.agent_id)
+        case memory_pb2.BatchCreateMemoriesRequest():
+            _name_agent(request.memories, sender.agent_id)
+        case session_pb2.AppendMessagesRequest():
+            for message in request.messages:
+                is_persons = message.role == session_pb2.MESSAGE_ROLE_USER
+                message.sender_id = message.sender_id or (message.subject_id if is_persons else sender.agent_id)
+
+
+def _name_agent(memories: Sequence[memory_pb2.Memory], agent_id: str) -> None:
+    if not agent_id:
+        return
+    key = source_key(agent_id)
+    for memory in memories:
+        names = [memory.source, memory.source_agent, *(source.name for source in memory.derived_from)]
+        if key not in map(source_key, names):
+            memory.derived_from.add(kind=memory_pb2.SOURCE_KIND_AGENT, name=agent_id)

@@ -26,7 +26,7 @@ from skein_pc2.protocol.actions import Action, ActionPort, ActionRequest
 from skein_pc2.protocol.errors import MEMORY_NOT_FOUND, RequestError
 from skein_pc2.protocol.frames import Message
 from skein_pc2.protocol.health import Health
-from skein_pc2.sessions.session_agent import create_session
+from skein_pc2.sessions import create_session
 
 _DEFAULT_FACTOR = 1.2
 _DEFAULT_LIMIT, _MAX_LIMIT = 100, 200

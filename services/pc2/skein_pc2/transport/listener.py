@@ -20,7 +20,6 @@ from pathlib import Path
 from skein_kit.host import open_files
 from skein_kit.telemetry import logs
 from skein_pc2.recent_names import RecentNames
-from skein_pc2.transport import zmtp
 from skein_pc2.transport.publisher import Publisher, PublisherConnection
 from skein_pc2.transport.router import HANDSHAKE_MILLISECONDS, PortConfig, PortInUse, Router, RouterConnection
 
@@ -40,6 +39,17 @@ _MAX_LOGGED_PEERS = 1000
 _MAX_BASE_BYTES = 64
 
 log = logs.get("pc2")
+GREETING_BYTES = 64
+# Signature, version 3.1, mechanism NULL, a peer that is no server, filler.
+GREETING = b"\xff" + b"\0" * 8 + b"\x7f" + b"\x03\x01" + b"NULL".ljust(20, b"\0") + b"\0" * 32
+
+_VERSION = 10
+_MECHANISM = slice(12, 32)
+_COMMAND, _LONG_COMMAND = 0x04, 0x06
+# READY holds a few short properties: the type, an identity of up to 255 bytes.
+_MAX_READY_BYTES = 2048
+_READY = b"\x05READY"
+_SOCKET_TYPE = b"socket-type"
 
 
 class ConnectionCount:
@@ -131,7 +141,7 @@ class Listener:
             if self._is_allowed(address) and self._has_room(address):
                 _enable_keepalive(writer)
                 await self._serve(reader, writer, task, address)
-        except (OSError, TimeoutError, asyncio.IncompleteReadError, zmtp.InvalidHandshake):
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, InvalidHandshake):
             # The peer is gone, or does not speak ZMTP.
             pass
         except Exception:
@@ -200,7 +210,7 @@ class Listener:
         try:
             if first_bytes:
                 inner_writer.write(first_bytes)
-                await inner_reader.readexactly(zmtp.GREETING_BYTES)
+                await inner_reader.readexactly(GREETING_BYTES)
             input_task = asyncio.create_task(_forward_input(reader, inner_writer))
             output_task = asyncio.create_task(_forward_output(inner_reader, writer, connection))
             stop_task = asyncio.create_task(_wait_for_event(self._stop_event))
@@ -241,9 +251,9 @@ async def listen(
 async def _read_greeting(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[bytes, str]:
     """Return a peer's first bytes and socket type. Raises TimeoutError, InvalidHandshake and IncompleteReadError."""
     async with asyncio.timeout(HANDSHAKE_MILLISECONDS / 1000):
-        writer.write(zmtp.GREETING)
-        greeting = await zmtp.read_greeting(reader)
-        ready, socket_type = await zmtp.read_ready(reader)
+        writer.write(GREETING)
+        greeting = await read_greeting(reader)
+        ready, socket_type = await read_ready(reader)
     return greeting + ready, socket_type
 
 
@@ -283,3 +293,53 @@ def _socket_folder() -> tempfile.TemporaryDirectory[str]:
     bases = (tempfile.gettempdir(), "/tmp", "/var/tmp")  # noqa: S108 - a folder of our own is made in it.
     usable = (path for path in bases if len(os.fsencode(path)) <= _MAX_BASE_BYTES and os.access(path, os.W_OK))
     return tempfile.TemporaryDirectory(prefix="skein-pc2-", dir=next(usable, None))
+
+
+class InvalidHandshake(Exception):
+    """The peer does not open a ZMTP 3 connection with the mechanism NULL."""
+
+
+async def read_greeting(reader: asyncio.StreamReader) -> bytes:
+    """Read a peer's greeting. Raises InvalidHandshake and IncompleteReadError."""
+    greeting = await reader.readexactly(_VERSION + 1)
+    if greeting[0] != GREETING[0] or greeting[9] & 1 == 0 or greeting[_VERSION] < GREETING[_VERSION]:
+        raise InvalidHandshake
+    greeting += await reader.readexactly(GREETING_BYTES - len(greeting))
+    if greeting[_MECHANISM] != GREETING[_MECHANISM]:
+        raise InvalidHandshake
+    return greeting
+
+
+async def read_ready(reader: asyncio.StreamReader) -> tuple[bytes, str]:
+    """Read a peer's READY: the frame as received, and the socket type. Raises InvalidHandshake, IncompleteReadError."""
+    flags = await reader.readexactly(1)
+    if flags[0] not in (_COMMAND, _LONG_COMMAND):
+        raise InvalidHandshake
+    size = await reader.readexactly(1 if flags[0] == _COMMAND else 8)
+    length = int.from_bytes(size, "big")
+    if length > _MAX_READY_BYTES:
+        raise InvalidHandshake
+    body = await reader.readexactly(length)
+    return flags + size + body, socket_type(body)
+
+
+def socket_type(body: bytes) -> str:
+    """Return the Socket-Type that the body of a READY names: "REQ", "SUB" and so on. Raises InvalidHandshake."""
+    if not body.startswith(_READY):
+        raise InvalidHandshake
+    position = len(_READY)
+    while position < len(body):
+        name, position = _read_prefixed(body, position, 1)
+        value, position = _read_prefixed(body, position, 4)
+        if name.lower() == _SOCKET_TYPE:
+            return value.decode("ascii", "replace")
+    raise InvalidHandshake
+
+
+def _read_prefixed(body: bytes, position: int, width: int) -> tuple[bytes, int]:
+    """Return length-prefixed bytes, and the position after them."""
+    start = position + width
+    end = start + int.from_bytes(body[position:start], "big")
+    if start > len(body) or end > len(body):
+        raise InvalidHandshake
+    return body[start:end], end

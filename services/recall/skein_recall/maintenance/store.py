@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
+from skein.recall.v1 import recall_pb2 as pb
+from skein_kit.calls.call import Context, caller
 from skein_kit.database.tenant_purge import purge_tenant_rows
 from skein_kit.database.transactions import Database
 from skein_kit.search_text.vector_columns import for_table
@@ -54,3 +56,14 @@ class PurgeStore:
             return await purge_tenant_rows(self._database, tenant_id, {**vectors, **_PURGES, **former_vectors}, limit)
 
         return await self._models.read_by_models(purge)
+
+
+class MaintenanceHandlers:
+    """Purges for the worker."""
+
+    def __init__(self, store: PurgeStore) -> None:
+        self._store = store
+
+    async def PurgeTenant(self, request: pb.PurgeTenantRequest, context: Context) -> pb.PurgeTenantResponse:
+        counts, more = await self._store.purge_tenant(caller(context).require_tenant(), request.limit)
+        return pb.PurgeTenantResponse(deleted_counts=counts, more=more)

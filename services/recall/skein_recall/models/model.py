@@ -15,8 +15,7 @@ import asyncpg
 
 from skein_kit.errors import DimensionsMismatch
 from skein_kit.text.unicode_form import plain_form
-from skein_recall.embedded_model.descriptions import EMBEDDED_MODELS, MINILM, EncoderDescription
-from skein_recall.embedded_model.scripts import readable_share
+from skein_recall.embedded_model.descriptions import EMBEDDED_MODELS, MINILM, EncoderDescription, readable_share
 from skein_recall.errors import ModelNotFound
 from skein_recall.models.similarity_scale import COSINE_SCALE, SimilarityScale
 

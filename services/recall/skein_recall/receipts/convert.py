@@ -13,11 +13,11 @@ import numpy as np
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.recall.v1 import recall_pb2 as pb
+from skein_kit import recall_receipts
 from skein_kit.calls.call import Call
 from skein_kit.identity.spaces import DEFAULT_SPACE
 from skein_kit.ids import id_time, parse_id
-from skein_kit.recall_receipts import document
-from skein_kit.recall_receipts.document import SignedContext, SignedReceipt
+from skein_kit.recall_receipts import SignedContext, SignedReceipt
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_recall.models.similarity_scale import COSINE_SCALE, SimilarityScale
 from skein_recall.receipts.model import RecordedAnswer, UnsignedReceipt
@@ -50,18 +50,18 @@ def unsigned_receipt(answer: RecordedAnswer, query_secret: bytes, *, seconds: fl
     if not answer.keeps_query:
         request.ClearField("embedding")
     receipt_request = pb.ReceiptRequest(request=request, term_documents=_term_documents(answer))
-    salted = secrets.token_bytes(document.SALT_BYTES) + receipt_request.SerializeToString(deterministic=True)
+    salted = secrets.token_bytes(recall_receipts.SALT_BYTES) + receipt_request.SerializeToString(deterministic=True)
     content = _content(answer)
-    salt = salted[: document.SALT_BYTES]
+    salt = salted[: recall_receipts.SALT_BYTES]
     content.text_digests = b"".join(text_digest(salt, hit.item.item_id, hit.row) for hit in _shown_hits(answer))
     if answer.keeps_query:
         kept_query: str | None = query
     else:
         kept_query = None
         text = query_text(query, answer.request.embedding if has_embedding else ())
-        content.query_digest = document.query_digest(text, answer.principal, query_secret)
-        content.query_key_check = document.query_key_check(query_secret)
-    content.request_digest = document.request_digest(salted, kept_query)
+        content.query_digest = recall_receipts.query_digest(text, answer.principal, query_secret)
+        content.query_key_check = recall_receipts.query_key_check(query_secret)
+    content.request_digest = recall_receipts.request_digest(salted, kept_query)
     return UnsignedReceipt(
         tenant_id=answer.tenant_id,
         receipt_id=answer.receipt_id,
@@ -100,12 +100,12 @@ def unsigned_context(record: pb.ContextRecord, call: Call, tenant_id: UUID, *, s
 
 def text_digest(salt: bytes, item_id: UUID, row: ItemRow) -> bytes:
     """Return the digest of what a hit says: of a memory content, title and data, of a message content and name."""
-    return document.item_text_digest(salt, item_id, [row.get(name) for name in _TEXT_COLUMNS])
+    return recall_receipts.item_text_digest(salt, item_id, [row.get(name) for name in _TEXT_COLUMNS])
 
 
 def altered_ids(content: pb.ReceiptContent, salt: bytes, rows: Mapping[UUID, ItemRow]) -> list[UUID]:
     """Return the hits whose texts are not those that were signed, by rank."""
-    size, digests = document.TEXT_DIGEST_BYTES, content.text_digests
+    size, digests = recall_receipts.TEXT_DIGEST_BYTES, content.text_digests
     return [
         item_id
         for index, item_id in enumerate(item_ids(content))
@@ -273,7 +273,7 @@ def _context(signed: SignedContext) -> pb.ContextReceipt:
         key_id=signed.key_id,
         inputs=signed.inputs,
         inputs_erased=signed.salted_inputs is None,
-        salt=(signed.salted_inputs or b"")[: document.SALT_BYTES],
+        salt=(signed.salted_inputs or b"")[: recall_receipts.SALT_BYTES],
     )
 
 

@@ -9,7 +9,7 @@ from uuid import UUID
 import asyncpg
 
 from skein.recall.v1 import recall_pb2 as pb
-from skein_kit.recall_receipts.document import SignedReceipt
+from skein_kit.recall_receipts import SignedReceipt
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_recall.receipts import convert
 from skein_recall.receipts.replay import TOLERANCE

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from skein.recall.v1 import recall_pb2 as pb
+from skein_kit import recall_receipts
 from skein_kit.identity.identity_token import Caller
 from skein_kit.policies.store import Policy
-from skein_kit.recall_receipts import document
 from skein_recall.search.model import RecallResult
 
 # Share of the answers that get a receipt where the policy samples.
@@ -78,7 +78,9 @@ class UnsignedReceipt:
     @property
     def content_digest(self) -> bytes:
         """The digest of the content, which is signed."""
-        return document.context_digest(self.content) if self.is_context else hashlib.sha256(self.content).digest()
+        return (
+            recall_receipts.context_digest(self.content) if self.is_context else hashlib.sha256(self.content).digest()
+        )
 
     def columns(self, key_id: str, signature: bytes) -> dict[str, object]:
         """Return the row of the receipt with its signature."""

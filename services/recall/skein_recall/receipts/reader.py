@@ -14,7 +14,7 @@ from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.calls.call import current_space_ids
 from skein_kit.errors import PermissionMissing
 from skein_kit.identity.identity_token import Caller
-from skein_kit.recall_receipts.document import ReceiptInvalid, SignedReceipt
+from skein_kit.recall_receipts import ReceiptInvalid, SignedReceipt
 from skein_recall.errors import ReceiptAltered, ReceiptNotFound
 from skein_recall.receipts import convert
 from skein_recall.receipts.model import READ_ALL, may_read

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.recall.v1 import recall_pb2 as pb
+from skein_kit import recall_receipts
 from skein_kit.access_log.writer import AccessLogKeys
 from skein_kit.calls.call import current_call, narrow_spaces
 from skein_kit.errors import NotKnownThen
 from skein_kit.identity.identity_token import Caller
 from skein_kit.ids import now
-from skein_kit.recall_receipts import document
-from skein_kit.recall_receipts.document import SignedReceipt
+from skein_kit.recall_receipts import SignedReceipt
 from skein_recall.errors import ModelNotFound, QueryTextMismatch, QueryTextNeeded, QueryTextOfAnother
 from skein_recall.models.model import ModelRegistry
 from skein_recall.receipts import convert
@@ -117,7 +117,7 @@ class RecallReplayer:
         items = await self._read_items(signed.tenant_id, content, pins)
         gaps = await self._item_gaps(signed.tenant_id, items.missing_ids)
         if signed.request is not None and (
-            altered := convert.altered_ids(content, signed.request[: document.SALT_BYTES], items.rows)
+            altered := convert.altered_ids(content, signed.request[: recall_receipts.SALT_BYTES], items.rows)
         ):
             gaps.append(pb.ReplayGap(reason=pb.REPLAY_GAP_REASON_TEXTS_ALTERED, item_ids=map(str, altered)))
         receipt_request = signed.receipt_request
@@ -204,10 +204,10 @@ class RecallReplayer:
         request.query = query
         request.embedding.extend(embedding)
         secret = await self._keys.get(signed.tenant_id)
-        if document.query_key_check(secret) != content.query_key_check:
+        if recall_receipts.query_key_check(secret) != content.query_key_check:
             return False
         text = convert.query_text(query, request.embedding)
-        if document.query_digest(text, caller.principal, secret) != content.query_digest:
+        if recall_receipts.query_digest(text, caller.principal, secret) != content.query_digest:
             raise QueryTextMismatch
         return True
 

@@ -12,7 +12,7 @@ from skein_kit.database.monthly_partitions import MonthlyPartitions
 from skein_kit.database.transactions import Database
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.ids import add_months, min_id_at, month_start
-from skein_kit.recall_receipts.document import SignedContext, SignedReceipt
+from skein_kit.recall_receipts import SignedContext, SignedReceipt
 from skein_kit.search_text.vector_columns import for_table
 from skein_recall.models.model import EmbeddingModel
 from skein_recall.queries import QUERIES

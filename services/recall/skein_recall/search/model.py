@@ -16,7 +16,7 @@ from skein_kit.filters.fields import ITEM_KINDS
 from skein_kit.filters.item_kinds import for_kind
 from skein_kit.ids import id_time
 from skein_kit.search_text.list_questions import asks_for_all
-from skein_kit.text.same_text import same_text
+from skein_kit.text.unicode_form import same_text
 from skein_recall.search import ranking, relevance
 from skein_recall.search.expansion import embedded_text, word_of_stem
 from skein_recall.search.query_terms import TermStatistics

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from typing import Final
 from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 
+from skein_kit.dates.date_words import LANGUAGES
 from skein_kit.errors import ReadTooCostly
 from skein_kit.ids import id_time, now
 from skein_kit.policies.store import Policy
@@ -24,7 +27,6 @@ from skein_recall.search import changes, ranking
 from skein_recall.search.changes import newer_first
 from skein_recall.search.cues import QueryCues
 from skein_recall.search.expansion import QueryExpansion, Reason, alias_expansions, word_of_stem
-from skein_recall.search.keywords import match_keywords
 from skein_recall.search.late_interaction import COMPARED_ITEMS, compare_tokens
 from skein_recall.search.model import (
     CANDIDATES_PER_SIGNAL,
@@ -47,7 +49,6 @@ from skein_recall.search.query_terms import ItemMeasurements, QueryTerms, TermSt
 from skein_recall.search.ranking import Candidates, RankedItem, Ranking
 from skein_recall.search.relevance import Evidence
 from skein_recall.search.store import QueryTransaction
-from skein_recall.search.unknown_names import unknown_name_share
 from skein_recall.term_cache.cache import TermCache
 from skein_recall.term_cache.words import CachedWords, read_cached_words
 from skein_recall.vector_cache.cache import VectorCache
@@ -68,6 +69,13 @@ _MAX_CALIBRATED_CHARACTERS = 1000
 _LEAST_READABLE_SHARE = 0.5
 # For the vectors of a reference item that was written just before.
 _REFERENCE_WAIT_SECONDS = 1.0
+# Only the beginning of a long text is likely a question.
+_READ_CHARACTERS: Final = 1000
+# A capital within a sentence.
+_NAME: Final = re.compile(r"(?:(?<=[^\W\d_] )|(?<=[,;:] ))[A-Z\u00c0-\u00de][^\W\d_]{2,}")
+_DATE_WORDS: Final = frozenset(word for language in LANGUAGES for word in (*language.months, *language.weekdays))
+# Languages that write each noun with a capital.
+_WITH_CAPITALS: Final = frozenset({"german"})
 
 
 class SearchTransaction:
@@ -470,3 +478,67 @@ class SearchTransaction:
         """Return the items, of some kinds, that pass the conditions that the index cannot test."""
         tests = filter_.row_tests(kinds)
         return await self._tx.filter_items(item_ids, tests) if tests and item_ids else item_ids
+
+
+async def match_keywords(
+    tx: QueryTransaction,
+    query: Query,
+    language: str,
+    *,
+    filter_: Filter,
+    kinds: Sequence[str],
+    depth: int,
+    is_first: bool,
+) -> SignalMatches:
+    """Find up to `depth` items that have a word of the query, and measure each by all words.
+
+    The first search of a call stops at the lists of the rarest words if they have as many items as the query's limit.
+    Deeper ones read more lists, because too few of those items may be shown.
+    """
+    terms = await tx.terms(query.text, kinds, language, query.mentions, is_typo=query.is_typo)
+    if not terms.terms:
+        return SignalMatches(lexical_matches={}, query_terms=terms)
+    min_items = query.limit if is_first else depth
+    matches = await tx.match_terms(terms, kinds, filter_, count=depth, min_items=min_items)
+    item_ids = {row["item_id"] for row in matches}
+    if item_ids and (tests := filter_.row_tests(kinds)):
+        item_ids = await tx.filter_items(item_ids, tests)
+    if not filter_.all_names:
+        item_ids |= terms.entity_ids
+    items = await tx.measure(terms, kinds, item_ids, (), reach=0)
+    bm25s = terms.bm25(items).tolist()
+    return SignalMatches(
+        lexical_matches={
+            item_id: (kind, bm25)
+            for item_id, kind, bm25 in zip(items.item_ids, items.kinds, bm25s, strict=True)
+            if bm25 > 0
+        },
+        max_bm25=terms.max_bm25,
+        corrected=items.corrected,
+        query_terms=terms,
+        has_more=len(matches) == depth or (is_first and len(matches) >= min_items and len(terms.attempts()) > 1),
+    )
+
+
+def names_in(text: str) -> set[str]:
+    """Return the names in a query, in lower case: words with a capital within a sentence but days and months."""
+    return {match.casefold() for match in _NAME.findall(text[:_READ_CHARACTERS])} - _DATE_WORDS
+
+
+def unknown_name_share(text: str, terms: QueryTerms, language: str) -> float:
+    """Return the share, 0 to 1, of the names in a query that no document of the tenant has; 0 without a name.
+
+    `terms` are those of the text. A name with an alias that a document has is known, and a likely typo is not. In a
+    `language` with capital nouns, none is taken for a name.
+    """
+    if language in _WITH_CAPITALS:
+        return 0.0
+    names = names_in(text)
+    if not names:
+        return 0.0
+    known = [
+        term.documents > 0 and not term.is_corrected
+        for term in terms.terms
+        if word_of_stem(term.term, text).casefold() in names
+    ]
+    return known.count(False) / max(1, len(known))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from uuid import UUID
@@ -19,17 +20,10 @@ from skein_recall.providers.provider import QueryEmbedding
 from skein_recall.providers.text_embedder import TextEmbedder
 from skein_recall.quality.sampler import APPROXIMATE, Sample, Sampler
 from skein_recall.search.cues import NamedDays
-from skein_recall.search.model import (
-    Mode,
-    Query,
-    RecallResult,
-    Reference,
-    ReferenceItem,
-    SearchOptions,
-    SearchPins,
-)
+from skein_recall.search.expansion import words_of
+from skein_recall.search.model import Mode, Query, RecallResult, Reference, ReferenceItem, SearchOptions, SearchPins
+from skein_recall.search.name_cache import NameCache
 from skein_recall.search.nearest import shortlist_size
-from skein_recall.search.query_reader import QueryReader
 from skein_recall.search.search_transaction import SearchTransaction
 from skein_recall.search.store import QueryStore
 from skein_recall.term_cache.cache import TermCache
@@ -231,3 +225,24 @@ class RecallSearcher:
             return None
         depth = query.candidate_count(uses_terms=query.uses_terms(has_vector=True))
         return await self._vector_cache.shortlist(tenant_id, model, vector, query.searched_kinds, shortlist_size(depth))
+
+
+class QueryReader:
+    """Adds to queries what their texts mean."""
+
+    def __init__(self, names: NameCache, has_word: Callable[[str], bool]) -> None:
+        """`has_word` is a dictionary of lower-case words: these are no typos, even if no item has them."""
+        self._names = names
+        self._has_word = has_word
+
+    async def read(self, tenant_id: UUID, query: Query, at: datetime) -> Query:
+        """Return the query with the mentions and the known words of its text, if these are searched."""
+        if not query.reads_names:
+            return query
+        return replace(
+            query,
+            mentions=await self._names.read_mentions(
+                tenant_id, query.text, query.name_condition, at, as_of_time=query.as_of_time
+            ),
+            known_words=frozenset(filter(self._has_word, words_of(query.text))),
+        )

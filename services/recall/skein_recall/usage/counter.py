@@ -18,8 +18,7 @@ from skein_kit import canary
 from skein_kit.background import background_tasks
 from skein_kit.errors import RpcError
 from skein_kit.telemetry import logs
-from skein_recall.usage.model import Counts, range_of
-from skein_recall.usage.store import SearchCountStore
+from skein_recall.usage.store import Counts, SearchCountStore, range_of
 
 FLUSH_SECONDS = 10.0
 _STOP_SECONDS = 5.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import date, timedelta
 from uuid import UUID
 
@@ -11,10 +12,12 @@ import asyncpg
 from skein_kit.database.transactions import Database
 from skein_kit.database.tx_options import TxOptions
 from skein_recall.queries import QUERIES
-from skein_recall.usage.model import Counts
 
 # Days that are kept.
 KEPT_DAYS = 400
+# The ends of the ranges, in milliseconds; LONGER is the range of all longer ones.
+LIMITS = (5, 10, 20, 50, 100, 200, 500, 1000, 5000)
+LONGER = 0
 
 
 class SearchCountStore:
@@ -47,3 +50,22 @@ class SearchCountStore:
             return await tx.rows(
                 QUERIES["list_search_counts"], tenant_id=tenant_id, first_day=first_day, last_day=last_day
             )
+
+
+@dataclass(slots=True)
+class Counts:
+    """Searches of one day whose durations are in one range."""
+
+    searches: int = 0
+    # Those of them without a hit.
+    unanswered: int = 0
+
+    def add(self, other: Counts) -> None:
+        """Add the counts of another."""
+        self.searches += other.searches
+        self.unanswered += other.unanswered
+
+
+def range_of(milliseconds: float) -> int:
+    """Return the end of the range of a duration; LONGER beyond the last one."""
+    return next((limit for limit in LIMITS if milliseconds <= limit), LONGER)

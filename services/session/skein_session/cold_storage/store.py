@@ -16,7 +16,7 @@ from uuid import UUID
 
 from asyncpg import Record
 
-from skein_kit.cold_storage.files import ColdFiles, FileInfo
+from skein_kit.cold_storage import ColdFiles, FileInfo
 from skein_kit.database.monthly_partitions import MonthlyPartitions
 from skein_kit.database.named_queries import Queries
 from skein_kit.database.transactions import Database, Transaction

@@ -13,8 +13,7 @@ from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.identity.spaces import DEFAULT_SPACE
 from skein_kit.ids import now
 from skein_session.cold_storage.store import ColdStorageStore
-from skein_session.erasure.model import DEFAULT_LIMIT, PurgeOptions, Receipt
-from skein_session.erasure.store import ErasureStore, MessagesArchived
+from skein_session.erasure.store import DEFAULT_LIMIT, ErasureStore, MessagesArchived, PurgeOptions, Receipt
 from skein_session.idempotency import SessionIdempotencyStore
 
 # Attempts while concurrent calls archive the messages.

@@ -9,6 +9,7 @@ import hashlib
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Self
 from uuid import UUID
@@ -25,9 +26,8 @@ from skein_kit.lineage import purges
 from skein_kit.quotas.store import QuotaCounter
 from skein_kit.search_text import postings
 from skein_kit.search_text.purged_items import record_purge
-from skein_session.cold_storage.store import ColdStorageStore, next_archived_of_subject
+from skein_session.cold_storage.store import ColdStorageStore, FileRef, next_archived_of_subject
 from skein_session.erasure import lineage
-from skein_session.erasure.model import PurgeOptions, Receipt
 from skein_session.errors import SessionNotFound
 from skein_session.extractions import store as extractions
 from skein_session.sessions.store import delete_session_rows
@@ -42,6 +42,8 @@ _MAX_COUNTED_ROWS = 100_000
 _MAX_COUNTED_SESSIONS = 10_000
 # Rows of the access log that one transaction clears.
 _ACCESS_LOG_BATCH = 5000
+# Messages that one call purges by default.
+DEFAULT_LIMIT = 1000
 
 
 class MessagesArchived(Exception):
@@ -449,3 +451,32 @@ async def _count_subject(tx: Transaction, tenant_id: UUID, subject_id: str) -> R
         _QUERIES["count_messages_naming_subject"], **subject_key, session_ids=session_ids, limit=_MAX_COUNTED_ROWS
     )
     return await _count_rows(tx, tenant_id, session_ids, subject_id=subject_id, other_messages=other_messages)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PurgeOptions:
+    """How much one call purges; a dry run counts and changes nothing."""
+
+    limit: int = DEFAULT_LIMIT
+    is_dry_run: bool = False
+
+
+@dataclass(kw_only=True, slots=True)
+class Receipt:
+    """The purged rows: ids of sessions and messages, and counts by table."""
+
+    session_ids: list[str] = field(default_factory=list)
+    message_ids: list[UUID] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    # Pending files that are deleted after the commit.
+    cancelled_files: list[FileRef] = field(default_factory=list)
+    # True when another call has to purge the rest.
+    has_more: bool = False
+    # Digests that the purge wrote, and that of the person.
+    tombstones: list[bytes] = field(default_factory=list)
+    subject_tombstone: bytes = b""
+
+    def add_count(self, table: str, count: int) -> None:
+        """Add purged rows of a table; zero adds no entry."""
+        if count:
+            self.counts[table] += count

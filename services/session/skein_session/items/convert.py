@@ -10,7 +10,7 @@ from skein.session.v1 import states_pb2 as pb
 from skein_kit.errors import FieldInvalid
 from skein_kit.rpc.row_times import ImportTimes
 from skein_kit.rpc.well_known_types import json_text, read_time, to_message
-from skein_session.items.model import DEFAULT_ITEM_TTL, MAX_ITEM_TTL, ItemPut
+from skein_session.items.store import DEFAULT_ITEM_TTL, MAX_ITEM_TTL, ItemPut
 from skein_session.ttl import read_ttl
 
 

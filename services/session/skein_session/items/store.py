@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from asyncpg import Record
@@ -12,10 +13,13 @@ from skein_kit.database.transactions import Database, Transaction
 from skein_kit.errors import TransactionConflict
 from skein_kit.quotas.store import QuotaCounter
 from skein_session.errors import ItemsFull, SessionItemNotFound
-from skein_session.items.model import MAX_ITEMS, ItemPut
 from skein_session.sessions.store import lock_session_shared, require_session
 
 _QUERIES = Queries.load("skein_session")
+DEFAULT_ITEM_TTL = timedelta(days=1)
+MAX_ITEM_TTL = timedelta(days=30)
+# Items of one session, including expired ones that no job has removed yet.
+MAX_ITEMS = 1000
 
 
 class ItemStore:
@@ -90,3 +94,15 @@ class ItemStore:
             deleted_count = await tx.execute(_QUERIES["delete_expired_items"], tenant_id=tenant_id, at=at, count=count)
             await self._quotas.charge(tx, tenant_id, {"session_items": -deleted_count})
         return deleted_count
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ItemPut:
+    """A value to store under a key of a session. `value` is JSON text."""
+
+    session_id: str
+    key: str
+    value: str
+    expire_time: datetime
+    create_time: datetime
+    update_time: datetime

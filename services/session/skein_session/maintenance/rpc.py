@@ -17,8 +17,7 @@ from skein_kit.database.tenant_purge import purge_tenant_rows
 from skein_kit.database.transactions import Database
 from skein_kit.idempotency.store import LIFETIME, IdempotencyStore
 from skein_kit.ids import now
-from skein_kit.jobs.model import JobKind, Progress
-from skein_kit.jobs.retry_delay import retry_delay
+from skein_kit.jobs.model import JobKind, Progress, retry_delay
 from skein_kit.jobs.store import JobStore
 from skein_kit.rpc.due_tenants import list_due_tenants
 from skein_kit.rpc.well_known_types import to_timestamp

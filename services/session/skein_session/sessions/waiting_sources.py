@@ -15,7 +15,7 @@ from skein_kit.calls.call import Call
 from skein_kit.errors import ApprovalRequired
 
 if TYPE_CHECKING:
-    from skein_kit.approval.gate import Handler
+    from skein_kit.approval import Handler
 
 
 def without_texts(servicer: SessionServiceMethods) -> Mapping[str, Handler]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from skein.session.v1 import session_pb2 as pb
 from skein_kit import message_rows
-from skein_kit.approval.gate import APPROVE
+from skein_kit.approval import APPROVE
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid, PermissionMissing

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -11,7 +12,6 @@ from skein_kit.idempotency.store import LIFETIME
 from skein_kit.ids import new_id, now
 from skein_kit.quotas.store import QuotaCounter
 from skein_kit.rpc.row_times import ImportTimes
-from skein_tenancy.agents.model import Agent
 from skein_tenancy.errors import AgentDeleted, AgentExists, AgentNotFound
 from skein_tenancy.queries import QUERIES
 from skein_tenancy.rows import RowChange, RowDraft, check_revision, require_row, update_row
@@ -121,3 +121,29 @@ class AgentStore:
             return await tx.execute(
                 QUERIES["delete_purged_agents"], tenant_id=tenant_id, purged_before=at - _MAX_CALL_TIME
             )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Agent:
+    """A program that acts in a tenant."""
+
+    agent_id: str
+    display_name: str | None
+    agent_type: str | None
+    description: str | None
+    system_prompt: str | None
+    topic: str | None
+    # JSON texts.
+    metadata: str | None
+    llm_config: str | None
+    embedding_config: str | None
+    tool_rules: str | None
+    mcp_servers: Sequence[str]
+    message_ids: Sequence[str]
+    revision: int
+    create_time: datetime
+    update_time: datetime
+    created_by: str
+    updated_by: str
+    # None: not deleted.
+    delete_time: datetime | None

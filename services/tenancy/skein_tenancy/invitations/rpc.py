@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from uuid import UUID
 
 from skein.tenancy.v1 import members_pb2 as pb
@@ -10,16 +11,30 @@ from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
 from skein_kit.identity.identity_token import Caller
 from skein_kit.ids import now
+from skein_kit.outbound.mail import Mailer
 from skein_kit.rpc import pagination
 from skein_kit.rpc.well_known_types import to_message
 from skein_tenancy.errors import MemberExists
-from skein_tenancy.invitations.mailer import InvitationMailer
 from skein_tenancy.invitations.model import DEFAULT_LIFETIME, Invitation, InvitationDraft, parse_token
 from skein_tenancy.invitations.store import InvitationStore
 from skein_tenancy.members.accounts import AccountClient
 from skein_tenancy.members.convert import member as convert_member
 from skein_tenancy.members.convert import role_name
 from skein_tenancy.members.model import Authority
+
+_SUBJECT = "You are invited to Skein"
+# The inviter writes none of it: otherwise every inviter could send arbitrary text to strangers.
+_TEXT = """\
+You are invited to join a tenant of Skein, as {role}.
+
+To accept, open this address and sign in or sign up as {email}:
+
+{link}
+
+It works once, until {expire_time} (UTC). If you do not expect this invitation, ignore it.
+"""
+# No mail reaches this domain (RFC 2606), and a relay would return it to the sender.
+_INVALID_DOMAIN = ".invalid"
 
 
 class InvitationHandlers:
@@ -113,3 +128,27 @@ def _draft(request: pb.CreateInvitationRequest, creator: Caller) -> InvitationDr
 
 def _invitation(value: Invitation) -> pb.Invitation:
     return to_message(pb.Invitation, value)
+
+
+class InvitationMailer:
+    """Sends invitations by mail."""
+
+    def __init__(self, mailer: Mailer, issuer: Callable[[], str]) -> None:
+        """Link to `issuer()`, called for each mail: the gateway's address is known only once it listens."""
+        self._mailer = mailer
+        self._issuer = issuer
+
+    def link(self, token: str) -> str:
+        return f"{self._issuer()}/account/invitation?token={token}"
+
+    async def send(self, invitation: Invitation, link: str) -> bool:
+        """Return whether a relay took the mail."""
+        if not self._mailer.configured or invitation.email.endswith(_INVALID_DOMAIN):
+            return False
+        text = _TEXT.format(
+            role=invitation.role,
+            email=invitation.email,
+            link=link,
+            expire_time=f"{invitation.expire_time:%Y-%m-%d %H:%M}",
+        )
+        return await self._mailer.send(invitation.email, _SUBJECT, text)

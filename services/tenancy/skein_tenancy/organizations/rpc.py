@@ -12,8 +12,7 @@ from skein_kit.rpc import pagination
 from skein_kit.rpc.well_known_types import to_message
 from skein_tenancy.directory import convert as directory
 from skein_tenancy.errors import OrganizationNotFound
-from skein_tenancy.organizations.model import Organization
-from skein_tenancy.organizations.store import OrganizationStore
+from skein_tenancy.organizations.store import Organization, OrganizationStore
 
 
 class OrganizationHandlers:

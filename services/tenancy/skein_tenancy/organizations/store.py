@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from skein_kit.canary import ORGANIZATION
@@ -9,7 +11,6 @@ from skein_kit.database.transactions import Database, Transaction, translate_con
 from skein_kit.ids import new_id, now
 from skein_tenancy.directory.model import DirectoryChange, DirectoryDraft
 from skein_tenancy.errors import OrganizationExists, OrganizationNotFound
-from skein_tenancy.organizations.model import Organization
 from skein_tenancy.queries import QUERIES
 from skein_tenancy.rows import check_revision, require_row
 
@@ -66,3 +67,17 @@ class OrganizationStore:
                 update_time=now(),
             )
         return Organization(**require_row(row))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Organization:
+    """A group of tenants with one owner."""
+
+    organization_id: UUID
+    display_name: str
+    slug: str
+    # JSON text.
+    metadata: str | None
+    revision: int
+    create_time: datetime
+    update_time: datetime

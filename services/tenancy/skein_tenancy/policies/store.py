@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from types import MappingProxyType
 from uuid import UUID
 
 import asyncpg
 
 from skein_kit.database.transactions import Database, Transaction
 from skein_kit.ids import now
+from skein_kit.policies.store import DEFAULT
 from skein_tenancy.errors import EmbeddingModelNotOffered
-from skein_tenancy.policies.model import PolicyChange
 from skein_tenancy.queries import QUERIES
 from skein_tenancy.rows import check_revision, require_row, update_row
+
+# By column.
+DEFAULTS: Mapping[str, object] = MappingProxyType(asdict(DEFAULT))
 
 
 class PolicyStore:
@@ -51,3 +56,13 @@ async def _require_offered(tx: Transaction, model: str) -> None:
 
 def _set_columns(row: asyncpg.Record) -> dict[str, object]:
     return {name: value for name, value in row.items() if value is not None}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PolicyChange:
+    """New values for some columns of a policy."""
+
+    # 0: any revision.
+    revision: int
+    # By column; None: the default.
+    values: Mapping[str, object]

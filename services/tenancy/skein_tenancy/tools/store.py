@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from skein_kit.database.transactions import Database, Transaction, translate_constraint_errors
@@ -11,7 +14,6 @@ from skein_kit.rpc.row_times import ImportTimes
 from skein_tenancy.errors import AgentNotFound, ToolDeleted, ToolExists, ToolNotFound
 from skein_tenancy.queries import QUERIES
 from skein_tenancy.rows import RowChange, RowDraft, check_revision, require_row, update_row
-from skein_tenancy.tools.model import Tool
 
 
 class ToolStore:
@@ -134,3 +136,26 @@ async def _lock_for_share(tx: Transaction, tenant_id: UUID, agent_id: str, tool_
         raise AgentNotFound
     if await tx.value(QUERIES["share_tool"], tenant_id=tenant_id, tool_id=tool_id) is None:
         raise ToolNotFound
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tool:
+    """A tool that agents of a tenant may have."""
+
+    tool_id: str
+    name: str
+    description: str
+    # JSON text.
+    json_schema: str | None
+    source_type: str
+    source_code: str
+    tags: Sequence[str]
+    # JSON text.
+    metadata: str | None
+    revision: int
+    create_time: datetime
+    update_time: datetime
+    created_by: str
+    updated_by: str
+    # None: not deleted.
+    delete_time: datetime | None

@@ -17,18 +17,19 @@ from datetime import UTC, datetime, timedelta
 
 import grpc
 from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
 from grpc import aio
 from prometheus_client import Counter, Gauge
 
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
+from skein.tenancy.v1 import spaces_pb2
 from skein_kit.canary import CANARY_PAIR, CANARY_SPACES, CanaryTenant
-from skein_kit.identity.permissions import ROLE_PERMISSIONS
+from skein_kit.identity.permissions import AGENT_PERMISSIONS, ROLE_PERMISSIONS
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import without_tracing
 from skein_worker.canary.gateway_client import GatewayClient
 from skein_worker.canary.probes import PROBES, SPACE_PROBES, Probe
-from skein_worker.canary.space_key import create_space_key
-from skein_worker.canary.synthetic_data import SyntheticData, SyntheticDataWriter
+from skein_worker.canary.synthetic_data import AUTH, TENANCY, SyntheticData, SyntheticDataWriter
 from skein_worker.job_queue.job_queue import Job
 from skein_worker.system_identity import SystemIdentity
 
@@ -254,3 +255,30 @@ async def _probe_each(probe: Probe, own: CanarySide, other: SyntheticData) -> st
 def _contains(response: bytes, data: SyntheticData, request: bytes) -> bool:
     """Return whether a response contains data of a tenant that was not in the request."""
     return any(mark in response for mark in data.marks(request))
+
+
+async def create_space_key(admin: GatewayClient, canary: CanaryTenant, expire_time: Timestamp) -> tuple[str, str]:
+    """Create the space and its grant if they are missing, and a key; return its secret and the space's id.
+
+    Raises AioRpcError.
+    """
+    spaces = (await admin.call(f"{TENANCY}ListSpaces", spaces_pb2.ListSpacesRequest())).spaces
+    space = next((one for one in spaces if one.display_name == canary.slug), None)
+    if space is None:
+        create_request = spaces_pb2.CreateSpaceRequest(space=spaces_pb2.Space(display_name=canary.slug))
+        space = (await admin.call(f"{TENANCY}CreateSpace", create_request)).space
+    # A new grant for each key would leave a row each.
+    grants_request = spaces_pb2.ListSpaceGrantsRequest(space_id=space.space_id)
+    if not (await admin.call(f"{TENANCY}ListSpaceGrants", grants_request)).grants:
+        grant = spaces_pb2.SpaceGrant(
+            space_id=space.space_id, principal=f"agent:{canary.slug}", role=spaces_pb2.SPACE_ROLE_WRITER
+        )
+        await admin.call(f"{TENANCY}GrantSpace", spaces_pb2.GrantSpaceRequest(grant=grant, bind=True))
+    key_request = auth_pb2.CreateApiKeyRequest(
+        display_name=canary.slug,
+        permissions=sorted(AGENT_PERMISSIONS | {"spaces.read"}),
+        agent_id=canary.slug,
+        expire_time=expire_time,
+    )
+    secret: str = (await admin.call(f"{AUTH}CreateApiKey", key_request)).secret
+    return secret, str(space.space_id)

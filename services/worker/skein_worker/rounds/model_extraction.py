@@ -17,7 +17,7 @@ from prometheus_client import Counter, Gauge
 
 from skein.memory.v1 import memory_pb2, memory_pb2_grpc
 from skein.session.v1 import session_pb2, session_pb2_grpc
-from skein_kit.jobs.retry_delay import retry_delay
+from skein_kit.jobs.model import retry_delay
 from skein_kit.language_model.chat_client import BREAKER, ChatModelError
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import without_tracing

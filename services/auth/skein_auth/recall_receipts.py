@@ -9,9 +9,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from skein.auth.v1 import certificates_pb2 as pb
 from skein_auth.signing.keyring import Keyring
+from skein_kit import recall_receipts
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.recall_receipts import document
 
 
 class RecallReceiptHandlers:
@@ -32,6 +32,6 @@ class RecallReceiptHandlers:
 
 def _sign_all(key: Ed25519PrivateKey, tenant_id: UUID, request: pb.SignRecallReceiptsRequest) -> list[bytes]:
     return [
-        document.sign(key, tenant_id, UUID(bytes=receipt_id), digest)
+        recall_receipts.sign(key, tenant_id, UUID(bytes=receipt_id), digest)
         for receipt_id, digest in zip(request.receipt_ids, request.digests, strict=True)
     ]

@@ -1,1 +1,0 @@
-"""The approval of what untrusted sources write to the memory."""

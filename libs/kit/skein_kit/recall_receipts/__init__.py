@@ -1,1 +1,0 @@
-"""Receipts of answers of Recall: what is signed, and their file."""

@@ -1,1 +1,0 @@
-"""Signatures of receipts of recalls, which the recall service stores."""

@@ -1,1 +1,0 @@
-"""GetClusterStatus: the health of every service."""

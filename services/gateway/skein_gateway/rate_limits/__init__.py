@@ -1,1 +1,0 @@
-"""Rate limits: token buckets leased from tenancy and spent locally."""

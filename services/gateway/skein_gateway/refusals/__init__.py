@@ -1,1 +1,0 @@
-"""Calls that the gateway refuses, on their way to the access log."""

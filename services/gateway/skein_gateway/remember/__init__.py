@@ -1,1 +1,0 @@
-"""Remember: memories and messages stored under one request id."""

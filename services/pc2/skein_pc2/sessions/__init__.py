@@ -1,1 +1,0 @@
-"""Ports 5574 and 6583: the Session Memory Agent."""
