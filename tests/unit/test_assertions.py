@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from fix_catalogue import over
 from joserfc import jwt
 from joserfc.jwk import ECKey, RSAKey
 
@@ -109,13 +110,13 @@ def test_damaged_tokens_are_refused() -> None:
     assert not [token[:20] for token in damaged if is_accepted(read_claims, token)]
 
 
-@pytest.mark.parametrize("kind", ["at+jwt", "oauth-id-jag+jwt", "logout+jwt", 7, None])
+@over("kind", ["at+jwt", "oauth-id-jag+jwt", "logout+jwt", 7, None])
 def test_another_kind_of_token_is_no_client_assertion(kind: object) -> None:
     with pytest.raises(AssertionInvalid):
         read_header(unsigned({"alg": "ES256", "typ": kind}), CLIENT_ASSERTION_TYPES)
 
 
-@pytest.mark.parametrize("header", [{}, {"typ": "JWT"}, {"typ": "client-authentication+jwt"}])
+@over("header", [{}, {"typ": "JWT"}, {"typ": "client-authentication+jwt"}])
 def test_an_identity_assertion_names_its_type(header: dict[str, Any]) -> None:
     with pytest.raises(AssertionInvalid):
         read_header(unsigned({"alg": "ES256", **header}), IDENTITY_ASSERTION_TYPES)
@@ -147,13 +148,13 @@ WRONG_FOR_BOTH: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("changed", [*WRONG_FOR_BOTH, {"iss": "other"}, {"sub": "other"}], ids=str)
+@over("changed", [*WRONG_FOR_BOTH, {"iss": "other"}, {"sub": "other"}])
 def test_a_client_assertion_with_a_wrong_claim_is_refused(changed: dict[str, Any]) -> None:
     with pytest.raises(AssertionInvalid):
         check_client_assertion(client_claims(**changed), "app", ISSUER, AT)
 
 
-@pytest.mark.parametrize(
+@over(
     "changed",
     [
         *WRONG_FOR_BOTH,
@@ -169,7 +170,6 @@ def test_a_client_assertion_with_a_wrong_claim_is_refused(changed: dict[str, Any
         {"auth_time": "yesterday"},
         {"cnf": {"jkt": "x"}},
     ],
-    ids=str,
 )
 def test_an_identity_assertion_with_a_wrong_claim_is_refused(changed: dict[str, Any]) -> None:
     with pytest.raises(AssertionInvalid):
@@ -200,7 +200,7 @@ def test_the_same_id_of_two_issuers_is_two_assertions() -> None:
     assert one.auth_time == AT
 
 
-@pytest.mark.parametrize(
+@over(
     "keys",
     [
         {},
@@ -225,7 +225,7 @@ def metadata(**changed: Any) -> dict[str, Any]:
     return {"redirect_uris": ["https://app.example/back"], "token_endpoint_auth_method": "private_key_jwt", **changed}
 
 
-@pytest.mark.parametrize(
+@over(
     "changed",
     [
         {},
@@ -235,7 +235,6 @@ def metadata(**changed: Any) -> dict[str, Any]:
         {"jwks": {"keys": []}},
         {"jwks": public(EC), "jwks_uri": "https://app.example/keys"},
     ],
-    ids=str,
 )
 def test_a_client_of_this_method_registers_its_keys_once(changed: dict[str, Any]) -> None:
     with pytest.raises(InvalidClientMetadata):
@@ -253,7 +252,7 @@ def test_a_metadata_document_may_name_keys_but_no_secret() -> None:
         from_document(url, {**document, "token_endpoint_auth_method": "client_secret_post"}, (), AT)
 
 
-@pytest.mark.parametrize("text", [IDP, f"{IDP};", f"{IDP};acme", f"ftp://idp.example;{TENANT}", f"{IDP}?a=b;{TENANT}"])
+@over("text", [IDP, f"{IDP};", f"{IDP};acme", f"ftp://idp.example;{TENANT}", f"{IDP}?a=b;{TENANT}"])
 def test_an_issuer_names_its_tenant(text: str) -> None:
     with pytest.raises(SettingInvalid, match="SKEIN_ASSERTION_ISSUERS"):
         parse_assertion_issuers(text)
