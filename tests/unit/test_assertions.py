@@ -215,7 +215,6 @@ def test_the_same_id_of_two_issuers_is_two_assertions() -> None:
         {"keys": [{**RSA.as_dict(private=False), "n": "A" * 4000}]},
         {"keys": [dict(EC.as_dict(private=False))] * 17},
     ],
-    ids=lambda keys: str(keys)[:40],
 )
 def test_keys_that_are_not_public_and_cheap_cannot_be_registered(keys: object) -> None:
     assert key_set_error(keys) is not None
