@@ -103,6 +103,32 @@ async def test_only_what_is_final_is_asked_about(cluster: Cluster, tenant: Tenan
     assert not soft.is_error
 
 
+@pytest.mark.parametrize("no", ["false", "FALSE", False])
+async def test_a_purge_that_only_looks_like_a_trial_is_asked_about(mcp: Mcp, tenant: Tenant, no: object) -> None:
+    memory_id = await remember(tenant)
+    calls = [
+        ("purge_memories", {"memory_ids": [memory_id], "dry_run": no}),
+        ("forget", {"memory_ids": [memory_id], "purge": True, "dry_run": no}),
+        ("forget_person", {"subject_id": "ann", "dry_run": no}),
+    ]
+
+    for name, arguments in calls:
+        answer = await ask(mcp, "tools/call", {"name": name, "arguments": arguments}, elicitation={})
+        assert answer["result"]["resultType"] != "complete" or answer["result"]["isError"]
+
+    assert not await is_purged(tenant, memory_id)
+
+
+async def test_a_purge_that_a_person_cannot_read_is_refused(mcp: Mcp, tenant: Tenant) -> None:
+    memory_id = await remember(tenant)
+    arguments = {"memory_ids": [memory_id, *(f"{memory_id[:-4]}{number:04}" for number in range(90))], "purge": True}
+
+    answer = await ask(mcp, "tools/call", {"name": "forget", "arguments": arguments}, elicitation={})
+
+    assert answer["result"]["isError"]
+    assert not await is_purged(tenant, memory_id)
+
+
 async def test_an_answer_counts_for_the_arguments_that_were_asked_about(mcp: Mcp, tenant: Tenant) -> None:
     one, two = await remember(tenant), await remember(tenant, "coffee")
     purge = {"name": "forget", "arguments": {"memory_ids": [one], "purge": True}}

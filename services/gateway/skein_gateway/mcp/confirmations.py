@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import mcp_types as types
+from google.protobuf.message import Message
 from mcp.server.context import ServerRequestContext
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -18,34 +19,41 @@ from skein_kit.text.invisible import show_invisible
 from skein_kit.text.quoted_text import one_line_json
 
 _KEY = "confirm"
-# Most characters of the arguments that the person is shown.
-_MAX_SHOWN = 500
+# Most characters of arguments that a person reads before an answer.
+_MAX_SHOWN = 2000
 _SCHEMA = {
     "type": "object",
     "properties": {_KEY: {"type": "boolean", "title": "Purge for good", "description": "It cannot be undone."}},
     "required": [_KEY],
 }
 DECLINED = "The person declined: nothing was purged."
+TOO_LONG = "A person is to confirm this, and cannot read so much: nothing was purged. Purge less with one call."
 
 
 def confirmation(
     tool: Tool,
+    request: Message,
     arguments: Mapping[str, Any],
     context: ServerRequestContext[Any, Any],
     params: types.CallToolRequestParams,
 ) -> types.InputRequiredResult | types.CallToolResult | None:
-    """Return what to reply before a call is made; None for a call that is confirmed or needs no confirmation."""
-    if not tool.needs_confirmation(arguments) or not _can_ask(context):
+    """Return what to reply before a call is made; None for a call that is confirmed or needs no confirmation.
+
+    The person is shown the arguments whole: what is left out could be what an injected text added.
+    """
+    if not tool.needs_confirmation(request) or not _can_ask(context):
         return None
-    # The answer is about these arguments and no others.
-    state = hashlib.sha256(f"{tool.name} {one_line_json(dict(arguments))}".encode()).hexdigest()
+    # The answer is about this request and no other.
+    content = request.SerializeToString(deterministic=True)
+    state = hashlib.sha256(tool.name.encode() + b"\0" + content).hexdigest()
     answer = (params.input_responses or {}).get(_KEY)
     if answer is None or params.request_state != state:
         shown = show_invisible(one_line_json(dict(arguments)))
-        shown = shown if len(shown) <= _MAX_SHOWN else f"{shown[:_MAX_SHOWN]} …"
+        if len(shown) > _MAX_SHOWN:
+            return types.CallToolResult(content=[types.TextContent(text=TOO_LONG)], is_error=True)
         form = types.ElicitRequestFormParams(message=f"{tool.confirmation} {shown}", requested_schema=_SCHEMA)
-        request = types.ElicitRequest(params=form)
-        return types.InputRequiredResult(input_requests={_KEY: request}, request_state=state)
+        question = types.ElicitRequest(params=form)
+        return types.InputRequiredResult(input_requests={_KEY: question}, request_state=state)
     is_confirmed = isinstance(answer, types.ElicitResult) and (answer.content or {}).get(_KEY) is True
     if is_confirmed and isinstance(answer, types.ElicitResult) and answer.action == "accept":
         return None

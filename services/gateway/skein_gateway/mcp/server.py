@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import mcp_types as types
+from google.protobuf.message import Message
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from prometheus_client import Counter
@@ -151,26 +152,26 @@ class Tools:
         if tool is None or SET_OF[tool.name] not in mcp_request.toolsets:
             raise MCPError(types.INVALID_PARAMS, _unknown_tool_message(params.name, tool))
         arguments = params.arguments or {} if mcp_request.arguments is None else mcp_request.arguments
-        reply = confirmation(tool, arguments, context, params)
-        if reply is not None:
-            return reply
+        to_request = partial(tool.request, permissions=mcp_request.caller.permissions)
         try:
-            result = await self._call_rpc(tool, mcp_request, arguments, takes_task=accepts_tasks(context))
+            request = await mcp_request.run_off_loop(to_request, arguments)
+            reply = confirmation(tool, request, arguments, context, params)
+            if reply is not None:
+                return reply
+            result = await self._call_rpc(tool, mcp_request, request, takes_task=accepts_tasks(context))
         except CallAborted as aborted:
             return self._error_result(tool, aborted.status)
         except RpcError as error:
             # The arguments were refused: no RPC was called, and none has recorded it. Large ones are not read again.
-            request = tool.recover({} if mcp_request.is_large else arguments)
-            await self._rpcs.record_refusal(mcp_request, tool.path, error, request)
+            refused = tool.recover({} if mcp_request.is_large else arguments)
+            await self._rpcs.record_refusal(mcp_request, tool.path, error, refused)
             return self._error_result(tool, error.status())
         CALLS.labels(tool.name, "OK").inc()
         return result
 
     async def _call_rpc(
-        self, tool: Tool, mcp_request: McpRequest, arguments: dict[str, Any], *, takes_task: bool
+        self, tool: Tool, mcp_request: McpRequest, request: Message, *, takes_task: bool
     ) -> types.CallToolResult:
-        to_request = partial(tool.request, permissions=mcp_request.caller.permissions)
-        request = await mcp_request.run_off_loop(to_request, arguments)
         if tool.continuation is None or not takes_task:
             return await self._rpcs.call_and_convert(mcp_request, tool.path, request, tool.result)
         request = with_request_id(request)

@@ -266,10 +266,15 @@ class Tool:
             content=[types.TextContent(text=self.as_text(value))], structured_content=mark_numbers(value)
         )
 
-    def needs_confirmation(self, arguments: Mapping[str, Any]) -> bool:
-        """Return whether a person is to confirm a call with these arguments."""
-        is_final = not self.confirmed_argument or bool(arguments.get(self.confirmed_argument))
-        return bool(self.confirmation) and is_final and not arguments.get("dry_run")
+    def needs_confirmation(self, request: Message) -> bool:
+        """Return whether a person is to confirm this request, whose fields are read as the RPC reads them."""
+        flags = {
+            argument.name: bool(_value_at(request, argument.field_path))
+            for argument in self.arguments
+            if argument.name in {self.confirmed_argument, "dry_run"}
+        }
+        is_final = flags.get(self.confirmed_argument, True) and not flags.get("dry_run", False)
+        return bool(self.confirmation) and is_final
 
     def argument_path(self, path: str) -> str:
         """Return the argument that sets a field of the request; the field itself if none does."""
