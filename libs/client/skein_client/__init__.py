@@ -13,39 +13,38 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from skein.gateway.v1.gateway_pb2 import ARM_BLOCKS, ARM_MEMORIES, ARM_MESSAGES, ARM_PROFILE
-from skein.memory.v1.memory_pb2 import Link, Memory, MemoryFilter
-from skein.recall.v1.recall_pb2 import Hit
-from skein.session.v1.session_pb2 import (
-    MESSAGE_ROLE_ASSISTANT,
-    MESSAGE_ROLE_SYSTEM,
-    MESSAGE_ROLE_TOOL,
-    MESSAGE_ROLE_USER,
-    Message,
-    Session,
-)
-from skein_client.connection import ClientClosed, NotConfigured
-from skein_client.errors import (
-    Aborted,
-    AlreadyExists,
-    DeadlineExceeded,
-    FailedPrecondition,
-    Internal,
-    InvalidArgument,
-    NotFound,
-    PermissionDenied,
-    ResourceExhausted,
-    SkeinError,
-    Unauthenticated,
-    Unavailable,
-    Unimplemented,
-    Violation,
-)
-from skein_client.exact_json import get_json, set_json, with_json
-from skein_client.retry import RetryPolicy
-
 if TYPE_CHECKING:
+    from skein.gateway.v1.gateway_pb2 import ARM_BLOCKS, ARM_MEMORIES, ARM_MESSAGES, ARM_PROFILE
+    from skein.memory.v1.memory_pb2 import Link, Memory, MemoryFilter
+    from skein.recall.v1.recall_pb2 import Hit
+    from skein.session.v1.session_pb2 import (
+        MESSAGE_ROLE_ASSISTANT,
+        MESSAGE_ROLE_SYSTEM,
+        MESSAGE_ROLE_TOOL,
+        MESSAGE_ROLE_USER,
+        Message,
+        Session,
+    )
     from skein_client.client import Client, ContextLedger
+    from skein_client.connection import ClientClosed, NotConfigured
+    from skein_client.errors import (
+        Aborted,
+        AlreadyExists,
+        DeadlineExceeded,
+        FailedPrecondition,
+        Internal,
+        InvalidArgument,
+        NotFound,
+        PermissionDenied,
+        ResourceExhausted,
+        SkeinError,
+        Unauthenticated,
+        Unavailable,
+        Unimplemented,
+        Violation,
+    )
+    from skein_client.exact_json import get_json, set_json, with_json
+    from skein_client.retry import RetryPolicy
 
 __all__ = [
     "ARM_BLOCKS",

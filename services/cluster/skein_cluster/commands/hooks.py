@@ -21,7 +21,8 @@ from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.hooks import run as hook
 from skein_cluster.hooks import settings_file
 from skein_cluster.hooks.agents import AGENTS, CodingAgent, HookEvent, Scope
-from skein_cluster.hooks.calls import AUTH, CallFailed, Cluster
+from skein_cluster.hooks.calls import Cluster
+from skein_cluster.hooks.failures import AUTH, CallFailed
 
 Decorated = TypeVar("Decorated", bound="Callable[..., Any]")
 

@@ -10,12 +10,14 @@ Sources of the formats:
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 # Default limit of a message's content, in characters.
 _MAX_CONTENT = 100_000

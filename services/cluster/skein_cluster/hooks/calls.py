@@ -8,40 +8,21 @@ from __future__ import annotations
 import http.client
 import json
 import time
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
-from google.protobuf import json_format, message_factory
-from google.protobuf.descriptor_pool import Default
+from skein_client.environment import NotConfigured, read_access, read_ca_file
+from skein_cluster.hooks.failures import CallFailed
 
-from skein_client.environment import Access, NotConfigured, read_access, read_ca_file
-from skein_client.errors import SkeinError
-from skein_client.retry import RetryPolicy
-from skein_client.sync import Client
-from skein_cluster.cli.error_messages import error_sentence
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
 
-GATEWAY = "skein.gateway.v1.GatewayService"
-BLOCKS = "skein.memory.v1.BlockService"
-AUTH = "skein.auth.v1.AuthService"
-
-
-class CallFailed(Exception):
-    """The cluster refused a call, or did not answer; the message is for the person."""
-
-    def __init__(self, message: str, *, reason: str = "", code: str = "") -> None:
-        """Keep the reason and the code of a refusal; empty for a cluster that does not answer."""
-        super().__init__(message)
-        self.reason = reason
-        self.code = code
-
+    from skein_client.environment import Access
 
 # A busy cluster is asked once more, since the agent waits.
 _PAUSE_SECONDS = 0.1
 _UNAVAILABLE = "unavailable"
-_STUBS = {GATEWAY: "gateway", BLOCKS: "blocks", AUTH: "auth"}
-_RETRIES = RetryPolicy(attempts=2)
 
 
 class Cluster(NamedTuple):
@@ -66,7 +47,7 @@ class Cluster(NamedTuple):
         """Call an RPC by the JSON of its messages, until a time of time.monotonic. Raises CallFailed, TimeoutError."""
         if not self.access.http_endpoint:
             # Only who has no HTTP address pays for the imports.
-            # codemod
+            from skein_cluster.hooks.grpc_calls import call  # noqa: PLC0415
 
             return call(
                 self.access,
@@ -161,34 +142,3 @@ def _reason(answer: Mapping[str, Any]) -> str:
         if isinstance(debug, dict) and debug.get("reason"):
             return str(debug["reason"])
     return ""
-
-
-def call(
-    access: Access,
-    service: str,
-    method: str,
-    request: Mapping[str, Any],
-    *,
-    tenant_id: str,
-    ca_file: Path | None,
-    timeout_seconds: float,
-) -> dict[str, Any]:
-    """Call an RPC by the JSON of its messages. Raises CallFailed."""
-    descriptor = Default().FindServiceByName(service).methods_by_name[method]
-    message = json_format.ParseDict(dict(request), message_factory.GetMessageClass(descriptor.input_type)())
-    client = Client(
-        endpoint=access.endpoint,
-        api_key=access.api_key,
-        tenant_id=tenant_id,
-        timeout=timeout_seconds,
-        retries=_RETRIES,
-        ca_file=ca_file,
-    )
-    try:
-        with client:
-            response = getattr(getattr(client, _STUBS[service]), method)(message)
-    except SkeinError as error:
-        if not error.reason:
-            raise CallFailed(f"Skein does not answer at {access.endpoint}.") from None
-        raise CallFailed(error_sentence(error), reason=error.reason) from None
-    return json_format.MessageToDict(response)

@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from skein_cluster.hooks.agents import CodingAgent, HookCall, HookEvent
-from skein_cluster.hooks.calls import BLOCKS, GATEWAY, CallFailed, Cluster
+from skein_cluster.hooks.agents import HookEvent
+from skein_cluster.hooks.calls import Cluster
+from skein_cluster.hooks.failures import BLOCKS, GATEWAY, CallFailed
 from skein_cluster.hooks.notices import Contexts
 from skein_cluster.hooks.project import short_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from skein_cluster.hooks.agents import CodingAgent, HookCall
 
 _SESSION_TOKENS = 2000
 _BLOCK_TOKENS = 500

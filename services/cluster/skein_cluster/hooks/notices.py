@@ -6,8 +6,11 @@ Whether the person was told in this session that Skein fails, and how far the co
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # Sessions whose context goes on; that of an older one begins anew.
 _MAX_SESSIONS = 50

@@ -10,15 +10,17 @@ import os
 import select
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skein_client.environment import NotConfigured
 from skein_cluster.hooks import memory
 from skein_cluster.hooks.agents import AGENTS, CodingAgent, HookEvent, HookInputInvalid
-from skein_cluster.hooks.calls import CallFailed
+from skein_cluster.hooks.failures import CallFailed
 from skein_cluster.hooks.notices import Notices
 from skein_cluster.hooks.project import project_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 # For reading the input and calling the cluster.
 DEADLINE_SECONDS = 5.0

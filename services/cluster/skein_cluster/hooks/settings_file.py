@@ -8,12 +8,16 @@ import os
 import re
 import shlex
 import tempfile
-from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
-from skein_cluster.hooks.agents import CodingAgent, HookEvent
+from skein_cluster.hooks.agents import HookEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from skein_cluster.hooks.agents import CodingAgent
 
 _PROGRAM = "skein"
 _DEFAULT_INDENT = "  "
