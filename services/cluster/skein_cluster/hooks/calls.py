@@ -65,9 +65,6 @@ class Cluster(NamedTuple):
     def call(self, service: str, method: str, request: Mapping[str, Any], deadline: float) -> dict[str, Any]:
         """Call an RPC by the JSON of its messages, until a time of time.monotonic. Raises CallFailed, TimeoutError."""
         if not self.access.http_endpoint:
-            # Only who has no HTTP address pays for the imports.
-            # codemod
-
             return call(
                 self.access,
                 service,
