@@ -363,7 +363,12 @@ def _client(row: Row) -> OAuthClient:
 
 
 def password_hash_of(stored: str) -> str:
-    """Return a password hash in CreateAccount's form; "" for an unknown form."""
+    """Return a password hash in CreateAccount's form; "" for an unknown form.
+
+    PBKDF2 with SHA-256 is written as `pbkdf2_sha256$ITERATIONS$SALT$HASH`, also as `pbkdf2$...`, `pbkdf2-sha256$...`,
+    and with colons. Salt and hash are base64, base64url or hexadecimal. `SALT:HASH` has MemoryVault's 100,000
+    iterations. argon2id is read in its usual form.
+    """
     text = stored.strip()
     if text.startswith("$argon2id$"):
         return text

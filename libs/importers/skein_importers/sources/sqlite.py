@@ -372,7 +372,11 @@ class _Statement:
 
 
 def statements(file: TextIO, max_characters: int) -> Iterator[tuple[int, str]]:
-    """Yield the line and the text of each statement to execute. Raises StatementTooLong."""
+    """Yield the line and the text of each statement to execute, in one pass. Raises StatementTooLong.
+
+    Comments outside of texts are left out, so that a statement begins with its first word. Only statements that an
+    import executes are kept in memory: CREATE TABLE, and INSERT INTO another table than SQLite's own.
+    """
     statement, inside, line = _Statement(), "", 1
     for piece in _pieces(file):
         position = 0

@@ -356,7 +356,11 @@ def _seconds(retry_after: str) -> float | None:
 
 
 class Resolver:
-    """Looks up at most 256 names at a time, at most four of them for one owner."""
+    """Looks up at most 256 names at a time, at most four of them for one owner.
+
+    The system's resolver blocks, for a minute or more when name servers do not answer, and cannot be cancelled. So each
+    lookup has a thread, and keeps its slot until that thread returns, whether or not the caller still waits.
+    """
 
     def __init__(self) -> None:
         """Start without lookups."""

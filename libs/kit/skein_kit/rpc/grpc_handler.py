@@ -1,4 +1,4 @@
-"""The gRPC port of a service: passes calls from the socket to the interceptors, as bytes."""
+"""The gRPC port of a service: the options of its server, and calls as bytes from the socket to the interceptors."""
 
 from __future__ import annotations
 

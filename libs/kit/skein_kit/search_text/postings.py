@@ -2,6 +2,8 @@
 
 The owner of an item writes them in the transaction that writes the item. So recall finds an item by its words from its
 commit on, until the commit of its deletion.
+
+Here too: whether a text is a name, ends with a question, or has an expression of time.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ MAX_TERM_CHARACTERS = 200
 _QUERIES = Queries.load("skein_kit")
 # A question mark is the last mark that ends a sentence. A closing quote or a note may follow it.
 _QUESTION: Final = re.compile(r"[?？؟][^.!?。！？؟]*$")  # noqa: RUF001 - marks of other scripts are meant.
-# Characters that are read, of the end.
+# Characters that are read: of the end for a question, of the beginning for a time.
 _READ_CHARACTERS: Final = 10_000
 # Left out are words that mean something else more often: "May" and "mayo", and "Tag", "an" and "mar" in English texts.
 _ENGLISH: Final = """
@@ -347,9 +349,6 @@ def is_name(text: str | None) -> bool:
 def ends_with_question(text: str) -> bool:
     """Return whether a text ends with a question: an answer tends to follow it."""
     return _QUESTION.search(text[-_READ_CHARACTERS:]) is not None
-
-
-# Of the beginning.
 
 
 def mentions_time(text: str) -> bool:

@@ -90,7 +90,7 @@ def _many_marks() -> re.Pattern[str]:
 
 
 def same_text(text: str) -> str:
-    """Return the form of a text.
+    """Return the form in which two texts are equal to a reader: the letters, without how they are encoded and set.
 
     Full-width letters, ligatures, decomposed accents and invisible characters do not count, nor do runs of spaces and
     the line breaks of wrapped prose. Case and punctuation do; so do the indentation and the lines of code and lists.

@@ -1,4 +1,4 @@
-"""TLS of public ports: one certificate and its key, TLS 1.2 or newer."""
+"""TLS of public ports: one certificate and its key, TLS 1.2 or newer; and when certificates expire, as a metric."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from skein_kit.settings import SettingInvalid
 
 CERTIFICATE = "SKEIN_TLS_CERTIFICATE"
 KEY = "SKEIN_TLS_KEY"
+# Every call fails when one of them expires.
 EXPIRY = Gauge(
     "skein_certificate_expiry_timestamp_seconds",
     "Unix time at which a certificate expires: tls (the gateway's), mtls (a service's), mtls_authority.",

@@ -1,4 +1,7 @@
-"""Linked identities in the database. Methods that take `tx` work in the caller's transaction."""
+"""Identities as a provider states them, and linked ones in the database.
+
+Methods that take `tx` work in the caller's transaction.
+"""
 
 from __future__ import annotations
 

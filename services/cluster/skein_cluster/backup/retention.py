@@ -1,4 +1,4 @@
-"""Retention: removes old backups, and the log and files that only they needed."""
+"""Which backups are kept, removed and restored: retention, recovery windows, and the choice of backup and timeline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the purges of a certificate in the event log, at the position that the certificate states."""
+"""What verifies a certificate: the file of published keys, and its purges in the event log, at its position."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def log_problem(history: history_pb2_grpc.HistoryServiceAsyncStub, stateme
 
 
 def read_file(file: Path) -> dict[str, Ed25519PublicKey]:
-    """Read the keys of a JWK Set by key id. Raises CommandError."""
+    """Read the published keys, a JWK Set that callers of the command saved, by key id. Raises CommandError."""
     try:
         return key_set.read(file.read_text("utf-8"))
     except (KeySetInvalid, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""Printed output: tables, or one JSON document with --json; notes on stderr."""
+"""Printed output: tables, or one JSON document with --json; notes on stderr; the first items of a long list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One embedded Postgres from first creation to orderly stop."""
+"""One embedded Postgres from first creation to orderly stop; one that ended by itself is restarted."""
 
 from __future__ import annotations
 
@@ -280,7 +280,10 @@ def _end_at_once(process: subprocess.Popen[bytes]) -> None:
 
 
 class ServerSupervisor:
-    """The process of a server, which restarts may replace."""
+    """The process of a server, which restarts replace when it ended by itself: killed, or stopped by a full disk.
+
+    Recovery keeps every acknowledged write. Connections are refused until then.
+    """
 
     def __init__(
         self, process: subprocess.Popen[bytes], start: Callable[[], Awaitable[subprocess.Popen[bytes]]]

@@ -1,4 +1,4 @@
-"""Log files of a cluster on this machine; a long one is rotated at the next start."""
+"""The start of a process: its log file, of which a long one is rotated, and the freeze of start-up objects."""
 
 from __future__ import annotations
 

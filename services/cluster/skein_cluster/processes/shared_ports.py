@@ -2,7 +2,8 @@
 
 Each process has every service that may run several times, and calls its own within the process. This process supervises
 them, and runs the worker, pc2 and, without SKEIN_DATABASE_URL, the embedded Postgres. The kernel gives each new
-connection to one of the processes (SO_REUSEPORT). A process that ends is started again.
+connection to one of the processes (SO_REUSEPORT). A process that ends is started again. The processes share the
+connections of Postgres, the memory and the threads of the machine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Renders the console's templates with strict security headers, and serves its static files."""
+"""The console's templates with strict security headers, its navigation, and its static files."""
 
 from __future__ import annotations
 

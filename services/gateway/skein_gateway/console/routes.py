@@ -1,4 +1,7 @@
-"""The routes of the console."""
+"""The routes of the console, and two of its pages: certificates with their files, and the context of a question.
+
+The page of a context shows the text that an agent would get, line by line, with tokens and source of each.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Protobuf to the items of a context, and packed contexts to protobuf."""
+"""Protobuf to the items of a context, and packed contexts to protobuf. Long texts are packed in a thread."""
 
 from __future__ import annotations
 

@@ -58,7 +58,10 @@ class _Bucket:
 
 
 class SourceRateLimiter:
-    """Buckets of the most recent sources, and one for all."""
+    """Rate limits of bad credentials: token buckets of the most recent sources, and one of all.
+
+    A source is an IPv4 address or an IPv6 /64. A successful exchange costs nothing.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, *, rate: float = SOURCE_RATE) -> None:
         """Allow `rate` failures a second per source."""

@@ -1,4 +1,4 @@
-"""Handlers of the RPCs that the worker service calls periodically."""
+"""What the worker calls periodically: the handlers, expiry, partitions, former rows, and purges of deleted tenants."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ class MaintenanceHandlers:
 
 
 class FormerRowStore:
-    """Purges former rows by their age."""
+    """Purges former rows of blocks and ratings by their age: no purge of memories takes these along."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -1,4 +1,9 @@
-"""Handlers of the RPCs that export and import a tenant's memory."""
+"""Handlers of the RPCs that export and import a tenant's memory, and the reader of MemoryVault's exports.
+
+An export of MemoryVault (memoryvault_export_v1) has lists: memories, links, source_trust, aliases and
+conflict_resolutions, under these names or those of its tables. Its ids become external ids, as they are not made from
+times; its times are Unix seconds; its tags are one text.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Handlers of the RPCs for webhooks."""
+"""The RPCs of webhooks, and webhooks and deliveries as protobuf messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The envelope dialect: finds the action of a message and wraps its result."""
+"""The envelope dialect: finds the action of a message and wraps its result. Has the actions of search and sessions."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Orchestrator:
 
 
 class SearchAction:
-    """Finds memories."""
+    """Finds memories: by meaning, by words, or by both."""
 
     def __init__(self, api: GatewayApi) -> None:
         self._api = api
@@ -183,7 +183,7 @@ def _parse_similarity(value: object) -> float | None:
 
 
 class SessionActions:
-    """create_session, end_session."""
+    """create_session, end_session: sessions have ids that assistants may choose."""
 
     def __init__(self, api: GatewayApi) -> None:
         self._api = api

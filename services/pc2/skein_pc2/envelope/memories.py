@@ -1,4 +1,4 @@
-"""One memory at a time: create, read, update, delete."""
+"""One memory at a time: create, read, update, delete. Messages that arrive at the same time share one call."""
 
 from __future__ import annotations
 
@@ -169,7 +169,12 @@ class _PendingItem(Generic[Item, Result]):
 
 
 class CallBatcher(Generic[Item, Result]):
-    """Batches one kind of call of one API key."""
+    """Batches one kind of call of one API key.
+
+    A message never waits for others. While few calls are in flight, each message has its own call. Later messages are
+    queued, and the queue becomes one call as soon as a call returns. So replies stay fast, and load makes messages
+    cheaper.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Public RPCs through the gateway, with the API key of a port."""
+"""Public RPCs through the gateway, with the API key of a port, and the sources of what a message stores."""
 
 from __future__ import annotations
 
@@ -220,7 +220,11 @@ def _check_is_stored(reply: object) -> None:
 
 
 def name_sources(request: Message, sender: Sender) -> None:
-    """Add the sender of a message to what it stores, unless that names its source itself. A repeat changes nothing."""
+    """Add the sender of a message to what it stores, unless that names its source itself. A repeat changes nothing.
+
+    Assistants that share an API key have one principal, which is the verified author of all that they store. What a
+    message names is a claim, as the source_agent of a memory is, and may be rated.
+    """
     match request:
         case memory_pb2.CreateMemoryRequest():
             _name_agent([request.memory], sender.agent_id)

@@ -3,6 +3,9 @@
 Every connection gets a ZeroMQ socket of its own, and its bytes are forwarded, so both ends negotiate directly
 (version, CURVE). On a port that answers and publishes, the first bytes are read here: they name the peer's socket
 type.
+
+The handshake is that of ZMTP 3.1 (https://rfc.zeromq.org/spec/37) with the mechanism NULL: both sides send a greeting
+of 64 bytes and then the command READY, unencrypted, whose metadata names the sender's Socket-Type.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The embedded models: what each is, and what it needs. No session, no I/O."""
+"""The embedded models: what each is, needs and can read, and their tokenizers. No session."""
 
 from __future__ import annotations
 
@@ -35,7 +35,11 @@ _READ_CHARACTERS: Final = 8192
 
 
 def readable_share(text: str, letters: re.Pattern[str] = LATIN) -> float:
-    """Return the share of a text's letters, 0 to 1, that a model can read; 1 for a text without letters."""
+    """Return the share of a text's letters, 0 to 1, that a model can read; 1 for a text without letters.
+
+    A model's tokens of scripts that it was not trained on are single letters or unknown, and the cosines of such texts
+    are high whatever they mean.
+    """
     if text.isascii():
         return 1.0
     found = [character for character in text[:_READ_CHARACTERS] if character.isalpha()]
@@ -43,7 +47,7 @@ def readable_share(text: str, letters: re.Pattern[str] = LATIN) -> float:
 
 
 def wordpiece_tokenizer() -> Tokenizer:
-    """Load that of BERT: lower-case English. Raises WeightsUnavailable."""
+    """Load the tokenizer of BERT, without padding and truncation: lower-case English. Raises WeightsUnavailable."""
     tokenizer = Tokenizer.from_file(str(TOKENIZER_FILE.find()))
     tokenizer.no_padding()
     tokenizer.no_truncation()
@@ -51,7 +55,10 @@ def wordpiece_tokenizer() -> Tokenizer:
 
 
 def unigram_tokenizer() -> Tokenizer:
-    """Build that of XLM-RoBERTa: pieces of a hundred languages, in one form of Unicode. Raises WeightsUnavailable."""
+    """Build the tokenizer of XLM-RoBERTa: pieces of a hundred languages, in one form of Unicode.
+
+    Raises WeightsUnavailable.
+    """
     vocabulary = multilingual_vocabulary()
     tokenizer = Tokenizer(models.Unigram(vocabulary.pieces, vocabulary.unknown_id, byte_fallback=False))
     tokenizer.normalizer = normalizers.Sequence(

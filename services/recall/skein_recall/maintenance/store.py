@@ -1,4 +1,4 @@
-"""Purges of deleted tenants."""
+"""Purges of deleted tenants: the rows, and the RPC that the worker calls."""
 
 from __future__ import annotations
 

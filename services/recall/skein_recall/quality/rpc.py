@@ -1,4 +1,4 @@
-"""The RPC that compares models: parse, one call, reply."""
+"""The RPC that compares models, by the share of nearest items that they have in common on recent queries."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A scan reads every document in order of the ids and embeds those without vectors. The last scan begins after every
 process uses the new model, and finds nothing to embed. Later documents get the vectors of both models. A scan also
-renews the words of documents that an older version wrote.
+renews the words of documents that an older version wrote. The policy of a tenant chooses its model.
 """
 
 from __future__ import annotations
@@ -38,7 +38,12 @@ _STARTER = "policy"
 
 
 class ChosenModels:
-    """The models that tenants chose."""
+    """Brings each tenant to the model that its policy wants: first the vectors, then the switch.
+
+    A reindex of the tenant alone gives its items the vectors, while it searches the former model. When a scan found
+    nothing to embed, the tenant searches the new model, and one more scan finds what processes wrote that did not know
+    yet.
+    """
 
     def __init__(
         self,

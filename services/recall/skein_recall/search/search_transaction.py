@@ -1,4 +1,4 @@
-"""One search in its transaction: the candidates of all signals, ranked, and the best read."""
+"""One search in its transaction: the candidates of all signals, or of words alone, ranked, and the best read."""
 
 from __future__ import annotations
 

@@ -228,7 +228,7 @@ class RecallSearcher:
 
 
 class QueryReader:
-    """Adds to queries what their texts mean."""
+    """Adds to queries what their texts mean: names that have other names, and words that are no typos."""
 
     def __init__(self, names: NameCache, has_word: Callable[[str], bool]) -> None:
         """`has_word` is a dictionary of lower-case words: these are no typos, even if no item has them."""

@@ -1,4 +1,4 @@
-"""Counts of searches in the database."""
+"""Counts of searches in the database, by day and by range of their durations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Items in the database. Methods that take `tx` work in the caller's transaction, which sees the tenant."""
+"""Items, their limits and their rows.
+
+Methods that take `tx` work in the caller's transaction, which sees the tenant.
+"""
 
 from __future__ import annotations
 

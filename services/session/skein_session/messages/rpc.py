@@ -1,4 +1,7 @@
-"""RPCs of messages: append, read, correct, delete, and stream. A claim saves an empty response."""
+"""RPCs of messages: append, read, correct, delete, and stream; and the rules of what they write.
+
+A claim saves an empty response. skein_kit.message_rows converts rows to protobuf.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads of transcripts: pages of a session, messages of an agent or subject, and the newest messages."""
+"""Reads of transcripts: pages of a session, messages of an agent or subject, the newest within a budget of tokens."""
 
 from __future__ import annotations
 
@@ -271,7 +271,10 @@ async def newest_message_ids(tx: Transaction, tenant_id: UUID, session_id: str) 
 
 
 def tokens_of(row: MessageRow) -> int:
-    """Estimate the tokens of a message: its content and name, and its parts and tool calls and returns as JSON."""
+    """Estimate the tokens of a message: its content and name, and its parts and tool calls and returns as JSON.
+
+    Each costs its text (`skein_kit.text.token_estimate`) and four tokens for its role and wrapping.
+    """
     # Numbers count as doubles, as protobuf writes them.
     lists = (json.loads(row[column], parse_int=float) for column in LIST_FIELDS if row[column] is not None)
     other_units = sum(token_units(json.dumps(values, ensure_ascii=False)) for values in lists if values)

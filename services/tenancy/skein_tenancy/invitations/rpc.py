@@ -1,4 +1,4 @@
-"""The RPCs of invitations: parse, one call, reply."""
+"""The RPCs of invitations, and their mails with the links in them."""
 
 from __future__ import annotations
 

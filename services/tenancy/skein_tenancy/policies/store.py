@@ -1,4 +1,4 @@
-"""Policies in the database: one row for each tenant that changed its policy."""
+"""Policies: the defaults, and in the database one row for each tenant that changed its policy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skein_tenancy.errors import EmbeddingModelNotOffered
 from skein_tenancy.queries import QUERIES
 from skein_tenancy.rows import check_revision, require_row, update_row
 
-# By column.
+# Of a tenant that changed nothing, by column.
 DEFAULTS: Mapping[str, object] = MappingProxyType(asdict(DEFAULT))
 
 

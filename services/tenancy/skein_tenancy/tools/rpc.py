@@ -1,4 +1,4 @@
-"""The RPCs of tools: parse, one call, reply."""
+"""The RPCs of tools, and the validation of their JSON Schemas, which follows no reference and compiles no pattern."""
 
 from __future__ import annotations
 

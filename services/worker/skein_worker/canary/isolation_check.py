@@ -260,6 +260,8 @@ def _contains(response: bytes, data: SyntheticData, request: bytes) -> bool:
 async def create_space_key(admin: GatewayClient, canary: CanaryTenant, expire_time: Timestamp) -> tuple[str, str]:
     """Create the space and its grant if they are missing, and a key; return its secret and the space's id.
 
+    The key sees this one space of the third tenant and nothing else: its agent is bound to the space.
+
     Raises AioRpcError.
     """
     spaces = (await admin.call(f"{TENANCY}ListSpaces", spaces_pb2.ListSpacesRequest())).spaces
