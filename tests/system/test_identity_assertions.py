@@ -21,6 +21,7 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
 from skein.auth.v1 import accounts_pb2
 from skein.tenancy.v1 import members_pb2
+from skein_auth.oauth_clients.model import DEFAULT_SCOPES
 
 GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 # Nothing listens there.
@@ -194,6 +195,19 @@ async def test_scopes_are_those_of_assertion_request_and_role(enterprise: Enterp
 
     assert (less.json()["scope"], more_than_role.json()["scope"]) == ("memory.read", "memory.read")
     assert error_of(more_than_asserted) == error_of(nothing) == (400, "invalid_scope")
+
+
+async def test_an_assertion_without_scopes_allows_the_default_ones(enterprise: Enterprise) -> None:
+    await enterprise.person("admin", "admin")
+
+    default = await enterprise.redeem(enterprise.assertion("admin"))
+    less = await enterprise.redeem(enterprise.assertion("admin"), scope="memory.read")
+    more = await enterprise.redeem(enterprise.assertion("admin"), scope="memory.read keys.write")
+    asserted = await enterprise.redeem(enterprise.assertion("admin", scope="keys.write"), scope="keys.write")
+
+    assert set(default.json()["scope"].split()) == DEFAULT_SCOPES
+    assert (less.json()["scope"], asserted.json()["scope"]) == ("memory.read", "keys.write")
+    assert error_of(more) == (400, "invalid_scope")
 
 
 async def test_resources_are_at_most_those_of_the_assertion(enterprise: Enterprise) -> None:

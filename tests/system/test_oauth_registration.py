@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import ssl
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import grpc
 import pytest
@@ -18,6 +20,8 @@ from fix_certificates import certified
 from fix_cluster import refused
 from fix_database import TestDatabase
 from fix_oauth import App
+from joserfc import jwt
+from joserfc.jwk import ECKey
 
 from skein.auth.v1 import oauth_pb2, oauth_pb2_grpc
 from skein_auth.accounts.passwords import Passwords
@@ -26,7 +30,8 @@ from skein_auth.attempts.limiter import AttemptLimiter, limits
 from skein_auth.attempts.store import AttemptStore
 from skein_auth.audit.recorder import AuditRecorder
 from skein_auth.audit.store import AuditStore
-from skein_auth.errors import ClientUnknown
+from skein_auth.errors import ClientUnknown, InvalidClient
+from skein_auth.oauth_clients.model import ClientCredentials
 from skein_auth.oauth_clients.registry import ClientRegistry
 from skein_auth.oauth_clients.store import ClientStore
 from skein_auth.settings import AuthSettings
@@ -38,6 +43,9 @@ INVALID = grpc.StatusCode.INVALID_ARGUMENT
 UNAUTHENTICATED = grpc.StatusCode.UNAUTHENTICATED
 INITIAL = "an initial access token of many characters"
 BACK = "https://app.test/back"
+ISSUER = "https://skein.example"
+KEY = ECKey.generate_key("P-256", {"kid": "first"})
+OTHER_KEY = ECKey.generate_key("P-256", {"kid": "second"})
 
 
 def request(token: str = "", **fields: Any) -> oauth_pb2.RegisterClientRequest:
@@ -239,8 +247,7 @@ async def test_a_document_is_fetched_again_when_it_is_old(
 ) -> None:
     await applications.get_fresh(site.url)
     site.document["client_name"] = "Another name"
-    async with database.superuser() as connection:
-        await connection.execute("UPDATE auth.clients SET stale_time = now()")
+    await end_cache_time(database)
 
     client = await applications.get_fresh(site.url)
 
@@ -284,6 +291,69 @@ async def test_a_wrong_document_describes_no_client(
     assert await applications.get(site.url) is None
 
 
+def with_key(key: ECKey) -> dict[str, Any]:
+    return {"token_endpoint_auth_method": "private_key_jwt", "jwks": {"keys": [dict(key.as_dict(private=False))]}}
+
+
+def signed(site: Site, key: ECKey, client_id: str = "") -> ClientCredentials:
+    """Return the credentials of the site's client; by default the assertion alone names it."""
+    at = int(time.time())
+    claims = {"iss": site.url, "sub": site.url, "aud": ISSUER, "iat": at, "exp": at + 60, "jti": uuid4().hex}
+    return ClientCredentials(
+        client_id=client_id,
+        client_secret="",
+        method="private_key_jwt",
+        client_assertion=jwt.encode({"alg": "ES256", "kid": key.kid}, claims, key),
+    )
+
+
+async def end_cache_time(database: TestDatabase) -> None:
+    async with database.superuser() as connection:
+        await connection.execute("UPDATE auth.clients SET stale_time = now()")
+
+
+async def test_an_assertion_alone_introduces_the_client_of_a_document(applications: ClientRegistry, site: Site) -> None:
+    site.document |= with_key(KEY)
+
+    client = await applications.authenticate(signed(site, KEY))
+    await applications.authenticate(signed(site, KEY))
+
+    assert (client.client_id, site.request_count) == (site.url, 1)
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+async def test_an_old_document_is_fetched_again_before_its_keys_are_used(
+    applications: ClientRegistry, database: TestDatabase, site: Site, *, is_named: bool
+) -> None:
+    client_id = site.url if is_named else ""
+    site.document |= with_key(KEY)
+    await applications.get_fresh(site.url)
+    site.document |= with_key(OTHER_KEY)
+    await end_cache_time(database)
+
+    with pytest.raises(InvalidClient):
+        await applications.authenticate(signed(site, KEY, client_id))
+    client = await applications.authenticate(signed(site, OTHER_KEY, client_id))
+
+    assert (client.client_id, site.request_count) == (site.url, 2)
+
+
+async def test_the_keys_of_a_document_that_is_gone_prove_no_client(
+    applications: ClientRegistry, database: TestDatabase, site: Site
+) -> None:
+    site.document |= with_key(KEY)
+    await applications.get_fresh(site.url)
+    site.document.clear()
+    await end_cache_time(database)
+
+    with pytest.raises(InvalidClient):
+        await applications.authenticate(signed(site, KEY))
+
+    async with database.superuser() as connection:
+        refused_id = await connection.fetchval("SELECT client_id FROM auth.audit_events WHERE event = 'client_refused'")
+    assert refused_id == site.url
+
+
 async def test_a_site_inside_the_network_is_not_asked(
     store: Database, site: Site, tls: tuple[ssl.SSLContext, ssl.SSLContext], passwords: Passwords
 ) -> None:
@@ -307,5 +377,5 @@ def _registry(store: Database, outbound: SafeHttpClient, passwords: Passwords) -
         passwords,
         AttemptLimiter(attempts, limits(settings)),
         AuditRecorder(AuditStore(store)),
-        ClientAssertions(outbound, attempts, lambda: "https://skein.example"),
+        ClientAssertions(outbound, attempts, lambda: ISSUER),
     )

@@ -23,7 +23,7 @@ from skein_auth.federation.providers import fetch_issuer_keys
 from skein_auth.federation.store import IdentityStore
 from skein_auth.oauth.resources import resolve_resources
 from skein_auth.oauth_clients import model as clients
-from skein_auth.oauth_clients.model import OIDC_SCOPES, Client
+from skein_auth.oauth_clients.model import DEFAULT_SCOPES, OIDC_SCOPES, Client
 from skein_auth.signing.access_tokens import AccessTokens
 from skein_auth.tenant_directory import TenantDirectory
 from skein_kit.calls.call import client_address, user_agent
@@ -136,9 +136,12 @@ class IdentityAssertions:
 
 
 def _scopes(client: Client, assertion: IdentityAssertion, scope: str) -> frozenset[str]:
-    """Return the scopes of the assertion that the client requests and registered. Raises InvalidScope."""
+    """Return the scopes of the assertion that the client requests and registered. Raises InvalidScope.
+
+    An assertion without scopes allows the default ones.
+    """
     requested = client.scopes(scope or " ".join(sorted(assertion.scopes)))
-    if assertion.scopes and not requested <= assertion.scopes:
+    if not requested <= (assertion.scopes or DEFAULT_SCOPES):
         raise InvalidScope
     return requested
 

@@ -30,7 +30,7 @@ class IdentityAssertion:
     subject: str
     client_id: str
     assertion_hash: bytes
-    # Empty: the assertion names none.
+    # Empty: the assertion names none, and allows the default ones.
     scopes: frozenset[str]
     resources: tuple[str, ...]
     # The tenant that it names, as the issuer writes it; empty for none.

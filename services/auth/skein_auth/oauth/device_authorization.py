@@ -61,7 +61,8 @@ class DeviceFlow:
         self, credentials: ClientCredentials, *, scope: str, resources: Sequence[str]
     ) -> tuple[BearerToken, str]:
         """Start a device authorization; return its device code and its user code."""
-        if clients.is_document(credentials.client_id):
+        # A device may be the first to name a public client; authenticate refreshes one with keys.
+        if credentials.method != clients.PRIVATE_KEY_JWT and clients.is_document(credentials.client_id):
             await self.registry.get_fresh(credentials.client_id)
         client = await self.registry.authenticate(credentials)
         client.require_grant_type(clients.DEVICE_CODE)

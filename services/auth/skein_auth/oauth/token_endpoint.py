@@ -172,8 +172,6 @@ class TokenEndpoint:
     ) -> TokenResponse:
         """Issue an access token for an identity assertion of a configured issuer. Raises the errors of OAuth."""
         at = now()
-        if clients.is_document(credentials.client_id):
-            await self.registry.get_fresh(credentials.client_id)
         client, _ = await self._authenticate(credentials, clients.JWT_BEARER, resources)
         tokens = await self.identity_assertions.redeem(client, assertion, scope=scope, resources=resources, at=at)
         if tokens is None:

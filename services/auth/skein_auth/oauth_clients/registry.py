@@ -71,18 +71,12 @@ class ClientRegistry:
 
         Raises ClientUnknown.
         """
-        client = await self.get(client_id)
-        if clients.is_document(client_id):
-            at = now()
-            if client is None or client.stale_time is None or at >= client.stale_time:
-                client = await self._fetch(client_id, at, is_new=client is None)
-        if client is None:
-            raise ClientUnknown
-        return client
+        return await self._refresh(client_id, await self.get(client_id))
 
     async def authenticate(self, credentials: ClientCredentials) -> Client:
         """Return the client that the credentials prove. Raises InvalidClient and TooManyAttempts.
 
+        A client that proves itself by keys has its current metadata, as get_fresh returns it.
         Wrong secrets never block the right one. Only imported secrets can be guessed. After too many wrong ones of a
         source, each further attempt from there takes as long as a password check.
         """
@@ -95,6 +89,8 @@ class ClientRegistry:
             client.authenticate(credentials.client_secret, method, now())
             return client
         try:
+            if method == clients.PRIVATE_KEY_JWT and clients.is_document(client_id):
+                client = await self._refresh_keys(client_id, client)
             if client is None:
                 clients.refuse_unknown(credentials.client_secret)
             if client.token_endpoint_auth_method == method == clients.PRIVATE_KEY_JWT:
@@ -206,6 +202,23 @@ class ClientRegistry:
             or not hmac.compare_digest(presented_token, expected_token.encode())
         ):
             raise InvalidToken
+
+    async def _refresh_keys(self, client_id: str, client: Client | None) -> Client:
+        """Raises InvalidClient for a document that no longer describes a client."""
+        try:
+            return await self._refresh(client_id, client)
+        except ClientUnknown:
+            raise InvalidClient from None
+
+    async def _refresh(self, client_id: str, client: Client | None) -> Client:
+        """Return the stored client, or that of its document if the stored one is old. Raises ClientUnknown."""
+        if clients.is_document(client_id):
+            at = now()
+            if client is None or client.stale_time is None or at >= client.stale_time:
+                client = await self._fetch(client_id, at, is_new=client is None)
+        if client is None:
+            raise ClientUnknown
+        return client
 
     async def _fetch(self, client_id: str, at: datetime, *, is_new: bool) -> Client:
         """Fetch and store a metadata document. Raises ClientUnknown."""
