@@ -138,12 +138,13 @@ class IdentityAssertions:
 def _scopes(client: Client, assertion: IdentityAssertion, scope: str) -> frozenset[str]:
     """Return the scopes of the assertion that the client requests and registered. Raises InvalidScope.
 
-    An assertion without scopes allows the default ones.
+    An assertion without scopes allows the default ones, and a request without scopes is for all that is allowed.
     """
-    requested = client.scopes(scope or " ".join(sorted(assertion.scopes)))
-    if not requested <= (assertion.scopes or DEFAULT_SCOPES):
+    wanted = scope or " ".join(sorted(assertion.scopes))
+    requested, allowed = client.scopes(wanted), assertion.scopes or DEFAULT_SCOPES
+    if wanted and not requested <= allowed:
         raise InvalidScope
-    return requested
+    return requested & allowed
 
 
 def _parse_issuer(text: str) -> tuple[str, UUID]:
