@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import grpc
@@ -13,7 +14,7 @@ from fix_gateway import gateway_before, hit
 
 from skein.auth.v1 import auth_pb2
 from skein.gateway.v1 import gateway_pb2 as pb
-from skein.memory.v1 import blocks_pb2, memory_pb2
+from skein.memory.v1 import archives_pb2, blocks_pb2, memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2
@@ -407,6 +408,47 @@ async def test_a_context_with_profile_facts_is_made_again_from_its_receipt(tenan
     assert [(gap.reason, list(gap.item_ids)) for gap in without.gaps if gap.item_ids] == [
         (recall_pb2.REPLAY_GAP_REASON_ITEMS_PURGED, [known[0].memory_id])
     ]
+
+
+async def test_a_replay_calls_only_purged_profile_facts_purged(tenant: Tenant) -> None:
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
+    city, allergy, name = [
+        (await remembered(tenant, content, key=key, type="fact", subject_id="anna", session_id=key))[0].memory_id
+        for content, key in (("Lives in Graz", "city"), ("Allergic to nuts", "allergy"), ("Anna Berg", "name"))
+    ]
+    recall = pb.RecallRequest(query="What does Anna drink?", subject_id="anna", min_relevance=0.99)
+    async with asyncio.timeout(60):
+        response = await build_with_receipt(tenant, pb.BuildContextRequest(recall=recall))
+    await tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection={"memory_ids": [allergy]}))
+    request = archives_pb2.ArchiveMemoriesRequest(session_id="city", idle_since_time=datetime.now(UTC))
+    assert (await tenant.history.ArchiveMemories(request)).archive.memory_count == 1
+
+    replayed = await replay_context(tenant, response.receipt_id)
+
+    assert {citation.item_id for citation in response.citations} == {city, allergy, name}
+    assert {gap.reason: list(gap.item_ids) for gap in replayed.gaps if gap.item_ids} == {
+        recall_pb2.REPLAY_GAP_REASON_ITEMS_PURGED: [allergy],
+        recall_pb2.REPLAY_GAP_REASON_ITEMS_ARCHIVED: [city],
+    }
+    assert "Anna Berg" in replayed.text
+
+
+async def test_profile_facts_whose_history_has_ended_are_not_called_purged(tenant: Tenant, cluster: Cluster) -> None:
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
+    known = await know_anna(tenant)
+    recall = pb.RecallRequest(query="What does Anna drink?", subject_id="anna", min_relevance=0.99)
+    async with asyncio.timeout(60):
+        response = await build_with_receipt(tenant, pb.BuildContextRequest(recall=recall))
+    async with cluster.superuser() as connection:
+        # No earlier time is known of a tenant.
+        await connection.execute(
+            "UPDATE tenancy.tenants SET create_time = now() WHERE tenant_id = $1", tenant.tenant_id
+        )
+
+    replayed = await replay_context(tenant, response.receipt_id)
+
+    assert [gap.reason for gap in replayed.gaps] == [recall_pb2.REPLAY_GAP_REASON_HISTORY_ENDED]
+    assert set(replayed.differing_ids) == {memory.memory_id for memory in known}
 
 
 async def test_a_ledger_sends_profile_facts_once_withdraws_what_is_superseded_and_repeats_a_lost_text(

@@ -17,9 +17,10 @@ from fix_extraction import extraction_job, learning_tenant
 from fix_spaces import SPACE_KEY, grant, new_key, new_space
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from skein.memory.v1 import blocks_pb2, curation_pb2, history_pb2, memory_pb2, scores_pb2
+from skein.memory.v1 import approvals_pb2, blocks_pb2, curation_pb2, history_pb2, memory_pb2, scores_pb2
 from skein.memory.v1 import memory_pb2 as pb
 from skein.session.v1 import archives_pb2, ledgers_pb2, session_pb2, states_pb2
+from skein_kit.identity.permissions import TENANT_PERMISSIONS
 
 NOT_FOUND = (grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND")
 NO_SESSION = (grpc.StatusCode.NOT_FOUND, "SESSION_NOT_FOUND")
@@ -531,3 +532,62 @@ async def test_the_facts_of_a_moved_session_stay_and_end_with_their_message(clus
 
     ended = [(deleted.content, True)]
     await until(lambda facts: [(one.content, one.HasField("valid_to_time")) for one in facts] == ended)
+
+
+@pytest.mark.parametrize("way", ["corrected", "deleted", "session"])
+async def test_a_fact_that_waits_is_withdrawn_from_the_former_space_of_its_message(cluster: Cluster, way: str) -> None:
+    tenant = await learning_tenant(cluster, approval="agents")
+    house = await new_house(tenant, cluster)
+    job = extraction_job(cluster)
+    message = session_pb2.Message(role=USER, content="I live in Porto", subject_id="mira", external_id="m")
+    await house.at(house.kitchen_id).append("talk", message)
+    _, secret = await new_key(cluster, tenant, [house.kitchen_id], bind=True, permissions=TENANT_PERMISSIONS)
+    approver = cluster.with_key(secret)
+
+    async def until_waiting(count: int) -> None:
+        listed = approvals_pb2.ListPendingMemoriesRequest()
+        async with asyncio.timeout(60):
+            # The cluster's own worker may have it.
+            while len((await approver.curation.ListPendingMemories(listed)).pending_memories) != count:
+                for space_id in (house.kitchen_id, house.garden_id):
+                    await job.extract_session(str(tenant.tenant_id), space_id)
+
+    await until_waiting(1)
+    await house.move_session("talk")
+    garden = house.at(house.garden_id)
+    if way == "corrected":
+        corrected = session_pb2.Message(message_id="m", content="It rains")
+        mask = FieldMask(paths=["content"])
+        await garden.sessions.UpdateMessage(session_pb2.UpdateMessageRequest(message=corrected, update_mask=mask))
+    elif way == "deleted":
+        await garden.sessions.DeleteMessage(session_pb2.DeleteMessageRequest(message_id="m"))
+    else:
+        await garden.sessions.DeleteSession(session_pb2.DeleteSessionRequest(session_id="talk"))
+
+    await until_waiting(0)
+
+    changes = (await approver.history.ListChanges(history_pb2.ListChangesRequest())).changes
+    assert [change.event_type for change in changes if change.event_type == "memory_refused"] == ["memory_refused"]
+
+
+async def test_the_file_of_an_interrupted_archive_moves_with_its_session_and_is_purged_there(house: House) -> None:
+    kitchen, garden = house.at(house.kitchen_id), house.at(house.garden_id)
+    await kitchen.append("talk", TEXT)
+    async with house.cluster.superuser() as connection:
+        await connection.execute(
+            "INSERT INTO session.unreferenced_files (tenant_id, file_id, checksum, session_id, due_time, space_id) "
+            "VALUES ($1, gen_random_uuid(), '', 'talk', now() + interval '1 hour', $2)",
+            house.tenant.tenant_id,
+            house.kitchen_id,
+        )
+    await house.move_session("talk")
+
+    await garden.sessions.PurgeSession(states_pb2.PurgeSessionRequest(session_id="talk"))
+
+    async with house.cluster.superuser() as connection:
+        rows = await connection.fetch(
+            "SELECT session_id, space_id::text FROM session.unreferenced_files WHERE tenant_id = $1",
+            house.tenant.tenant_id,
+        )
+    # A file without its session is never linked, and the purge has deleted it.
+    assert [tuple(row) for row in rows] == [(None, house.garden_id)]

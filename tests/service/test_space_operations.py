@@ -11,7 +11,8 @@ from typing import Any
 import grpc
 import pytest
 from fix_cluster import Cluster, Stubs, Tenant, refused
-from fix_receipts import listed_ids, recall_with_receipt
+from fix_contexts import build_with_receipt
+from fix_receipts import get_context_receipt, get_receipt, listed_ids, recall_with_receipt
 from fix_recipes_webhooks import NOWHERE
 from fix_spaces import ALL, SPACE_KEY, House, grant, new_key, new_space
 from fix_world import system_identity
@@ -178,6 +179,28 @@ async def test_a_receipt_is_read_and_replayed_while_its_items_are_seen(house: Ho
         with refused(NOT_FOUND, "RECEIPT_NOT_FOUND"):
             await call
     assert receipt_id not in await listed_ids(reader)
+
+
+@pytest.mark.parametrize("fields", [{"recall": {"subject_id": "anna"}}, {"session_id": "talk"}])
+async def test_the_receipt_of_a_context_is_read_while_its_facts_and_messages_are_seen(
+    house: House, fields: dict[str, Any]
+) -> None:
+    await house.tenant.set_policy(recall_receipts="all", audit_query_text=True)
+    await house.doctor.create_memory("Allergic to nuts", type="fact", key="allergy", subject_id="anna")
+    await house.doctor.append("talk", "Whose pulse is fast?")
+    reader = house.cluster.with_key(house.doctor_secret)
+    build = gateway_pb2.BuildContextRequest(**fields)
+    build.recall.query, build.recall.min_relevance = "kettle", 0.99
+    async with asyncio.timeout(60):
+        context = await build_with_receipt(reader, build)
+    receipt = await get_context_receipt(reader, context.receipt_id)
+
+    await house.revoke_doctor()
+
+    assert len(context.citations) == 1
+    assert not receipt.hits
+    with refused(NOT_FOUND, "RECEIPT_NOT_FOUND"):
+        await get_receipt(reader, context.receipt_id)
 
 
 async def test_a_receipt_tells_the_documents_of_all_spaces_to_who_manages_them(house: House) -> None:

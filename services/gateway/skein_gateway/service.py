@@ -111,7 +111,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             ),
             lineage_seconds=settings.gateway_recall_arm_seconds,
         ),
-        context_replay=ContextReplayHandler(index, blocks, sessions, tenancy, curation, recorder),
+        context_replay=ContextReplayHandler(index, memories, blocks, sessions, tenancy, curation, recorder),
         forget=ForgetHandler(sessions, memories, tenancy, identities),
         cluster_status=ClusterStatusHandler(host, servicers),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import merge
 from typing import Generic, TypeVar
 
@@ -12,7 +13,7 @@ import grpc
 from grpc import aio
 
 from skein.gateway.v1 import gateway_pb2 as pb
-from skein.memory.v1 import blocks_pb2, blocks_pb2_grpc, curation_pb2_grpc, pages_pb2
+from skein.memory.v1 import blocks_pb2, blocks_pb2_grpc, curation_pb2_grpc, memory_pb2, memory_pb2_grpc, pages_pb2
 from skein.recall.v1 import recall_pb2, recall_pb2_grpc
 from skein.session.v1 import session_pb2, session_pb2_grpc
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2_grpc
@@ -49,6 +50,7 @@ class ContextReplayHandler:
     def __init__(
         self,
         recall: recall_pb2_grpc.RecallServiceAsyncStub,
+        memories: memory_pb2_grpc.MemoryServiceAsyncStub,
         blocks: blocks_pb2_grpc.BlockServiceAsyncStub,
         sessions: session_pb2_grpc.SessionServiceAsyncStub,
         tenancy: tenancy_pb2_grpc.TenancyServiceAsyncStub,
@@ -57,6 +59,7 @@ class ContextReplayHandler:
     ) -> None:
         """Receipts that wait in `recorder` are stored first."""
         self._recall = recall
+        self._memories = memories
         self._blocks = blocks
         self._sessions = sessions
         self._tenancy = tenancy
@@ -114,11 +117,17 @@ class ContextReplayHandler:
         messages = await _read(convert.message_pins(inputs), self._read_message, service="session")
         options = convert.recorded_pack_options(inputs, query)
         page = await self._read_page(inputs.page) if inputs.HasField("page") else pages_pb2.GetPageResponse()
-        page_ids = {sentence.memory_id for section in page.sections for sentence in section.sentences}
-        purged_facts = [id_ for id_ in inputs.page.memory_ids if id_ not in page_ids]
+        named_ids = {sentence.memory_id for section in page.sections for sentence in section.sentences}
+        named_ids.update(id_ for gap in response.gaps for id_ in gap.item_ids)
+        pins = [recall_pb2.ItemPin(item_id=id_) for id_ in inputs.page.memory_ids if id_ not in named_ids]
+        facts = await _read(pins, partial(self._read_fact, inputs.page), service="memory")
+        # They are there, but the page leaves them out, as when its history has ended.
+        response.differing_ids.extend(
+            pin.item_id for pin in pins if pin.item_id not in {*facts.purged_ids, *response.differing_ids}
+        )
         for ids, reason in (
             (
-                [*blocks.purged_ids, *profiles.purged_ids, *messages.purged_ids, *purged_facts],
+                [*blocks.purged_ids, *profiles.purged_ids, *messages.purged_ids, *facts.purged_ids],
                 recall_pb2.REPLAY_GAP_REASON_ITEMS_PURGED,
             ),
             (messages.archived_ids, recall_pb2.REPLAY_GAP_REASON_ITEMS_ARCHIVED),
@@ -146,13 +155,27 @@ class ContextReplayHandler:
         return _with_trust(subject, pin) if subject.create_time == pin.create_time else None
 
     async def _read_page(self, request: pages_pb2.GetPageRequest) -> pages_pb2.GetPageResponse:
-        """Read the profile facts of a text; an empty page when they are purged, or their history has ended."""
+        """Read the profile facts of a text; an empty page when it shows none, or their history has ended."""
         try:
             return await self._curation.GetPage(request)
         except aio.AioRpcError as error:
             if error.code() not in {grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PRECONDITION}:
                 raise translate_upstream(error, service="memory") from None
             return pages_pb2.GetPageResponse()
+
+    async def _read_fact(self, page: pages_pb2.GetPageRequest, pin: recall_pb2.ItemPin) -> memory_pb2.Memory:
+        """Read a profile fact as of a text; an empty memory when its history has ended."""
+        request = memory_pb2.GetMemoryRequest(
+            memory_id=pin.item_id,
+            show_deleted=True,
+            as_of_time=page.as_of_time,
+        )
+        try:
+            return (await self._memories.GetMemory(request)).memory
+        except aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.FAILED_PRECONDITION:
+                raise
+            return memory_pb2.Memory()
 
     async def _read_message(self, pin: recall_pb2.ItemPin) -> session_pb2.Message | None:
         request = session_pb2.GetMessageRequest(message_id=pin.item_id, revision=pin.revision)

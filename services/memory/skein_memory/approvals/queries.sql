@@ -43,7 +43,7 @@ RETURNING pending_id, memory_id, refusal_reason;
 
 -- find_proposed --
 -- Read what extractors proposed and made of a message: it waits, or was refused. At most 20,000 rows of a tenant are read.
-SELECT pending_id, content, create_time
+SELECT pending_id, space_id, content, create_time
 FROM memory.pending_memories
 WHERE tenant_id = :tenant_id AND source_ids && ARRAY[:message_id::uuid] AND created_by LIKE :authors;
 

@@ -119,21 +119,24 @@ class ApprovalStore:
         return len(rows)
 
     async def find_proposed(self, tenant_id: UUID, message_id: UUID) -> list[asyncpg.Record]:
-        """Read what extractors proposed of a message: pending_id, content, create_time."""
-        async with self._database.transaction(tenant_id, READ_ONLY) as tx:
+        """Read what extractors proposed of a message, in whatever space: pending_id, space_id, content, create_time."""
+        async with self._database.transaction(tenant_id, READ_ONLY) as tx, tx.reading_all_spaces():
             return await tx.rows(
                 QUERIES["find_proposed"], tenant_id=tenant_id, message_id=message_id, authors=f"{EXTRACTOR_PREFIX}%"
             )
 
-    async def withdraw(self, tenant_id: UUID, pending_ids: Sequence[UUID], *, at: datetime, by: str) -> None:
-        """Remove what was proposed; each write that waits is refused by an event."""
-        if not pending_ids:
+    async def withdraw(self, tenant_id: UUID, proposed: Sequence[asyncpg.Record], *, at: datetime, by: str) -> None:
+        """Remove some rows of `find_proposed`; each write that waits is refused by an event in its space."""
+        if not proposed:
             return
+        ids_of: dict[UUID, list[UUID]] = {}
+        for row in proposed:
+            ids_of.setdefault(row["space_id"], []).append(row["pending_id"])
         async with self._database.transaction(tenant_id) as tx:
-            rows = await tx.rows(
-                QUERIES["withdraw_pending_memories"], tenant_id=tenant_id, pending_ids=list(pending_ids)
-            )
-            await writer.insert_events(tx, tenant_id, _events("memory_refused", rows), at=at, by=by)
+            for space_id, pending_ids in sorted(ids_of.items()):
+                await tx.set_spaces([space_id])
+                rows = await tx.rows(QUERIES["withdraw_pending_memories"], tenant_id=tenant_id, pending_ids=pending_ids)
+                await writer.insert_events(tx, tenant_id, _events("memory_refused", rows), at=at, by=by)
 
 
 def _events(kind: str, rows: Sequence[asyncpg.Record]) -> list[Event]:

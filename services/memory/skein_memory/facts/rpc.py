@@ -35,12 +35,8 @@ class FactHandlers:
             revision=request.revision,
         )
         proposed = await self._approvals.find_proposed(tenant_id, message.message_id)
-        left_ids = [
-            row["pending_id"]
-            for row in proposed
-            if message.makes_outdated(row["create_time"], _metadata_of(row["content"]))
-        ]
-        await self._approvals.withdraw(tenant_id, left_ids, at=at, by=caller.principal)
+        outdated = [row for row in proposed if message.makes_outdated(row["create_time"], _metadata_of(row["content"]))]
+        await self._approvals.withdraw(tenant_id, outdated, at=at, by=caller.principal)
         retracted_count = await self._memories.end_facts(tenant_id, message, _ended, at=at, by=caller.principal)
         return pb.RetractFactsResponse(retracted_count=retracted_count)
 

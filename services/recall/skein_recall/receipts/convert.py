@@ -137,6 +137,18 @@ def entity_ids(content: pb.ReceiptContent) -> list[UUID]:
     return _ids(content.entity_ids)
 
 
+def fact_ids(signed: SignedReceipt) -> list[UUID]:
+    """Return the ids of a context's profile facts; none without a context, or after an erasure."""
+    inputs = None if signed.context is None else signed.context.inputs
+    return [] if inputs is None else list(map(UUID, inputs.page.memory_ids))
+
+
+def window_ids(signed: SignedReceipt) -> list[UUID]:
+    """Return the ids of a context's window messages; none without a context, or after an erasure."""
+    inputs = None if signed.context is None else signed.context.inputs
+    return [] if inputs is None else _ids(inputs.message_ids)
+
+
 def space_ids(content: pb.ReceiptContent) -> list[UUID]:
     """Return the spaces that the search reached: the default one, where the tenant had no others."""
     return _ids(content.space_ids) or [DEFAULT_SPACE]

@@ -55,7 +55,7 @@ class ReceiptReader:
             raise ReceiptAltered(receipt_id=str(receipt_id), part=error.part) from None
         if not may_read(caller, convert.principal(content)):
             raise ReceiptNotFound
-        if not await self._visible(caller, tenant_id, [content]):
+        if not await self._visible(caller, tenant_id, [(signed, content)]):
             raise ReceiptNotFound
         return signed, content
 
@@ -77,32 +77,37 @@ class ReceiptReader:
             if any(signed.key_id not in self._keys for signed in receipts):
                 self._keys = await self._read_keys()
             contents = [self._content(signed, principal) for signed in receipts]
-            visible = await self._visible(caller, tenant_id, [content for content in contents if content is not None])
-            page += [
-                (signed, content)
-                for signed, content in zip(receipts, contents, strict=True)
-                if content is None or id(content) in visible
-            ]
+            pairs = list(zip(receipts, contents, strict=True))
+            visible = await self._visible(
+                caller, tenant_id, [(signed, content) for signed, content in pairs if content is not None]
+            )
+            page += [(signed, content) for signed, content in pairs if content is None or id(content) in visible]
             if len(receipts) < count:
                 break
             before_id = receipts[-1].receipt_id
         return page[:count]
 
-    async def _visible(self, caller: Caller, tenant_id: UUID, contents: Sequence[pb.ReceiptContent]) -> set[int]:
-        """Return `id()` of the receipts whose items the caller sees in the spaces that the call reaches.
+    async def _visible(
+        self, caller: Caller, tenant_id: UUID, receipts: Sequence[tuple[SignedReceipt, pb.ReceiptContent]]
+    ) -> set[int]:
+        """Return `id()` of the contents whose items the caller sees in the spaces that the call reaches.
 
-        Of another caller's, all spaces of the search must be among them: a filter or a query tells of what it looked
-        for.
+        Profile facts and window messages of a context are items too, where the receipt was read with its context. Of
+        another caller's, all spaces of the search must be among them: a filter or a query tells of what it looked for.
         """
         reach = current_space_ids()
         if reach is None:
-            return {id(content) for content in contents}
-        own = [
-            content
-            for content in contents
+            return {id(content) for _, content in receipts}
+        named_ids = {
+            id(content): {
+                *convert.item_ids(content),
+                *convert.entity_ids(content),
+                *convert.fact_ids(signed),
+                *convert.window_ids(signed),
+            }
+            for signed, content in receipts
             if convert.principal(content) == caller.principal or set(convert.space_ids(content)) <= set(reach)
-        ]
-        named_ids = {id(content): {*convert.item_ids(content), *convert.entity_ids(content)} for content in own}
+        }
         hidden_ids = await self._store.list_hidden(tenant_id, sorted(set().union(*named_ids.values())), reach)
         return {key for key, item_ids in named_ids.items() if hidden_ids.isdisjoint(item_ids)}
 

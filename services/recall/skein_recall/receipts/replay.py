@@ -98,8 +98,8 @@ class RecallReplayer:
                     break
         except NotKnownThen:
             gap = pb.ReplayGap(reason=pb.REPLAY_GAP_REASON_HISTORY_ENDED)
-            return Replay(response=convert.bare_response(content, {}), is_identical=False, gaps=[gap])
-        return replay
+            replay = Replay(response=convert.bare_response(content, {}), is_identical=False, gaps=[gap])
+        return replace(replay, gaps=[*replay.gaps, *await self._context_gaps(signed, content)])
 
     async def _search(
         self,
@@ -180,6 +180,17 @@ class RecallReplayer:
             pb.REPLAY_GAP_REASON_ITEMS_ARCHIVED: [id_ for id_ in missing_ids if id_ in archived_ids],
         }
         return [pb.ReplayGap(reason=reason, item_ids=map(str, ids)) for reason, ids in ids_of.items() if ids]
+
+    async def _context_gaps(self, signed: SignedReceipt, content: pb.ReceiptContent) -> list[pb.ReplayGap]:
+        """Return the gap of a context's profile facts in cold storage that were no hits.
+
+        A replay of the search is identical without them.
+        """
+        hit_ids = set(convert.item_ids(content))
+        fact_ids = [id_ for id_ in convert.fact_ids(signed) if id_ not in hit_ids]
+        archived_ids = await self._receipts.list_archived(signed.tenant_id, fact_ids) if fact_ids else set()
+        ids = [str(id_) for id_ in fact_ids if id_ in archived_ids]
+        return [pb.ReplayGap(reason=pb.REPLAY_GAP_REASON_ITEMS_ARCHIVED, item_ids=ids)] if ids else []
 
     async def _complete(
         self,

@@ -32,6 +32,12 @@ SELECT message_id
 FROM session.extraction_messages
 WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]);
 
+-- find_sources_of_proposals --
+-- Return what memories that wait are proposed to be made of. At most 20,000 rows of a tenant are read.
+SELECT DISTINCT unnest(source_ids) AS source_id
+FROM memory.pending_memories
+WHERE tenant_id = :tenant_id;
+
 -- find_extracted_of_session --
 -- Return which messages of a session memories were made of, or are proposed to be, or are queued.
 SELECT s.source_id AS message_id
@@ -39,11 +45,9 @@ FROM session.message_order AS o
 JOIN memory.sources AS s ON s.tenant_id = o.tenant_id AND s.source_id = o.message_id
 WHERE o.tenant_id = :tenant_id AND o.session_id = :session_id
 UNION
-SELECT o.message_id
-FROM (
-    SELECT unnest(source_ids) AS source_id FROM memory.pending_memories
-    WHERE tenant_id = :tenant_id) AS p
-JOIN session.message_order AS o ON o.tenant_id = :tenant_id AND o.session_id = :session_id AND o.message_id = p.source_id
+SELECT message_id
+FROM session.message_order
+WHERE tenant_id = :tenant_id AND session_id = :session_id AND message_id = ANY (:proposed_ids::uuid[])
 UNION
 SELECT message_id
 FROM session.extraction_messages

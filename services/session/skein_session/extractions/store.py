@@ -187,22 +187,36 @@ async def queue_changed(tx: Transaction, tenant_id: UUID, session_id: str, messa
 
 async def note_deleted(tx: Transaction, tenant_id: UUID, session_id: str, message_ids: Sequence[UUID]) -> None:
     """Queue messages of a session that no longer count, if memories were made of them or they are queued."""
-    rows = await tx.rows(_QUERIES["find_extracted"], tenant_id=tenant_id, message_ids=list(message_ids))
+    rows = await _find_extracted(tx, tenant_id, message_ids)
     await _queue_at_once(tx, tenant_id, session_id, rows, "changed")
 
 
 async def note_deleted_session(tx: Transaction, tenant_id: UUID, session_id: str) -> None:
     """Queue the messages of a session that is deleted; before their positions are."""
-    rows = await tx.rows(_QUERIES["find_extracted_of_session"], tenant_id=tenant_id, session_id=session_id)
+    # What was proposed may wait in a former space; a session of the same id in another space is not this one.
+    async with tx.reading_all_spaces():
+        proposed = await tx.rows(_QUERIES["find_sources_of_proposals"], tenant_id=tenant_id)
+    rows = await tx.rows(
+        _QUERIES["find_extracted_of_session"],
+        tenant_id=tenant_id,
+        session_id=session_id,
+        proposed_ids=[row["source_id"] for row in proposed],
+    )
     await _queue_at_once(tx, tenant_id, session_id, rows, "changed")
 
 
 async def note_purged(tx: Transaction, tenant_id: UUID, message_ids: Sequence[UUID]) -> None:
     """Queue messages that are purged, if memories were made of them or they are queued."""
-    rows = await tx.rows(_QUERIES["find_extracted"], tenant_id=tenant_id, message_ids=list(message_ids))
+    rows = await _find_extracted(tx, tenant_id, message_ids)
     await _queue_at_once(tx, tenant_id, _PURGED, rows, "purged")
     for name in ("purge_extracted", "delete_failures"):
         await tx.execute(_QUERIES[name], tenant_id=tenant_id, message_ids=list(message_ids))
+
+
+async def _find_extracted(tx: Transaction, tenant_id: UUID, message_ids: Sequence[UUID]) -> list[Record]:
+    """Find messages that memories were made of or that are queued; what was proposed may wait in a former space."""
+    async with tx.reading_all_spaces():
+        return await tx.rows(_QUERIES["find_extracted"], tenant_id=tenant_id, message_ids=list(message_ids))
 
 
 async def _queue_at_once(tx: Transaction, tenant_id: UUID, session_id: str, rows: Iterable[Record], kind: str) -> None:

@@ -426,6 +426,10 @@ WITH own AS MATERIALIZED (
     UPDATE session.archived_sessions
     SET space_id = :space_id
     WHERE tenant_id = :tenant_id AND session_id = :session_id AND space_id = :source_id
+), pending_files AS (
+    UPDATE session.unreferenced_files
+    SET space_id = :space_id
+    WHERE tenant_id = :tenant_id AND session_id = :session_id AND space_id = :source_id
 ), stored_messages AS (
     UPDATE session.archived_messages
     SET space_id = :space_id
