@@ -47,7 +47,7 @@ KEPT: dict[str, tuple[str, str]] = {
         (
             "client_id source client_name redirect_uris grant_types response_types token_endpoint_auth_method scope "
             "client_uri logo_uri tos_uri policy_uri contacts software_id software_version secret_hash "
-            "registration_hash source_hash"
+            "registration_hash source_hash jwks jwks_uri"
         ),
     ),
     "auth.erasure_certificates": (

@@ -351,4 +351,5 @@ async def test_a_message_is_linked_to_the_span_that_its_meta_names(mcp: Mcp) -> 
     links = [f"{link.context.trace_id:032x}" for span in exporter.get_finished_spans() for link in span.links]
     assert not linked.get("isError")
     assert not damaged.get("isError")
-    assert links == [trace_id]
+    # Other work of the process may be traced meanwhile.
+    assert links.count(trace_id) == 1

@@ -158,7 +158,7 @@ def test_the_lifetime_of_an_item_has_bounds() -> None:
 
 
 def test_a_forged_place_is_refused() -> None:
-    for token in ([], ["sessions"], ["elsewhere", "", "", ""], ["nowhere", "", ""]):
+    for token in ([], ["sessions"], ["sessions", "", "", "x"], ["nowhere", "", "", ""]):
         with pytest.raises(PageTokenInvalid):
             ExportPosition.of(token)
     for after in ("x", "-1", str(2**63)):

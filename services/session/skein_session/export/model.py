@@ -43,9 +43,10 @@ class ExportPosition:
             stage, session_id, after, space_id = token
         except ValueError:
             raise PageTokenInvalid from None
-        if stage not in get_args(Stage):
+        space = parse_id(space_id)
+        if stage not in get_args(Stage) or (space_id and space is None):
             raise PageTokenInvalid
-        return cls(cast("Stage", stage), session_id, after, parse_id(space_id))
+        return cls(cast("Stage", stage), session_id, after, space)
 
     def to_page_token(self) -> list[str]:
         """Return the parts of the page token."""
