@@ -53,7 +53,8 @@ from skein_recall.providers.api_keys import ApiKeys
 from skein_recall.providers.text_embedder import IndexItem, ProviderRegistry, TextEmbedder
 from skein_recall.quality.sampler import Sampler
 from skein_recall.search.convert import DEFAULT_LIMIT
-from skein_recall.search.model import Filter, Query
+from skein_recall.search.filter import Filter
+from skein_recall.search.model import Query
 from skein_recall.search.name_cache import NameCache
 from skein_recall.search.searcher import QueryReader, RecallSearcher, SearchCaches
 from skein_recall.search.store import QueryStore

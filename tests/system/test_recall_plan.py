@@ -21,7 +21,7 @@ from skein_kit.search_text.vector_columns import for_table
 from skein_recall.queries import QUERIES
 from skein_recall.search.conditions import condition_sql
 from skein_recall.search.convert import memory_filter
-from skein_recall.search.model import Filter
+from skein_recall.search.filter import Filter
 from skein_recall.search.neighbours import REACH
 from skein_recall.search.statements import look_up_each
 from skein_recall.service import prepare_connection

@@ -20,7 +20,8 @@ from skein_kit.errors import RpcError
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import RECALL_SAMPLED, RECALL_SHORTFALL, RECALL_UNSAMPLED
 from skein_recall.models.model import EmbeddingModel
-from skein_recall.search.model import Filter, SearchOptions
+from skein_recall.search.filter import Filter
+from skein_recall.search.model import SearchOptions
 from skein_recall.search.store import QueryStore
 
 log = logs.get("recall")

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from skein_kit.database import named_queries
 from skein_kit.filters.compiler import ENTRIES, MESSAGES, FilterTable
 from skein_recall.queries import QUERIES
-from skein_recall.search.model import Filter
+from skein_recall.search.filter import Filter
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -28,8 +28,9 @@ from skein_kit.text.unicode_form import plain_form
 from skein_recall.errors import QueryEmpty
 from skein_recall.search.cues import NamedDays
 from skein_recall.search.expansion import Reason
+from skein_recall.search.filter import Filter
 from skein_recall.search.known_items import CheckedItem, KnownItem, Reader
-from skein_recall.search.model import Filter, Mode, Query, RecallResult, Reference, ReferenceItem, SearchHit
+from skein_recall.search.model import Mode, Query, RecallResult, Reference, ReferenceItem, SearchHit
 
 if TYPE_CHECKING:
     from skein_recall.search.model import ItemRow

@@ -10,7 +10,8 @@ from uuid import UUID
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.ids import EPOCH
-from skein_recall.search.model import Filter, SearchOptions
+from skein_recall.search.filter import Filter
+from skein_recall.search.model import SearchOptions
 from skein_recall.search.store import QueryStore, QueryTransaction
 from skein_recall.vector_cache.item_ids import to_uuids
 

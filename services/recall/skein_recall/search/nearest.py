@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skein_recall.models.model import EmbeddingModel
-    from skein_recall.search.model import Filter, ItemRow, Query
+    from skein_recall.search.filter import Filter
+    from skein_recall.search.model import ItemRow, Query
     from skein_recall.search.store import QueryTransaction
     from skein_recall.term_cache.words import CachedWords
     from skein_recall.vector_cache.cache import VectorCache

@@ -27,12 +27,11 @@ from skein_recall.search import changes, ranking
 from skein_recall.search.changes import newer_first
 from skein_recall.search.cues import QueryCues
 from skein_recall.search.expansion import QueryExpansion, Reason, alias_expansions, word_of_stem
+from skein_recall.search.filter import WALLS, Filter
 from skein_recall.search.late_interaction import COMPARED_ITEMS, compare_tokens
 from skein_recall.search.model import (
     CANDIDATES_PER_SIGNAL,
     SPARE_HITS,
-    WALLS,
-    Filter,
     Mode,
     Query,
     ScoringFormula,

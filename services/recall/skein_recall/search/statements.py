@@ -22,7 +22,8 @@ from skein_kit.policies.store import Policy, read_policy_as_of, shared_policy_ca
 from skein_kit.search_text.vector_columns import vector_columns
 from skein_recall.queries import QUERIES
 from skein_recall.search.conditions import condition_sql
-from skein_recall.search.model import Filter, LogPosition
+from skein_recall.search.filter import Filter
+from skein_recall.search.model import LogPosition
 from skein_recall.vector_cache.matrix import Shortlist
 
 # Purged items, and items without a vector, are counted up to these.

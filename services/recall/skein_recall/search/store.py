@@ -32,8 +32,9 @@ from skein_recall.models.model import EmbeddingModel
 from skein_recall.queries import QUERIES
 from skein_recall.search.conditions import ROW_TESTS, RowTest
 from skein_recall.search.expansion import MAX_CORRECTED_TERMS, NearRange, ReadMention, max_distance, near_terms
+from skein_recall.search.filter import Filter
 from skein_recall.search.joined_queries import COMPARE_AND_READ_SHORTLIST, NEAREST_AND_READ
-from skein_recall.search.model import Filter, ReferenceItem, SearchOptions, SearchPins
+from skein_recall.search.model import ReferenceItem, SearchOptions, SearchPins
 from skein_recall.search.query_terms import (
     K1,
     MAX_COUNTED,
