@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import datetime
 from typing import Any
@@ -135,7 +136,13 @@ async def test_a_health_port_has_the_numbers_of_the_agents_test(assistant: Assis
     await send_action(assistant, "add_error_pattern", error_type="t", pattern="p", solution="s")
     await send_action(assistant, "dance")
 
-    (health,) = await send(assistant, {"action": "health_check"}, port=port)
+    # A health port answers with the last counts where new ones take long.
+    async with asyncio.timeout(60):
+        while True:
+            (health,) = await send(assistant, {"action": "health_check"}, port=port)
+            if health["error_patterns_count"] and health["sessions_count"]:
+                break
+            await asyncio.sleep(0.1)
 
     assert health["status"] == "ok"
     assert health["uptime_seconds"] > 0
