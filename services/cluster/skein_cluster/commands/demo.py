@@ -69,7 +69,7 @@ async def _demo(folder: Path, log: Path) -> None:
             TRACING.stop()
         credentials = data_dir(os.environ) / CREDENTIALS_FILE
         for command, description in _NEXT_STEPS:
-            out.print(Text.assemble((f"  {command:<28}", "bold"), description.format(credentials=credentials)))
+            out.print(Text.assemble((f"  {command:<30}", "bold"), description.format(credentials=credentials)))
         out.print(
             Text(f"The demo cluster is stopped and its data deleted. Total time: {time.monotonic() - started:.0f} s.")
         )
