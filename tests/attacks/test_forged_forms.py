@@ -20,12 +20,13 @@ from fix_cluster import Cluster, Tenant
 from fix_console import furnished
 from fix_extraction import keep_refused
 from fix_receipts import get_receipt, recall_with_receipt
+from fix_spaces import new_space
 from fix_web import PASSWORD, Form, Person, Pkce, Web, authorize_url, form_of, forms_of, new_person, step_of
 from grpc import aio
 from starlette.routing import Route
 
 from skein.auth.v1 import auth_pb2
-from skein.memory.v1 import blocks_pb2, memory_pb2, webhooks_pb2
+from skein.memory.v1 import blocks_pb2, memory_pb2, pages_pb2, webhooks_pb2
 from skein.tenancy.v1 import members_pb2, subjects_pb2
 from skein_gateway.console.routes import Console
 from skein_gateway.oauth.routes import oauth_routes
@@ -117,6 +118,9 @@ async def every_form(cluster: Cluster, web: Web, stranger: Web, tenant: Tenant) 
     await wait_for_approval(tenant)
     created = await tenant.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=webhook))
     await tenant.set_policy(recall_receipts="all")
+    page = pages_pb2.CreatePageRequest(page=pages_pb2.Page(subject_id="anna", title="Anna"))
+    page_id = (await tenant.curation.CreatePage(page)).page.page_id
+    space_id = await new_space(tenant, "clinic")
     receipt_id = (await recall_with_receipt(tenant, "tea")).receipt_id
     await get_receipt(tenant, receipt_id)
     of_one = (
@@ -124,6 +128,8 @@ async def every_form(cluster: Cluster, web: Web, stranger: Web, tenant: Tenant) 
         f"block?id={block_id}",
         f"webhook?id={created.webhook.webhook_id}",
         f"receipt?id={receipt_id}",
+        f"page?id={page_id}",
+        f"space?id={space_id}",
     )
     pages = (f"{console}/{page}" for page in (*PAGES, *of_one))
     for url in (authorize, "/device", "/account/invitation?token=t", *pages):
@@ -131,7 +137,10 @@ async def every_form(cluster: Cluster, web: Web, stranger: Web, tenant: Tenant) 
     return results
 
 
-PAGES = ("keys", "policy", "conflicts", "blocks", "webhooks", "members", "start", "jobs", "approvals", "refused-facts")
+PAGES = (
+    "keys", "policy", "conflicts", "blocks", "webhooks", "members", "start", "jobs", "approvals", "refused-facts",
+    "pages", "spaces",
+)  # fmt: skip
 
 
 async def _key_ids(tenant: Tenant) -> list[str]:
