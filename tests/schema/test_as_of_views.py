@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import uuid
+from collections.abc import AsyncIterator
 from importlib import resources
 from typing import TypeAlias
 
@@ -117,8 +119,8 @@ async def test_every_search_statement_is_valid_as_of_a_time(untouched: TestDatab
                 pytest.fail(f"{name}: {error}")
 
 
-async def test_rows_that_replace_later_ones_do_not_overlap_them(database: TestDatabase) -> None:
-    tenant_id, item_id = uuid.uuid4(), uuid.uuid4()
+async def new_tenant(database: TestDatabase) -> uuid.UUID:
+    tenant_id = uuid.uuid4()
     async with database.superuser() as connection:
         await connection.execute(
             "INSERT INTO tenancy.organizations (organization_id, display_name, slug, create_time, update_time) "
@@ -130,13 +132,54 @@ async def test_rows_that_replace_later_ones_do_not_overlap_them(database: TestDa
             "VALUES ($1, $1, 't', 't', now(), now())",
             tenant_id,
         )
-    # The call of 12:02 commits before the one of 12:01.
-    for minute, frequency in ((0, 1), (2, 2), (1, 3)):
-        async with database.role("memory") as connection, connection.transaction():
-            await connection.execute(
-                f"SET LOCAL skein.tenant_id = '{tenant_id}'; "
-                f"SET LOCAL skein.write_time = '2026-01-01 12:0{minute}:00+00'"
-            )
+    return tenant_id
+
+
+@contextlib.asynccontextmanager
+async def call_of(database: TestDatabase, role: str, tenant_id: uuid.UUID, minute: int) -> AsyncIterator[Catalog]:
+    """Open the transaction of a call that arrived at a minute after noon."""
+    async with database.role(role) as connection, connection.transaction():
+        await connection.execute(
+            f"SET LOCAL skein.tenant_id = '{tenant_id}'; SET LOCAL skein.write_time = '2026-01-01 12:0{minute}:00+00'"
+        )
+        yield connection
+
+
+async def seen_at(
+    database: TestDatabase, role: str, tenant_id: uuid.UUID, time: str, query: str
+) -> list[tuple[object, ...]]:
+    async with database.role(role) as connection, connection.transaction():
+        await connection.execute(
+            f"SET LOCAL skein.tenant_id = '{tenant_id}'; SET LOCAL skein.as_of_time = '2026-01-01 12:{time}+00'"
+        )
+        return [tuple(row) for row in await connection.fetch(query)]
+
+
+async def insert_subject_and_session(database: TestDatabase, tenant_id: uuid.UUID) -> None:
+    async with call_of(database, "tenancy", tenant_id, 0) as connection:
+        await connection.execute(
+            "INSERT INTO tenancy.subjects (tenant_id, subject_id, display_name, status, revision, create_time, "
+            "update_time, created_by, updated_by, writers) "
+            "VALUES ($1, 'ada', 'Ada', 'active', 1, now(), now(), '', '', '{}')",
+            tenant_id,
+        )
+    async with call_of(database, "session", tenant_id, 0) as connection:
+        await connection.execute(
+            "INSERT INTO session.sessions (tenant_id, session_id, summary, state, session_type, create_time, "
+            "update_time, created_by) VALUES ($1, 'morning', '1', 'active', 'conversation', now(), now(), '')",
+            tenant_id,
+        )
+
+
+# The call of 12:02 commits before the one of 12:01: what it wrote can be read, until the other commits.
+ARRIVALS = ((0, 1), (2, 2), (1, 3))
+OVERTAKEN = {"00:00": 1, "00:30": 1, "01:00": 1, "01:59.999999": 1, "02:00": 2, "02:00.000001": 3, "02:30": 3}
+
+
+async def test_documents_that_replace_later_ones_keep_them(database: TestDatabase) -> None:
+    tenant_id, item_id = await new_tenant(database), uuid.uuid4()
+    for minute, frequency in ARRIVALS:
+        async with call_of(database, "memory", tenant_id, minute) as connection:
             await connection.execute(
                 "DELETE FROM recall.documents WHERE tenant_id = $1 AND item_id = $2", tenant_id, item_id
             )
@@ -155,18 +198,41 @@ async def test_rows_that_replace_later_ones_do_not_overlap_them(database: TestDa
                 frequency,
             )
 
-    seen = {}
-    for second in (0, 30, 60, 90, 120, 150):
-        async with database.role("recall") as connection, connection.transaction():
-            await connection.execute(
-                f"SET LOCAL skein.tenant_id = '{tenant_id}'; "
-                f"SET LOCAL skein.as_of_time = '2026-01-01 12:{second // 60:02}:{second % 60:02}+00'"
-            )
-            rows = await connection.fetch(
-                "SELECT d.revision, p.frequency FROM as_of.documents AS d JOIN as_of.postings AS p USING (item_id)"
-            )
-            seen[second] = [tuple(row) for row in rows]
-    assert seen == {second: [(1, 1)] if second < 120 else [(3, 3)] for second in seen}
+    query = "SELECT d.revision, p.frequency FROM as_of.documents AS d JOIN as_of.postings AS p USING (item_id)"
+    seen = {time: await seen_at(database, "recall", tenant_id, time, query) for time in OVERTAKEN}
+    assert seen == {time: [(revision, revision)] for time, revision in OVERTAKEN.items()}
+
+
+async def test_rows_that_are_updated_after_a_later_call_keep_its_version(database: TestDatabase) -> None:
+    tenant_id = await new_tenant(database)
+    await insert_subject_and_session(database, tenant_id)
+    for minute, revision in ARRIVALS[1:]:
+        async with call_of(database, "tenancy", tenant_id, minute) as connection:
+            await connection.execute("UPDATE tenancy.subjects SET revision = $1", revision)
+        async with call_of(database, "session", tenant_id, minute) as connection:
+            await connection.execute("UPDATE session.sessions SET summary = $1", str(revision))
+
+    subjects = {
+        time: await seen_at(database, "tenancy", tenant_id, time, "SELECT revision FROM as_of.subjects")
+        for time in OVERTAKEN
+    }
+    summaries = {
+        time: await seen_at(database, "session", tenant_id, time, "SELECT summary::int FROM as_of.sessions")
+        for time in OVERTAKEN
+    }
+    assert subjects == summaries == {time: [(revision,)] for time, revision in OVERTAKEN.items()}
+
+
+async def test_a_second_update_by_one_call_keeps_what_was_there_before_the_first(database: TestDatabase) -> None:
+    tenant_id = await new_tenant(database)
+    await insert_subject_and_session(database, tenant_id)
+    async with call_of(database, "session", tenant_id, 1) as connection:
+        await connection.execute("UPDATE session.sessions SET summary = '2'")
+        await connection.execute("UPDATE session.sessions SET summary = '3'")
+
+    async with database.superuser() as connection:
+        kept = await connection.fetch("SELECT summary FROM session.sessions_history WHERE tenant_id = $1", tenant_id)
+    assert [row["summary"] for row in kept] == ["1"]
 
 
 def test_items_are_looked_up_each_by_itself() -> None:
