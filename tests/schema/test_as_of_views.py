@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import uuid
 from collections.abc import AsyncIterator
 from importlib import resources
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import asyncpg
 import pytest
 from fix_database import TestDatabase
 
 from skein_kit.database.named_queries import AS_OF_VIEWS, CONDITION, Query, as_of, parse, with_condition
+from skein_kit.ids import new_id, now
 from skein_kit.search_text.vector_columns import for_table
+from skein_recall.queries import QUERIES
 from skein_recall.search.joined_queries import NEAREST_AND_READ
-from skein_recall.search.statements import look_up_each
+from skein_recall.search.statements import id_range
 
 Catalog: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
@@ -31,6 +34,7 @@ TIMELESS = {
     "recall.purged_items",
     "session.message_external_ids",
 }
+
 LOOKUPS = {
     "get_memories", "get_messages", "filter_memories", "filter_messages", "scan_memories", "scan_messages",
     "visible_names",
@@ -43,10 +47,9 @@ def search_statements() -> dict[str, Query]:
     queries = [
         query for file in folder.iterdir() if file.name.endswith(".sql") for query in parse(file.read_text("utf-8"))
     ]
-    queries = [look_up_each(query) if query.name in LOOKUPS else query for query in [*queries, NEAREST_AND_READ]]
     return {
         query.name: as_of(with_condition(for_table(query, VECTORS), "true"))
-        for query in queries
+        for query in [*queries, NEAREST_AND_READ]
         if query.name not in OF_THE_PRESENT
     }
 
@@ -235,8 +238,40 @@ async def test_a_second_update_by_one_call_keeps_what_was_there_before_the_first
     assert [row["summary"] for row in kept] == ["1"]
 
 
-def test_items_are_looked_up_each_by_itself() -> None:
+def test_items_are_looked_up_each_by_itself_within_a_range_of_months() -> None:
     statements = search_statements()
+    lookup = re.compile(r"CROSS JOIN LATERAL \(\s+SELECT \w+\.\* FROM as_of\.(?:memories|messages)\b[^()]+BETWEEN")
 
-    assert [name for name in LOOKUPS if "LATERAL (SELECT" not in statements[name].text] == []
+    assert [name for name in LOOKUPS if not lookup.search(statements[name].text)] == []
     assert CONDITION not in "".join(query.text for query in statements.values())
+
+
+async def test_lookups_open_the_months_of_their_ids_alone(database: TestDatabase) -> None:
+    ids = [new_id(now()) for _ in range(3)]
+    months = 24
+    async with database.superuser() as connection:
+        await connection.execute(
+            "SELECT memory.ensure_month(now() - make_interval(months => ago)), "
+            "session.ensure_month(now() - make_interval(months => ago)) FROM generate_series(1, $1) AS ago",
+            months,
+        )
+
+    async with database.role("recall") as connection:
+        await connection.execute(f"SET skein.tenant_id = '{uuid.uuid4()}'; SET plan_cache_mode = force_generic_plan")
+        for name in LOOKUPS:
+            query = with_condition(QUERIES[name], "true")
+            some = "{" + ",".join(map(str, ids)) + "}"
+            known: dict[str, object] = {"memory_ids": some, "message_ids": some, "item_ids": some}
+            known |= {"names": "{a,a,a}", "words": "{a,a,a}", "language": "english", "show_superseded": False}
+            known |= {"tenant_id": uuid.uuid4(), "at": now(), **id_range(ids)}
+            literals = ", ".join(f"'{known[parameter]}'" for parameter in query.parameters)
+            await connection.execute(f"PREPARE {name} AS {query.text}")
+            rows = await connection.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE {name}({literals})")
+            (plan,) = json.loads(rows)
+
+            assert _months_removed(plan["Plan"]) >= months, name
+
+
+def _months_removed(node: dict[str, Any]) -> int:
+    below = (_months_removed(each) for each in node.get("Plans", ()))
+    return int(node.get("Subplans Removed", 0)) + sum(below)

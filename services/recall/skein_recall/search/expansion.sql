@@ -42,7 +42,12 @@ ORDER BY e.memory_id;
 SELECT memories.memory_id,
        tsvector_to_array(to_tsvector(('pg_catalog.' || :language::text)::regconfig, requested.words)) AS stems
 FROM unnest(:memory_ids::uuid[], :names::text[], :words::text[]) AS requested (memory_id, name, words)
-JOIN memory.memories ON memories.tenant_id = :tenant_id AND memories.memory_id = requested.memory_id
+CROSS JOIN LATERAL (
+    SELECT memories.* FROM memory.memories
+    WHERE memories.tenant_id = :tenant_id AND memories.memory_id = requested.memory_id
+        AND memories.memory_id BETWEEN :first_id AND :last_id
+    OFFSET 0
+) AS memories
 WHERE memories.is_active
     AND (memories.expire_time IS NULL OR memories.expire_time > :at)
     AND (memories.valid_to_time IS NULL OR memories.valid_to_time > :at)

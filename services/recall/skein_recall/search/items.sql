@@ -1,8 +1,8 @@
 -- get_memories --
 -- Read memories that may be recalled, in no order. Those that are no longer valid and those that another memory in the
 -- index supersedes are left out unless requested; neither a distrusted memory nor the link of a distrusted
--- principal supersedes any. Each id is looked up by itself in the index that begins with it. For
--- an array of ids the planner would choose another index and read all of a tenant. For the same reason the links are
+-- principal supersedes any. Each id is looked up by itself in the index that begins with it, in the months between the
+-- first and the last one. For an array of ids the planner would choose another index and read all of a tenant. For the same reason the links are
 -- ordered by the columns of the index that begins with the memory that they lead to.
 SELECT e.memory_id, e.external_id, e.type, e.title, e.key, e.content, e.data, e.source, e.source_agent, e.agent_id,
        e.subject_id, e.session_id, e.scope, e.level, e.confidence, e.importance, e.expire_time, e.valid_from_time,
@@ -16,7 +16,12 @@ SELECT e.memory_id, e.external_id, e.type, e.title, e.key, e.content, e.data, e.
        (SELECT s.trust FROM memory.trust AS s
         WHERE s.tenant_id = :tenant_id AND s.memory_id = e.memory_id) AS trust
 FROM unnest(:memory_ids::uuid[]) AS requested (memory_id)
-JOIN memory.memories AS e ON e.tenant_id = :tenant_id AND e.memory_id = requested.memory_id
+CROSS JOIN LATERAL (
+    SELECT e.* FROM memory.memories AS e
+    WHERE e.tenant_id = :tenant_id AND e.memory_id = requested.memory_id
+        AND e.memory_id BETWEEN :first_id AND :last_id
+    OFFSET 0
+) AS e
 WHERE e.is_active
     AND e.archive_time IS NULL
     AND (e.expire_time IS NULL OR e.expire_time > :at)
@@ -40,28 +45,48 @@ WHERE e.is_active
 -- Return the memories that pass a condition.
 SELECT memories.memory_id AS item_id
 FROM unnest(:item_ids::uuid[]) AS requested (item_id)
-JOIN memory.memories ON memories.tenant_id = :tenant_id AND memories.memory_id = requested.item_id
+CROSS JOIN LATERAL (
+    SELECT memories.* FROM memory.memories
+    WHERE memories.tenant_id = :tenant_id AND memories.memory_id = requested.item_id
+        AND memories.memory_id BETWEEN :first_id AND :last_id
+    OFFSET 0
+) AS memories
 WHERE {condition};
 
 -- scan_memories --
 -- Test memories in the order of their array, within a budget: `passes` is null beyond it.
 SELECT memories.memory_id AS item_id, ({condition}) AS passes
 FROM unnest(:item_ids::uuid[]) WITH ORDINALITY AS requested (item_id, ordinal)
-JOIN memory.memories ON memories.tenant_id = :tenant_id AND memories.memory_id = requested.item_id
+CROSS JOIN LATERAL (
+    SELECT memories.* FROM memory.memories
+    WHERE memories.tenant_id = :tenant_id AND memories.memory_id = requested.item_id
+        AND memories.memory_id BETWEEN :first_id AND :last_id
+    OFFSET 0
+) AS memories
 ORDER BY requested.ordinal;
 
 -- filter_messages --
 -- Return the messages that pass a condition.
 SELECT messages.message_id AS item_id
 FROM unnest(:item_ids::uuid[]) AS requested (item_id)
-JOIN session.messages ON messages.tenant_id = :tenant_id AND messages.message_id = requested.item_id
+CROSS JOIN LATERAL (
+    SELECT messages.* FROM session.messages
+    WHERE messages.tenant_id = :tenant_id AND messages.message_id = requested.item_id
+        AND messages.message_id BETWEEN :first_id AND :last_id
+    OFFSET 0
+) AS messages
 WHERE {condition};
 
 -- scan_messages --
 -- Test messages in the order of their array, within a budget: `passes` is null beyond it.
 SELECT messages.message_id AS item_id, ({condition}) AS passes
 FROM unnest(:item_ids::uuid[]) WITH ORDINALITY AS requested (item_id, ordinal)
-JOIN session.messages ON messages.tenant_id = :tenant_id AND messages.message_id = requested.item_id
+CROSS JOIN LATERAL (
+    SELECT messages.* FROM session.messages
+    WHERE messages.tenant_id = :tenant_id AND messages.message_id = requested.item_id
+        AND messages.message_id BETWEEN :first_id AND :last_id
+    OFFSET 0
+) AS messages
 ORDER BY requested.ordinal;
 
 -- get_messages --
@@ -77,7 +102,12 @@ SELECT m.message_id, m.external_id, m.session_id, m.sequence, m.role, m.content,
         ORDER BY s.source_key
         LIMIT 1) IS NOT NULL AS has_ratings
 FROM unnest(:message_ids::uuid[]) AS requested (message_id)
-JOIN session.messages AS m ON m.tenant_id = :tenant_id AND m.message_id = requested.message_id
+CROSS JOIN LATERAL (
+    SELECT m.* FROM session.messages AS m
+    WHERE m.tenant_id = :tenant_id AND m.message_id = requested.message_id
+        AND m.message_id BETWEEN :first_id AND :last_id
+    OFFSET 0
+) AS m
 WHERE m.is_active AND NOT m.pending_approval;
 
 -- read_ratings --

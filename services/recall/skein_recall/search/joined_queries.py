@@ -21,4 +21,7 @@ NEAREST_AND_READ = left_join(
     on="other.memory_id = found.item_id AND found.place = 1",
     memory_ids="ARRAY(SELECT found.item_id FROM found "
     "WHERE found.kind = 'memory' AND found.place = 1 ORDER BY found.distance LIMIT :first)",
+    # No id is known before.
+    first_id="'00000000-0000-0000-0000-000000000000'",
+    last_id="'ffffffff-ffff-ffff-ffff-ffffffffffff'",
 )

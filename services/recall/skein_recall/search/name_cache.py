@@ -18,7 +18,7 @@ from skein_kit.policies.store import read_policy_as_of, shared_policy_cache
 from skein_kit.search_text.segmentation import segment
 from skein_recall.queries import QUERIES
 from skein_recall.search.expansion import MAX_NAME_CHARACTERS, EntityName, NameTable, ReadMention, read_mentions
-from skein_recall.search.statements import look_up_each
+from skein_recall.search.statements import id_range
 
 # Seconds after which a new or deleted alias takes effect at the latest.
 CACHE_SECONDS = 1.0
@@ -166,9 +166,10 @@ async def _visible_mentions(
     cache = shared_policy_cache(tx.database)
     policy = await (read_policy_as_of(tx, tenant_id) if is_as_of else cache.get(tx, tenant_id))
     rows = await tx.rows(
-        as_of(look_up_each(query)) if is_as_of else query,
+        as_of(query) if is_as_of else query,
         tenant_id=tenant_id,
         memory_ids=list(names),
+        **id_range(list(names)),
         names=[name.text for name in names.values()],
         words=[segment(name.text) for name in names.values()],
         language=policy.search_language,

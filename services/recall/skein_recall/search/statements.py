@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime, tzinfo
-from functools import lru_cache
 from uuid import UUID
 
 import asyncpg
@@ -28,26 +25,16 @@ from skein_recall.vector_cache.matrix import Shortlist
 
 # Purged items, and items without a vector, are counted up to these.
 MAX_PURGED, MAX_PENDING = 10_000, 1000
-# A join by ids of requested rows.
-_LOOKUP = re.compile(
-    r"JOIN (?P<table>\w+\.\w+)(?: AS (?P<alias>\w+))? "
-    r"ON (?P<condition>\w+\.tenant_id = \$\d+ AND \w+\.\w+ = requested\.\w+)"
-)
+_NIL = UUID(int=0)
 
 
-@lru_cache(maxsize=256)
-def look_up_each(query: Query) -> Query:
-    """Return a query that looks up each requested row by itself.
+def id_range(item_ids: Sequence[UUID]) -> dict[str, UUID]:
+    """Return the parameters `first_id` and `last_id` of a statement that looks up these ids.
 
-    The planner joins a view, planned for a tenant of average size, by reading all of the tenant's rows and versions.
+    Postgres opens the months between them alone. A statement that names no range opens every month of the cluster, some
+    35 µs for each.
     """
-
-    def lateral(match: re.Match[str]) -> str:
-        table, condition = match["table"], match["condition"]
-        alias = match["alias"] or table.partition(".")[2]
-        return f"CROSS JOIN LATERAL (SELECT {alias}.* FROM {table} AS {alias} WHERE {condition} OFFSET 0) AS {alias}"  # noqa: S608 - names of our own query.
-
-    return replace(query, text=_LOOKUP.sub(lateral, query.text))
+    return {"first_id": min(item_ids, default=_NIL), "last_id": max(item_ids, default=_NIL)}
 
 
 class SearchStatements:
@@ -132,10 +119,6 @@ class SearchStatements:
             self._plans_each = False
             await self._tx.set_plan_mode(replan=False)
         return await self._read(query, **values)
-
-    async def _lookup(self, query: Query, **values: object) -> list[asyncpg.Record]:
-        """Run a statement that has one good plan: it looks items up by their ids."""
-        return await self._rows(look_up_each(query) if self.is_as_of else query, **values)
 
     async def _filtered_rows(self, query: Query, filter_: Filter, **values: object) -> list[asyncpg.Record]:
         """Run a statement among the items that pass a filter: its values decide which index serves it."""
