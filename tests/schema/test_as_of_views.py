@@ -19,7 +19,6 @@ from skein_kit.ids import new_id, now
 from skein_kit.search_text.vector_columns import for_table
 from skein_recall.queries import QUERIES
 from skein_recall.search.joined_queries import NEAREST_AND_READ
-from skein_recall.search.statements import id_range
 
 Catalog: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
@@ -260,11 +259,22 @@ async def test_lookups_open_the_months_of_their_ids_alone(database: TestDatabase
         await connection.execute(f"SET skein.tenant_id = '{uuid.uuid4()}'; SET plan_cache_mode = force_generic_plan")
         for name in LOOKUPS:
             query = with_condition(QUERIES[name], "true")
-            some = "{" + ",".join(map(str, ids)) + "}"
-            known: dict[str, object] = {"memory_ids": some, "message_ids": some, "item_ids": some}
-            known |= {"names": "{a,a,a}", "words": "{a,a,a}", "language": "english", "show_superseded": False}
-            known |= {"tenant_id": uuid.uuid4(), "at": now(), **id_range(ids)}
-            literals = ", ".join(f"'{known[parameter]}'" for parameter in query.parameters)
+            known: dict[str, object] = {
+                "memory_ids": ids,
+                "message_ids": ids,
+                "item_ids": ids,
+                "tenant_id": uuid.uuid4(),
+            }
+            known |= {
+                "names": [*"aaa"],
+                "words": [*"aaa"],
+                "language": "english",
+                "show_superseded": False,
+                "at": now(),
+            }
+            values = query.bind({argument: known[argument] for argument in query.arguments})
+            texts = ["{" + ",".join(map(str, value)) + "}" if isinstance(value, list) else value for value in values]
+            literals = ", ".join(f"'{text}'" for text in texts)
             await connection.execute(f"PREPARE {name} AS {query.text}")
             rows = await connection.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE {name}({literals})")
             (plan,) = json.loads(rows)

@@ -196,3 +196,15 @@ def scanned_by(nodes: Iterator[dict[str, Any]], sizes: dict[str, float], few: in
 
 def _found(sizes: dict[str, float], relation: str) -> str:
     return next((name for name in sizes if name.endswith(f".{relation}")), "")
+
+
+def test_look_ups_of_arrays_in_months_name_their_range() -> None:
+    """A look-up of an array in a table of months opens every month, unless it names the first and the last id."""
+    look_up = re.compile(
+        r"FROM (?:memory\.memories|session\.messages)(?: AS \w+)?\s+WHERE (?:\w+\.)?tenant_id = \$\d+ "
+        r"AND (?:\w+\.)?(?:memory_id|message_id) = ANY \(\$\d+(?:::uuid\[\])?\)(?!\s+AND (?:\w+\.)?\w+ BETWEEN)"
+    )
+    queries = [(service, query) for service in SERVICES for query in Queries.load(f"skein_{service}").by_name.values()]
+
+    assert sum("first_of_" in " ".join(query.parameters) for _, query in queries) > 30
+    assert [f"{service}.{query.name}" for service, query in queries if look_up.search(query.text)] == []

@@ -40,7 +40,7 @@ FILL = """
 async def plan(connection: asyncpg.Connection[asyncpg.Record], name: str, **values: Any) -> str:
     """Return the plan of a query; conditions that are not given are null."""
     query = QUERIES[name]
-    bound = query.bind(dict.fromkeys(query.parameters) | {"tenant_id": TENANT} | values)
+    bound = query.bind(dict.fromkeys(query.arguments) | {"tenant_id": TENANT} | values)
     return "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN {query.text}", *bound))
 
 

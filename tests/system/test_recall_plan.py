@@ -23,7 +23,6 @@ from skein_recall.search.conditions import condition_sql
 from skein_recall.search.convert import memory_filter
 from skein_recall.search.filter import Filter
 from skein_recall.search.neighbours import REACH
-from skein_recall.search.statements import id_range
 from skein_recall.service import prepare_connection
 
 TABLE = "embeddings_all_minilm_l6_v2"
@@ -319,15 +318,13 @@ async def plan(
         "guesses": ["word50"],
         "bytes": 320,
         "message_ids": [uuid.uuid4()],
-        **id_range([]),
         "source_keys": ["agent 1", "agent 2", "agent x"],
         **filter_.values,
     }
     if name in {"measure_items", "get_messages"} or as_of_time is not None:
         some = await ids(connection, tenant_id)
         known |= {"item_ids": some, "centres": some, "memory_ids": some, "message_ids": some, "show_superseded": False}
-        known |= id_range(some)
-    values = query.bind({parameter: known[parameter] for parameter in query.parameters})
+    values = query.bind({name: known[name] for name in query.arguments})
     async with connection.transaction():
         await connection.execute(f"SET LOCAL skein.tenant_id = '{tenant_id}'")
         if as_of_time is not None:

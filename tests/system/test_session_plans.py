@@ -64,7 +64,7 @@ async def connection(database: TestDatabase) -> AsyncIterator[asyncpg.Connection
 async def plan(connection: asyncpg.Connection[asyncpg.Record], name: str, **values: Any) -> str:
     """Return the plan of a query; conditions that are not given are null."""
     query = with_condition(QUERIES[name], "content ILIKE :pattern") if name == "messages_containing" else QUERIES[name]
-    bound = query.bind(dict.fromkeys(query.parameters) | {"tenant_id": TENANT} | values)
+    bound = query.bind(dict.fromkeys(query.arguments) | {"tenant_id": TENANT} | values)
     rows = await connection.fetch(f"EXPLAIN {query.text}", *bound)
     return "\n".join(row[0] for row in rows)
 
@@ -121,7 +121,7 @@ async def test_every_list_of_sessions_walks_an_index(connection: asyncpg.Connect
 async def test_a_page_looks_at_no_more_than_its_window(connection: asyncpg.Connection[asyncpg.Record]) -> None:
     query = QUERIES["list_sessions"]
     values = {"tenant_id": TENANT, "current": True, "hidden": False, "window": 100, "limit": 51, "states": ["paused"]}
-    rows = await connection.fetch(query.text, *query.bind(dict.fromkeys(query.parameters) | values))
+    rows = await connection.fetch(query.text, *query.bind(dict.fromkeys(query.arguments) | values))
 
     (row,) = rows
     assert (row["scanned_count"], row["session_id"]) == (100, None)

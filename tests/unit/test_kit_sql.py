@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 from fix_catalogue import over
 
@@ -41,6 +43,17 @@ def test_comments_become_the_promise() -> None:
 def test_missing_and_unknown_parameters_are_refused(values: dict[str, object]) -> None:
     with pytest.raises(TypeError):
         Query.parse("q", "SELECT :a").bind(values)
+
+
+def test_the_ends_of_an_array_of_ids_are_computed() -> None:
+    query = Query.parse("q", "SELECT :ids BETWEEN :first_of_ids AND :last_of_ids")
+    ids = [UUID(int=2), UUID(int=3), UUID(int=1)]
+
+    assert query.arguments == ("ids",)
+    assert query.bind({"ids": ids}) == [ids, UUID(int=1), UUID(int=3)]
+    assert query.bind({"ids": []}) == [[], UUID(int=0), UUID(int=0)]
+    with pytest.raises(TypeError):
+        query.bind({"others": ids})
 
 
 def test_bulk_inserts_share_the_tenant_and_number_the_rest() -> None:

@@ -47,6 +47,8 @@ _COMMENT = re.compile(r"--[^\n]*")
 _POSITION = re.compile(r"\$(\d+)")
 # A colon and a name, neither in a cast (::text) nor within quotes.
 _PLACEHOLDER = re.compile(r"'(?:[^']|'')*'|::|:([a-z_][a-z0-9_]*)")
+# What `:first_of_x` and `:last_of_x` are of the array `:x`.
+_ENDS: Mapping[str, Any] = {"first": min, "last": max}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,13 @@ class Query:
         )
 
     def bind(self, values: Mapping[str, object]) -> list[object]:
-        """Return the values in the order of the placeholders. Raises TypeError for a missing or unknown name."""
+        """Return the values in the order of the placeholders. Raises TypeError for a missing or unknown name.
+
+        `:first_of_x` and `:last_of_x` are the least and the greatest id of the array `:x`. By them Postgres opens the
+        months between the two alone. Else a look-up of an array opens every month, and searches it for each id.
+        """
+        if len(values) != len(self.parameters):
+            values = {**values, **self._ranges(values)}
         if len(values) != len(self.parameters):
             unknown_names = sorted(set(values) ^ set(self.parameters))
             message = f"{self.name} takes other parameters: {', '.join(unknown_names)}"
@@ -85,6 +93,26 @@ class Query:
         except KeyError as error:
             message = f"{self.name} needs {error.args[0]}"
             raise TypeError(message) from None
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The parameters without the ends of ranges, which `bind` computes."""
+        return tuple(name for name in self.parameters if not _range_of(name)[0])
+
+    def _ranges(self, values: Mapping[str, object]) -> dict[str, UUID | None]:
+        ends: dict[str, UUID | None] = {}
+        for parameter in self.parameters:
+            end, array = _range_of(parameter)
+            if end and array in values:
+                ids: Any = values[array]
+                ends[parameter] = None if ids is None else _ENDS[end](ids, default=UUID(int=0))
+        return ends
+
+
+def _range_of(parameter: str) -> tuple[str, str]:
+    """Return "first" or "last", and the array whose range a parameter ends; empty texts for another parameter."""
+    end, _, array = parameter.partition("_of_")
+    return (end, array) if end in _ENDS else ("", "")
 
 
 def _number_placeholders(text: str, order: list[str]) -> str:

@@ -2,7 +2,8 @@
 -- Return which of some ids belong to a memory, deleted or not.
 SELECT memory_id
 FROM memory.memories
-WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+    AND memory_id BETWEEN :first_of_memory_ids AND :last_of_memory_ids;
 
 -- lock_aliases --
 -- Take the lock of a tenant's aliases, because one alias depends on others.

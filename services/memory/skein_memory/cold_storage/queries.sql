@@ -38,7 +38,8 @@ SELECT memories.memory_id,
             SELECT count(*) FROM memory.links
             WHERE links.tenant_id = :tenant_id AND links.to_memory_id = memories.memory_id))::bigint AS bytes
 FROM memory.memories
-WHERE memories.tenant_id = :tenant_id AND memories.memory_id = ANY (:memory_ids::uuid[]);
+WHERE memories.tenant_id = :tenant_id AND memories.memory_id = ANY (:memory_ids::uuid[])
+    AND memories.memory_id BETWEEN :first_of_memory_ids AND :last_of_memory_ids;
 
 -- insert_archive --
 -- Insert an archive whose file is written.
@@ -144,13 +145,15 @@ LIMIT :count;
 -- Return which of some ids belong to a memory, deleted or not.
 SELECT memory_id
 FROM memory.memories
-WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+    AND memory_id BETWEEN :first_of_memory_ids AND :last_of_memory_ids;
 
 -- archive_memories --
 -- Read the rows of memory.memories of some memories as JSON, to archive them.
 SELECT to_jsonb(kept)::text AS row
 FROM memory.memories AS kept
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+    AND memory_id BETWEEN :first_of_memory_ids AND :last_of_memory_ids
 ORDER BY 1;
 
 -- unarchive_memories --

@@ -31,6 +31,7 @@ SELECT memory_id, type, subject_id, confidence, fingerprint, sha256(convert_to(c
        jsonb_hash_extended(data::jsonb, 0) AS data_digest
 FROM memory.memories
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+    AND memory_id BETWEEN :first_of_memory_ids AND :last_of_memory_ids
     AND is_active AND archive_time IS NULL AND (expire_time IS NULL OR expire_time > :at);
 
 -- get_resolutions --

@@ -69,7 +69,8 @@ SELECT memory_id, decay_time, decay_periods,
        (SELECT last_access_time FROM memory.access_counts
         WHERE access_counts.tenant_id = :tenant_id AND access_counts.memory_id = memories.memory_id) AS last_access_time
 FROM memory.memories
-WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+    AND memory_id BETWEEN :first_of_memory_ids AND :last_of_memory_ids;
 
 -- mark_decay --
 -- Note from when on a memory's idleness counts for the next decay; null: for none.
@@ -81,4 +82,5 @@ WHERE tenant_id = :tenant_id AND memory_id = :memory_id;
 -- Return the spaces of some memories.
 SELECT memory_id, space_id
 FROM memory.memories
-WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+    AND memory_id BETWEEN :first_of_memory_ids AND :last_of_memory_ids;

@@ -123,7 +123,8 @@ WHERE receipt.tenant_id = :tenant_id AND receipt.receipt_id >= :since_id AND rec
 -- sessions_of_memories --
 -- Return the sessions of memories and of their earlier versions.
 SELECT entry.session_id FROM memory.memories AS entry
-WHERE entry.tenant_id = :tenant_id AND entry.memory_id = ANY (:memory_ids::uuid[]) AND entry.session_id IS NOT NULL
+WHERE entry.tenant_id = :tenant_id AND entry.memory_id = ANY (:memory_ids::uuid[])
+    AND entry.memory_id BETWEEN :first_of_memory_ids AND :last_of_memory_ids AND entry.session_id IS NOT NULL
 UNION
 SELECT version.session_id FROM memory.versions AS version
 WHERE version.tenant_id = :tenant_id AND version.memory_id = ANY (:memory_ids) AND version.session_id IS NOT NULL;

@@ -110,7 +110,8 @@ WHERE tenant_id = :tenant_id AND item_id = ANY (:memory_ids::uuid[]);
 -- purge_memories --
 -- Purge memories; foreign keys purge their remaining rows.
 DELETE FROM memory.memories
-WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+    AND memory_id BETWEEN :first_of_memory_ids AND :last_of_memory_ids;
 
 -- clear_responses --
 -- Empty the saved responses that name memories: a repeated request then gets an empty response and does nothing.

@@ -3,6 +3,7 @@
 SELECT DISTINCT space_id
 FROM memory.memories
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+    AND memory_id BETWEEN :first_of_memory_ids AND :last_of_memory_ids
 ORDER BY space_id;
 
 -- find_facts_of_purged --

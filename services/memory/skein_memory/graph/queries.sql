@@ -42,7 +42,9 @@ CROSS JOIN LATERAL (
 -- Return those of some ids that name a memory which lists would show: not deleted, archived or expired.
 SELECT memory_id
 FROM memory.memories
-WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND is_active AND archive_time IS NULL
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+    AND memory_id BETWEEN :first_of_memory_ids AND :last_of_memory_ids
+    AND is_active AND archive_time IS NULL
     AND (expire_time IS NULL OR expire_time > :at);
 
 -- get_visible_nodes --
@@ -50,7 +52,9 @@ WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND is_ac
 SELECT memory_id, type, left(title, 200) AS title,
        left(coalesce(nullif(title, ''), CASE WHEN type <> 'knowledge_vault' THEN nullif(content, '') END, key, ''), 200) AS name
 FROM memory.memories
-WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND is_active AND archive_time IS NULL
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+    AND memory_id BETWEEN :first_of_memory_ids AND :last_of_memory_ids
+    AND is_active AND archive_time IS NULL
     AND (expire_time IS NULL OR expire_time > :at);
 
 -- get_nodes --
@@ -58,7 +62,9 @@ WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND is_ac
 SELECT memory_id, type, left(title, 200) AS title,
        left(coalesce(nullif(title, ''), CASE WHEN type <> 'knowledge_vault' THEN nullif(content, '') END, key, ''), 200) AS name
 FROM memory.memories
-WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND is_active
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+    AND memory_id BETWEEN :first_of_memory_ids AND :last_of_memory_ids
+    AND is_active
     AND (expire_time IS NULL OR expire_time > :at);
 
 -- list_links_among --
@@ -142,5 +148,7 @@ SELECT memory_id, type, title, left(content, 2000) AS content, source, create_ti
              WHERE tags.tenant_id = :tenant_id AND tags.memory_id = memories.memory_id AND tag = ANY (:tags::text[])
              ORDER BY tag) AS tags
 FROM memory.memories
-WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND is_active AND archive_time IS NULL
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+    AND memory_id BETWEEN :first_of_memory_ids AND :last_of_memory_ids
+    AND is_active AND archive_time IS NULL
     AND (expire_time IS NULL OR expire_time > :at);

@@ -56,14 +56,16 @@ SELECT memory_id, type, title, key, left(content, 200) AS beginning, source, sou
        session_id, created_by, create_time,
        is_active AND (expire_time IS NULL OR expire_time > :at) AS is_visible
 FROM memory.memories
-WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+    AND memory_id BETWEEN :first_of_memory_ids AND :last_of_memory_ids;
 
 -- read_lineage_messages --
 -- Read the authors of messages, and how long their contents are.
 SELECT message_id, session_id, name, sender_id, role, agent_id, subject_id, created_by, updated_by, create_time,
        is_active, char_length(content) AS character_count
 FROM session.messages
-WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]);
+WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[])
+    AND message_id BETWEEN :first_of_message_ids AND :last_of_message_ids;
 
 -- read_stored_trust --
 -- Read the stored trust of memories; those without a row have the neutral one.
@@ -112,6 +114,7 @@ FOR UPDATE SKIP LOCKED;
 SELECT memory_id
 FROM memory.memories
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+    AND memory_id BETWEEN :first_of_memory_ids AND :last_of_memory_ids
 ORDER BY memory_id
 FOR NO KEY UPDATE SKIP LOCKED;
 

@@ -120,13 +120,16 @@ LIMIT :count;
 -- Return which of some memories match.
 SELECT memories.memory_id
 FROM memory.memories
-WHERE memories.tenant_id = :tenant_id AND memories.memory_id = ANY (:memory_ids::uuid[]) AND ({condition});
+WHERE memories.tenant_id = :tenant_id AND memories.memory_id = ANY (:memory_ids::uuid[])
+    AND memories.memory_id BETWEEN :first_of_memory_ids AND :last_of_memory_ids
+    AND ({condition});
 
 -- scan_ids --
 -- Scan some memories, the newest first, each with whether it matches.
 SELECT memories.memory_id, ({condition}) AS passes
 FROM memory.memories
 WHERE memories.tenant_id = :tenant_id AND memories.memory_id = ANY (:memory_ids::uuid[])
+    AND memories.memory_id BETWEEN :first_of_memory_ids AND :last_of_memory_ids
 ORDER BY memories.memory_id DESC;
 
 -- match_versions --
@@ -146,7 +149,8 @@ SELECT memory_id, space_id, coalesce(
      WHERE versions.tenant_id = :tenant_id AND versions.memory_id = memories.memory_id
      ORDER BY versions.revision LIMIT 1), greatest(memories.record_time, memories.update_time)) AS known_time
 FROM memory.memories
-WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+    AND memory_id BETWEEN :first_of_memory_ids AND :last_of_memory_ids;
 
 -- versions_at --
 -- Read the versions of a time, of memories that changed after it. Of overlapping versions, the oldest counts.

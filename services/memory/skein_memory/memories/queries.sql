@@ -20,7 +20,8 @@ SELECT memory_id, external_id, type, title, key, content, data, source, source_a
        ARRAY(SELECT tag FROM memory.tags WHERE tags.tenant_id = :tenant_id AND tags.memory_id = memories.memory_id
              ORDER BY position, tag COLLATE "C") AS tags
 FROM memory.memories
-WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+    AND memory_id BETWEEN :first_of_memory_ids AND :last_of_memory_ids;
 
 -- count_memories_of_all_times --
 -- Count the memories and their former versions.
@@ -40,6 +41,7 @@ FOR NO KEY UPDATE;
 SELECT memory_id
 FROM memory.memories
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+    AND memory_id BETWEEN :first_of_memory_ids AND :last_of_memory_ids
 ORDER BY memory_id
 FOR NO KEY UPDATE;
 
@@ -47,13 +49,17 @@ FOR NO KEY UPDATE;
 -- Return which of some ids belong to a memory that is not deleted.
 SELECT memory_id
 FROM memory.memories
-WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND is_active;
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+    AND memory_id BETWEEN :first_of_memory_ids AND :last_of_memory_ids
+    AND is_active;
 
 -- find_visible --
 -- Return which of some ids belong to a memory that is neither deleted nor expired.
 SELECT memory_id
 FROM memory.memories
-WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND is_active
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+    AND memory_id BETWEEN :first_of_memory_ids AND :last_of_memory_ids
+    AND is_active
     AND (expire_time IS NULL OR expire_time > :at);
 
 -- find_unexpired --
@@ -61,13 +67,16 @@ WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND is_ac
 SELECT memory_id
 FROM memory.memories
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+    AND memory_id BETWEEN :first_of_memory_ids AND :last_of_memory_ids
     AND (expire_time IS NULL OR expire_time > :at);
 
 -- lock_expired --
 -- Lock the expired ones of some memories, in the order of their ids.
 SELECT memory_id
 FROM memory.memories
-WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND expire_time <= :at
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+    AND memory_id BETWEEN :first_of_memory_ids AND :last_of_memory_ids
+    AND expire_time <= :at
 ORDER BY memory_id
 FOR NO KEY UPDATE;
 
@@ -215,7 +224,9 @@ LIMIT :count;
 -- Lock those of some memories that no other transaction has locked.
 SELECT memory_id
 FROM memory.memories
-WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND is_active
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+    AND memory_id BETWEEN :first_of_memory_ids AND :last_of_memory_ids
+    AND is_active
 ORDER BY memory_id
 FOR NO KEY UPDATE SKIP LOCKED;
 

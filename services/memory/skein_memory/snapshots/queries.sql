@@ -11,6 +11,7 @@ LIMIT :count;
 SELECT memory_id, space_id
 FROM memory.memories
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+    AND memory_id BETWEEN :first_of_memory_ids AND :last_of_memory_ids
     AND space_id <> '00000000-0000-0000-0000-000000000000';
 
 -- versions_as_of --

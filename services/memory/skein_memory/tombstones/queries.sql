@@ -4,6 +4,7 @@ SELECT contents.type, contents.content, contents.data
 FROM (
     SELECT type, content, data FROM memory.memories
     WHERE memories.tenant_id = :tenant_id AND memories.memory_id = ANY (:memory_ids::uuid[])
+    AND memories.memory_id BETWEEN :first_of_memory_ids AND :last_of_memory_ids
     UNION ALL
     SELECT type, content, data FROM memory.versions
     WHERE versions.tenant_id = :tenant_id AND versions.memory_id = ANY (:memory_ids::uuid[])

@@ -31,13 +31,23 @@ SELECT e.memory_id AS item_id, concat_ws(': ', (
            WHERE d.tenant_id = :tenant_id AND d.item_id = requested.memory_id
        ), concat_ws(E'\n', nullif(e.title, ''), nullif(e.key, ''), nullif(e.content, ''), nullif(e.words, ''))) AS text
 FROM unnest(:memory_ids::uuid[]) AS requested (memory_id)
-JOIN memory.memories AS e ON e.tenant_id = :tenant_id AND e.memory_id = requested.memory_id;
+CROSS JOIN LATERAL (
+    SELECT e.* FROM memory.memories AS e
+    WHERE e.tenant_id = :tenant_id AND e.memory_id = requested.memory_id
+        AND e.memory_id BETWEEN :first_of_memory_ids AND :last_of_memory_ids
+    OFFSET 0
+) AS e;
 
 -- message_texts --
 -- Read the text of messages to embed, composed as the session service does it.
 SELECT m.message_id AS item_id, concat_ws(': ', nullif(m.name, ''), m.content) AS text
 FROM unnest(:message_ids::uuid[]) AS requested (message_id)
-JOIN session.messages AS m ON m.tenant_id = :tenant_id AND m.message_id = requested.message_id;
+CROSS JOIN LATERAL (
+    SELECT m.* FROM session.messages AS m
+    WHERE m.tenant_id = :tenant_id AND m.message_id = requested.message_id
+        AND m.message_id BETWEEN :first_of_message_ids AND :last_of_message_ids
+    OFFSET 0
+) AS m;
 
 -- memory_words --
 -- Read the texts of memories whose words are searched; the memory service composes them likewise.
@@ -45,13 +55,23 @@ SELECT e.memory_id AS item_id, concat_ws(E'\n', nullif(e.content, ''), nullif(e.
        e.subject_id, e.agent_id, e.source_agent,
        ARRAY(SELECT t.tag FROM memory.tags AS t WHERE t.tenant_id = :tenant_id AND t.memory_id = e.memory_id) AS tags
 FROM unnest(:memory_ids::uuid[]) AS requested (memory_id)
-JOIN memory.memories AS e ON e.tenant_id = :tenant_id AND e.memory_id = requested.memory_id;
+CROSS JOIN LATERAL (
+    SELECT e.* FROM memory.memories AS e
+    WHERE e.tenant_id = :tenant_id AND e.memory_id = requested.memory_id
+        AND e.memory_id BETWEEN :first_of_memory_ids AND :last_of_memory_ids
+    OFFSET 0
+) AS e;
 
 -- message_words --
 -- Read the texts of messages whose words are searched; the session service composes them likewise.
 SELECT m.message_id AS item_id, m.content AS text, m.name
 FROM unnest(:message_ids::uuid[]) AS requested (message_id)
-JOIN session.messages AS m ON m.tenant_id = :tenant_id AND m.message_id = requested.message_id;
+CROSS JOIN LATERAL (
+    SELECT m.* FROM session.messages AS m
+    WHERE m.tenant_id = :tenant_id AND m.message_id = requested.message_id
+        AND m.message_id BETWEEN :first_of_message_ids AND :last_of_message_ids
+    OFFSET 0
+) AS m;
 
 -- find_named_items --
 -- Find memories or messages by ids that other systems gave them.

@@ -68,7 +68,8 @@ WHERE former.tenant_id = :tenant_id AND former.item_id = ANY (:item_ids) AND for
 UNION
 SELECT entry.memory_id
 FROM memory.memories AS entry
-WHERE entry.tenant_id = :tenant_id AND entry.memory_id = ANY (:item_ids) AND entry.space_id <> ALL (:space_ids)
+WHERE entry.tenant_id = :tenant_id AND entry.memory_id = ANY (:item_ids)
+    AND entry.memory_id BETWEEN :first_of_item_ids AND :last_of_item_ids AND entry.space_id <> ALL (:space_ids)
 UNION
 SELECT archived.memory_id
 FROM memory.archived_memories AS archived

@@ -45,7 +45,7 @@ FROM unnest(:memory_ids::uuid[], :names::text[], :words::text[]) AS requested (m
 CROSS JOIN LATERAL (
     SELECT memories.* FROM memory.memories
     WHERE memories.tenant_id = :tenant_id AND memories.memory_id = requested.memory_id
-        AND memories.memory_id BETWEEN :first_id AND :last_id
+        AND memories.memory_id BETWEEN :first_of_memory_ids AND :last_of_memory_ids
     OFFSET 0
 ) AS memories
 WHERE memories.is_active

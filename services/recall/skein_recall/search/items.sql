@@ -19,7 +19,7 @@ FROM unnest(:memory_ids::uuid[]) AS requested (memory_id)
 CROSS JOIN LATERAL (
     SELECT e.* FROM memory.memories AS e
     WHERE e.tenant_id = :tenant_id AND e.memory_id = requested.memory_id
-        AND e.memory_id BETWEEN :first_id AND :last_id
+        AND e.memory_id BETWEEN :first_of_memory_ids AND :last_of_memory_ids
     OFFSET 0
 ) AS e
 WHERE e.is_active
@@ -48,7 +48,7 @@ FROM unnest(:item_ids::uuid[]) AS requested (item_id)
 CROSS JOIN LATERAL (
     SELECT memories.* FROM memory.memories
     WHERE memories.tenant_id = :tenant_id AND memories.memory_id = requested.item_id
-        AND memories.memory_id BETWEEN :first_id AND :last_id
+        AND memories.memory_id BETWEEN :first_of_item_ids AND :last_of_item_ids
     OFFSET 0
 ) AS memories
 WHERE {condition};
@@ -60,7 +60,7 @@ FROM unnest(:item_ids::uuid[]) WITH ORDINALITY AS requested (item_id, ordinal)
 CROSS JOIN LATERAL (
     SELECT memories.* FROM memory.memories
     WHERE memories.tenant_id = :tenant_id AND memories.memory_id = requested.item_id
-        AND memories.memory_id BETWEEN :first_id AND :last_id
+        AND memories.memory_id BETWEEN :first_of_item_ids AND :last_of_item_ids
     OFFSET 0
 ) AS memories
 ORDER BY requested.ordinal;
@@ -72,7 +72,7 @@ FROM unnest(:item_ids::uuid[]) AS requested (item_id)
 CROSS JOIN LATERAL (
     SELECT messages.* FROM session.messages
     WHERE messages.tenant_id = :tenant_id AND messages.message_id = requested.item_id
-        AND messages.message_id BETWEEN :first_id AND :last_id
+        AND messages.message_id BETWEEN :first_of_item_ids AND :last_of_item_ids
     OFFSET 0
 ) AS messages
 WHERE {condition};
@@ -84,7 +84,7 @@ FROM unnest(:item_ids::uuid[]) WITH ORDINALITY AS requested (item_id, ordinal)
 CROSS JOIN LATERAL (
     SELECT messages.* FROM session.messages
     WHERE messages.tenant_id = :tenant_id AND messages.message_id = requested.item_id
-        AND messages.message_id BETWEEN :first_id AND :last_id
+        AND messages.message_id BETWEEN :first_of_item_ids AND :last_of_item_ids
     OFFSET 0
 ) AS messages
 ORDER BY requested.ordinal;
@@ -105,7 +105,7 @@ FROM unnest(:message_ids::uuid[]) AS requested (message_id)
 CROSS JOIN LATERAL (
     SELECT m.* FROM session.messages AS m
     WHERE m.tenant_id = :tenant_id AND m.message_id = requested.message_id
-        AND m.message_id BETWEEN :first_id AND :last_id
+        AND m.message_id BETWEEN :first_of_message_ids AND :last_of_message_ids
     OFFSET 0
 ) AS m
 WHERE m.is_active AND NOT m.pending_approval;

@@ -12,6 +12,8 @@ COMPARE_AND_READ_SHORTLIST = left_join(
     # The planner must not know the length of the array: for one element it would take any index.
     memory_ids="ARRAY(SELECT found.item_id FROM found WHERE found.kind = 'memory' "
     "AND found.chunk = 0 AND NOT found.is_new AND found.item_id = ANY (:shown_ids::uuid[]))",
+    first_of_memory_ids=":first_of_shown_ids",
+    last_of_memory_ids=":last_of_shown_ids",
 )
 NEAREST_AND_READ = left_join(
     QUERIES["nearest"],
@@ -22,6 +24,6 @@ NEAREST_AND_READ = left_join(
     memory_ids="ARRAY(SELECT found.item_id FROM found "
     "WHERE found.kind = 'memory' AND found.place = 1 ORDER BY found.distance LIMIT :first)",
     # No id is known before.
-    first_id="'00000000-0000-0000-0000-000000000000'",
-    last_id="'ffffffff-ffff-ffff-ffff-ffffffffffff'",
+    first_of_memory_ids="'00000000-0000-0000-0000-000000000000'",
+    last_of_memory_ids="'ffffffff-ffff-ffff-ffff-ffffffffffff'",
 )

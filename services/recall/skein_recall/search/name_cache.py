@@ -18,7 +18,6 @@ from skein_kit.policies.store import read_policy_as_of, shared_policy_cache
 from skein_kit.search_text.segmentation import segment
 from skein_recall.queries import QUERIES
 from skein_recall.search.expansion import MAX_NAME_CHARACTERS, EntityName, NameTable, ReadMention, read_mentions
-from skein_recall.search.statements import id_range
 
 # Seconds after which a new or deleted alias takes effect at the latest.
 CACHE_SECONDS = 1.0
@@ -169,7 +168,6 @@ async def _visible_mentions(
         as_of(query) if is_as_of else query,
         tenant_id=tenant_id,
         memory_ids=list(names),
-        **id_range(list(names)),
         names=[name.text for name in names.values()],
         words=[segment(name.text) for name in names.values()],
         language=policy.search_language,

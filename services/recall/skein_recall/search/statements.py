@@ -25,16 +25,6 @@ from skein_recall.vector_cache.matrix import Shortlist
 
 # Purged items, and items without a vector, are counted up to these.
 MAX_PURGED, MAX_PENDING = 10_000, 1000
-_NIL = UUID(int=0)
-
-
-def id_range(item_ids: Sequence[UUID]) -> dict[str, UUID]:
-    """Return the parameters `first_id` and `last_id` of a statement that looks up these ids.
-
-    Postgres opens the months between them alone. A statement that names no range opens every month of the cluster, some
-    35 µs for each.
-    """
-    return {"first_id": min(item_ids, default=_NIL), "last_id": max(item_ids, default=_NIL)}
 
 
 class SearchStatements:

@@ -49,7 +49,7 @@ from skein_recall.search.query_terms import (
     rows_of_previous,
     without_absent_joins,
 )
-from skein_recall.search.statements import MAX_PENDING, SearchStatements, id_range, mean_direction, shortlist_values
+from skein_recall.search.statements import MAX_PENDING, SearchStatements, mean_direction, shortlist_values
 from skein_recall.vector_cache.item_ids import to_uuids, unpack_ids
 from skein_recall.vector_cache.matrix import Shortlist
 from skein_recall.vector_cache.quantization import cosines as quantized_cosines
@@ -197,13 +197,11 @@ class QueryTransaction(SearchStatements):
         show_superseded: bool,
     ) -> list[asyncpg.Record]:
         """Return `compare_shortlist`, with the memories among the `first` items in the rows of their first chunks."""
-        shown_ids = shortlist.item_ids[:first]
         rows = await self._rows(
             for_table(COMPARE_AND_READ_SHORTLIST, model.table_name),
             **shortlist_values(shortlist, vector),
             server_start=await self._read_server_start(),
-            shown_ids=shown_ids,
-            **id_range(shown_ids),
+            shown_ids=shortlist.item_ids[:first],
             at=at,
             show_superseded=show_superseded,
         )
@@ -523,7 +521,7 @@ class QueryTransaction(SearchStatements):
     async def _filter_rows(self, test: RowTest, item_ids: list[UUID], where: Expression | None) -> set[UUID]:
         """Return the items that have a row in the table, if it passes a condition."""
         condition, scanned = compile_to_sql(where, test.table), scan_cost.scan_cost_sql(where, test.table)
-        values = {"item_ids": item_ids, **id_range(item_ids), **condition.values}
+        values = {"item_ids": item_ids, **condition.values}
         if not scanned:
             rows = await self._rows(with_condition(test.filter_query, condition.text), **values)
             return {row["item_id"] for row in rows}
@@ -548,13 +546,12 @@ class QueryTransaction(SearchStatements):
             rows = await self._rows(
                 QUERIES["get_memories"],
                 memory_ids=memory_ids,
-                **id_range(memory_ids),
                 at=at,
                 show_superseded=show_superseded,
             )
             items.update((row["memory_id"], row) for row in rows)
         if message_ids:
-            rows = await self._rows(QUERIES["get_messages"], message_ids=message_ids, **id_range(message_ids))
+            rows = await self._rows(QUERIES["get_messages"], message_ids=message_ids)
             items.update((row["message_id"], row) for row in rows)
             items.update(await self._with_trust(row for row in rows if row["has_ratings"]))
         return items

@@ -41,7 +41,8 @@ LIMIT :count;
 -- delete_archived_messages --
 -- Delete messages that are archived; they keep their external ids.
 DELETE FROM session.messages
-WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]);
+WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[])
+    AND message_id BETWEEN :first_of_message_ids AND :last_of_message_ids;
 
 -- unarchive_messages --
 -- Insert messages from cold storage into the space of the transaction, which is their session's. On Citus, ON CONFLICT also

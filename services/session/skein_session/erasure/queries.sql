@@ -79,6 +79,7 @@ LIMIT :limit;
 SELECT message_id, session_id, false AS is_stored
 FROM session.messages
 WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[])
+    AND message_id BETWEEN :first_of_message_ids AND :last_of_message_ids
 UNION ALL
 SELECT message_id, session_id, true
 FROM session.archived_messages
@@ -98,6 +99,7 @@ WHERE tenant_id = :tenant_id AND session_id = ANY (:session_ids::text[]) AND tit
     AND EXISTS (
         SELECT FROM session.messages AS message
         WHERE message.tenant_id = :tenant_id AND message.message_id = ANY (:message_ids::uuid[])
+    AND message.message_id BETWEEN :first_of_message_ids AND :last_of_message_ids
             AND message.session_id = sessions.session_id AND message.role = 'user'
             AND strpos(message.content, sessions.title) > 0
             AND (char_length(sessions.title) = 100 OR
@@ -128,12 +130,14 @@ SELECT message.message_id, least(message.record_time, (
         SELECT min(former.record_time) FROM session.messages_history AS former
         WHERE former.tenant_id = :tenant_id AND former.message_id = message.message_id)) AS known_time
 FROM session.messages AS message
-WHERE message.tenant_id = :tenant_id AND message.message_id = ANY (:message_ids::uuid[]);
+WHERE message.tenant_id = :tenant_id AND message.message_id = ANY (:message_ids::uuid[])
+    AND message.message_id BETWEEN :first_of_message_ids AND :last_of_message_ids;
 
 -- purge_messages --
 -- Purge messages.
 DELETE FROM session.messages
 WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[])
+    AND message_id BETWEEN :first_of_message_ids AND :last_of_message_ids
 RETURNING message_id, session_id, sequence, is_active;
 
 -- purge_messages_history --
@@ -337,7 +341,8 @@ WHERE tenant_id = :tenant_id AND source_ids && :message_ids::uuid[];
 -- Read the names of the authors of messages, which may be rated.
 SELECT message_id, created_by, updated_by, sender_id, name, role, agent_id
 FROM session.messages
-WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]);
+WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[])
+    AND message_id BETWEEN :first_of_message_ids AND :last_of_message_ids;
 
 -- read_ratings --
 -- Read the trust in sources.

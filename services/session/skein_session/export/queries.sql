@@ -41,4 +41,5 @@ SELECT message_id, session_id, sequence, external_id, role, content, name, subje
     created_by, revision, update_time, updated_by, pending_approval, is_active
 FROM session.messages
 WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[])
+    AND message_id BETWEEN :first_of_message_ids AND :last_of_message_ids
 ORDER BY message_id;

@@ -128,7 +128,8 @@ WHERE tenant_id = :tenant_id AND message_id = :message_id AND kind = 'model';
 -- Read the sessions and revisions of messages, of deleted ones too.
 SELECT message_id, session_id, revision, is_active
 FROM session.messages
-WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]);
+WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[])
+    AND message_id BETWEEN :first_of_message_ids AND :last_of_message_ids;
 
 -- put_failure --
 -- Record a message that no attempt could read.
@@ -214,7 +215,9 @@ SET extractor = excluded.extractor, revision = excluded.revision;
 -- Read the revisions of messages, unless they changed meanwhile and are queued.
 SELECT m.message_id, m.revision
 FROM session.messages AS m
-WHERE m.tenant_id = :tenant_id AND m.message_id = ANY (:message_ids::uuid[]) AND NOT EXISTS (
+WHERE m.tenant_id = :tenant_id AND m.message_id = ANY (:message_ids::uuid[])
+    AND m.message_id BETWEEN :first_of_message_ids AND :last_of_message_ids
+    AND NOT EXISTS (
     SELECT FROM session.extraction_messages AS q WHERE q.tenant_id = :tenant_id AND q.message_id = m.message_id)
 ORDER BY m.message_id;
 

@@ -59,7 +59,9 @@ SELECT message_id, session_id, sequence, external_id, role, content, name, subje
     tool_call_id, tool_returns, model, step_id, group_id, sender_id, offline_thread_id, metadata, create_time,
     created_by, revision, update_time, updated_by, pending_approval
 FROM session.messages
-WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]) AND is_active;
+WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[])
+    AND message_id BETWEEN :first_of_message_ids AND :last_of_message_ids
+    AND is_active;
 
 -- read_message_revision --
 -- Read one revision of a message, deleted or not: the present one or a former one.
@@ -103,7 +105,9 @@ RETURNING sequence, pending_approval;
 -- Find a deleted message.
 SELECT message_id, session_id
 FROM session.messages
-WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]) AND NOT is_active
+WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[])
+    AND message_id BETWEEN :first_of_message_ids AND :last_of_message_ids
+    AND NOT is_active
 LIMIT 1;
 
 -- undelete_message --

@@ -113,7 +113,9 @@ LIMIT :count;
 -- Find messages with a literal text, newest first. One that waits for approval is found in its own session alone.
 SELECT message_id
 FROM session.messages
-WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]) AND is_active AND ({condition})
+WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[])
+    AND message_id BETWEEN :first_of_message_ids AND :last_of_message_ids
+    AND is_active AND ({condition})
     AND (NOT pending_approval OR session_id = :session_id)
 ORDER BY message_id DESC
 LIMIT :count;

@@ -11,4 +11,6 @@ RETURNING session_id, title, state, session_type, subject_id, agent_id, metadata
 -- Count those of some messages that are not deleted.
 SELECT count(*)
 FROM session.messages
-WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]) AND is_active;
+WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[])
+    AND message_id BETWEEN :first_of_message_ids AND :last_of_message_ids
+    AND is_active;
