@@ -82,7 +82,7 @@ def jobs_of(
 
 
 async def extractor_token(
-    cluster: Cluster, tenant_id: str, *, key: str = SYSTEM_KEY, extractor: str = "rules@3", space_id: str = ""
+    cluster: Cluster, tenant_id: str, *, key: str = SYSTEM_KEY, extractor: str = "rules@4", space_id: str = ""
 ) -> str:
     """Return a worker's token as an extractor in a space; as the system where that is empty."""
     credential = auth_pb2.SystemCredential(key=key, service="worker", extractor=extractor, space_id=space_id)

@@ -267,7 +267,7 @@ async def system_identity(cluster: Cluster, tenant_id: str = "") -> str:
 
 async def extractor_identity(cluster: Cluster, tenant_id: str) -> str:
     """Return a signed identity of an extractor of facts in a tenant."""
-    credential = auth_pb2.SystemCredential(key=SYSTEM_KEY, service="worker", extractor="rules@3")
+    credential = auth_pb2.SystemCredential(key=SYSTEM_KEY, service="worker", extractor="rules@4")
     return await _exchanged(cluster, auth_pb2.ExchangeRequest(system=credential, tenant_id=tenant_id))
 
 

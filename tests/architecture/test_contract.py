@@ -281,6 +281,28 @@ def test_every_reason_named_in_a_comment_exists() -> None:
         assert reason in known, f"{name}: {reason}"
 
 
+def test_everything_that_a_receipt_names_is_looked_for_in_the_spaces_of_its_reader() -> None:
+    judged = {
+        # ReceiptReader looks for the items in the spaces of the call.
+        *("skein.recall.v1.ReceiptContent.item_ids", "skein.recall.v1.ReceiptContent.entity_ids"),
+        *("skein.recall.v1.ContextInputs.message_ids", "skein.recall.v1.ContextInputs.blocks"),
+        *("skein.recall.v1.ContextInputs.profile", "skein.memory.v1.GetPageRequest.memory_ids"),
+        # What the request named. A request of another caller is shown to who sees all spaces that it reached.
+        *("skein.recall.v1.ContextInputs.session_id", "skein.recall.v1.ContextInputs.subject_id"),
+        "skein.memory.v1.GetPageRequest.page_id",
+        # The caller, and the spaces of the search.
+        *("skein.recall.v1.ReceiptContent.principal_id", "skein.recall.v1.ReceiptContent.space_ids"),
+    }
+    named = {
+        field.full_name
+        for message in (recall_pb2.ReceiptContent, recall_pb2.ContextInputs, pages_pb2.GetPageRequest)
+        for field in message.DESCRIPTOR.fields
+        if field.name.endswith(("_id", "_ids")) or field.message_type is recall_pb2.ItemPin.DESCRIPTOR
+    }
+
+    assert named == judged
+
+
 def test_every_file_names_its_go_package() -> None:
     files = {path: path.read_text("utf-8") for path in (Path(__file__).parents[2] / "protos/skein").rglob("*.proto")}
     expected = {path: f'option go_package = "skein/{path.parts[-3]}/v1;{path.parts[-3]}v1";' for path in files}

@@ -6,10 +6,11 @@ from collections.abc import Awaitable
 
 import grpc
 from fix_cluster import Cluster, Stubs, refused
-from fix_extraction import current, extract, extractor_token, learning_tenant, say
+from fix_extraction import current, extract, extractor_token, facts, learning_tenant, say
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.memory.v1 import memory_pb2, memory_pb2_grpc
+from skein.session.v1 import session_pb2
 from skein_kit.identity.permissions import ACCESS_RULES, EXTRACT, EXTRACTOR_PERMISSIONS, TENANT_PERMISSIONS
 
 ADDED = {
@@ -70,6 +71,38 @@ async def test_it_overwrites_no_fact_by_its_key(cluster: Cluster) -> None:
             await extractor.memory.BatchCreateMemories(request)
 
     assert await current(tenant) == ["In Porto."]
+
+
+async def test_whatever_it_reads_every_memory_stays_and_says_what_it_said(cluster: Cluster) -> None:
+    tenant = await learning_tenant(cluster)
+    known: set[str] = set()
+    turns = [
+        ("USER", "I live in Porto. I love jazz. Remember that the blue bin goes out on Mondays."),
+        ("USER", "I now live in Porto."),
+        ("USER", "I live in Lisbon."),
+        ("USER", "Forget that I love jazz."),
+        ("ASSISTANT", "So you live in Graz?"),
+        ("USER", "Yes"),
+        ("USER", "Forget that."),
+        ("USER", "Do I like tea? I'm vegan."),
+    ]
+    for role, text in turns:
+        (message,) = await say(tenant, text, role=role)
+        await extract(cluster, tenant)
+        memory_ids = {memory.memory_id for memory in await facts(tenant)}
+        assert known <= memory_ids
+        known = memory_ids
+    await tenant.sessions.DeleteMessage(session_pb2.DeleteMessageRequest(message_id=message.message_id))
+    await extract(cluster, tenant)
+
+    async with cluster.superuser() as connection:
+        texts = await connection.fetch(
+            "SELECT memory_id::text AS memory_id, content, title, data FROM memory.memories WHERE tenant_id = $1 "
+            "UNION SELECT memory_id::text, content, title, data FROM memory.versions WHERE tenant_id = $1",
+            tenant.tenant_id,
+        )
+    assert len(known) >= 5
+    assert sorted(row["memory_id"] for row in texts) == sorted(known)
 
 
 async def test_it_ends_no_fact_that_a_person_wrote(cluster: Cluster) -> None:

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-from skein_worker.extraction.model import Message
-from skein_worker.extraction.rules import extract
+from skein_worker.extraction.model import AnsweredMessage, Message
+from skein_worker.extraction.rules import extract, takes_back_message_before
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     Line = Mapping[str, Any]
 
 FOLDER = Path(__file__).parent / "extraction"
-FILES = [*(f"{name}.{half}" for half in ("fit", "kept") for name in ("en", "de", "es", "zh", "month"))]
+HALVES = [*(f"{name}.{half}" for half in ("fit", "kept") for name in ("en", "de", "es", "zh", "month"))]
+# What depends on the message before.
+ANSWERS = "answers"
+FILES = [*HALVES, ANSWERS]
 _ARTICLE = re.compile(r"^(?:(?:a|an|the|der|die|das|den|dem|ein|eine|einen|el|la|los|las|un|una) )+", re.IGNORECASE)
 _ROW = "{:12}{:>10}{:>10}{:>10}{:>8}{:>11}{:>9}{:>12}"
 
@@ -68,7 +71,8 @@ def message_of(line: Line) -> Message:
     """Return the message of a line."""
     zone = ZoneInfo(line["zone"])
     said_at = datetime.fromisoformat(line["time"]).replace(tzinfo=zone)
-    return Message(text=line["text"], speaker=line["speaker"], time=said_at, zone=zone)
+    answered = AnsweredMessage(message_id="", text=line["before"], time=said_at) if line.get("before") else None
+    return Message(text=line["text"], speaker=line["speaker"], time=said_at, zone=zone, answered=answered)
 
 
 def score(name: str) -> Score:
@@ -101,6 +105,14 @@ def _compare(result: Score, line: Line, extraction: Extraction, known: set[tuple
         identity = (line["speaker"], fact.about, fact.predicate, _plain(fact.value), fact.is_negated, fact.event_time)
         result.repeated += identity in known and label is None
         known.add(identity)
+    is_taken_back, is_labelled = takes_back_message_before(line["text"]), line.get("takes_back", False)
+    result.labelled += is_labelled
+    result.extracted += is_taken_back
+    result.right += is_taken_back and is_labelled
+    if is_taken_back != is_labelled:
+        result.wrong.append(
+            f"{line['id']} {'takes back' if is_taken_back else 'missed: takes back'} the message before"
+        )
     new = [label for label in line["facts"] if not label.get("is_repeat")]
     result.labelled += len(new)
     result.refusals.update(refusal.reason.value for refusal in extraction.refusals)
@@ -112,12 +124,13 @@ def _compare(result: Score, line: Line, extraction: Extraction, known: set[tuple
 
 
 def _agrees(fact: Fact, label: Line) -> bool:
+    span = fact.statement or fact.span
     return (
         (fact.about, fact.predicate, _plain(fact.value), fact.is_negated, fact.event_time)
         == (label["about"], label["predicate"], _plain(label["value"]), label["is_negated"], label["event_time"])
         and (fact.type, fact.key) == (label["type"], label["key"])
-        and fact.span.start <= label["span"][0]
-        and label["span"][1] <= fact.span.end
+        and span.start <= label["span"][0]
+        and label["span"][1] <= span.end
     )
 
 

@@ -298,7 +298,16 @@ COLUMN_CROSSINGS = SPACE_CROSSINGS | {
     ),
     # A replay of an answer tells archived items from purged ones.
     *(("skein_recall", "memory.archived_memories", column, "SELECT") for column in ("tenant_id", "memory_id")),
-    *(("skein_recall", "session.archived_messages", column, "SELECT") for column in ("tenant_id", "message_id")),
+    *(
+        ("skein_recall", "session.archived_messages", column, "SELECT")
+        for column in ("tenant_id", "message_id", "space_id")
+    ),
+    # A receipt is read by who sees the blocks and the profile of its text.
+    *(
+        ("skein_recall", "memory.blocks", column, "SELECT")
+        for column in ("tenant_id", "block_id", "create_time", "space_id")
+    ),
+    *(("skein_recall", f"tenancy.{table}", "create_time", "SELECT") for table in ("subjects", "subjects_history")),
     # The purge of a person clears the audit events that are about the person.
     *(("skein_tenancy", "auth.audit_events", column, "SELECT") for column in ("tenant_id", "subject_target")),
     *(("skein_tenancy", "auth.audit_events", column, "UPDATE") for column in ("subject_target", "subject_salt")),

@@ -107,7 +107,7 @@ async def test_rules_read_first_and_a_model_repeats_nothing_of_them(cluster: Clu
         await read_all(job, tenant)
 
     assert [(fact.content, fact.created_by) for fact in await facts(tenant)] == [
-        ("I live in Porto", "extractor:rules@3"),
+        ("I live in Porto", "extractor:rules@4"),
         (SAID, "extractor:model@1"),
     ]
 

@@ -18,7 +18,7 @@ from fix_spaces import ROLES, SPACE_KEY, grant, new_key, new_space
 from fix_web import PASSWORD, REDIRECT, Person, Pkce, Web, authorize_url, new_person
 
 from skein.auth.v1 import auth_pb2
-from skein.memory.v1 import memory_pb2
+from skein.memory.v1 import history_pb2, memory_pb2
 from skein.tenancy.v1 import members_pb2
 from skein.tenancy.v1 import spaces_pb2 as pb
 from skein_kit.identity.permissions import TENANT_PERMISSIONS
@@ -68,6 +68,37 @@ async def test_what_a_delegate_passed_on_ends_with_the_delegate_s_own_grant(clus
     await tenant.tenancy.RevokeSpaceGrant(pb.RevokeSpaceGrantRequest(space_id=space_id, principal=delegate))
 
     assert await grants_of(tenant, space_id) == {}
+    await eventually(lambda: _is_hidden(reader, memory.memory_id))
+
+
+@pytest.mark.system
+async def test_an_open_stream_of_a_delegate_s_grant_ends_with_the_grant_at_its_root(
+    cluster: Cluster, tenant: Tenant
+) -> None:
+    space_id = await new_space(tenant, "garden")
+    delegate, secret = await new_key(cluster, tenant, [space_id])
+    await delegable(tenant, space_id, delegate)
+    helper, helper_secret = await new_key(cluster, tenant, [])
+    gardener = cluster.with_key(secret, **{SPACE_KEY: space_id})
+    memory = await gardener.create_memory(TEXT)
+    await grant(cluster.with_key(secret), space_id, helper, "reader")
+    reader = cluster.with_key(helper_secret)
+    await eventually(lambda: _sees(reader, memory.memory_id))
+    stream: Any = reader.history.StreamChanges(history_pb2.StreamChangesRequest())
+    await stream.read()
+    # The stream is one of the space.
+    seen = await gardener.create_memory("The rose is fed")
+    async with asyncio.timeout(30):
+        while (await stream.read()).change.entity_id != seen.memory_id:
+            pass
+
+    await tenant.tenancy.RevokeSpaceGrant(pb.RevokeSpaceGrantRequest(space_id=space_id, principal=delegate))
+
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "SPACES_CHANGED"):
+        async with asyncio.timeout(30):
+            while await stream.read() is not grpc.aio.EOF:
+                pass
+    # It was the last grant of the chain, and no other stream of it begins.
     await eventually(lambda: _is_hidden(reader, memory.memory_id))
 
 

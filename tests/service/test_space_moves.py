@@ -11,13 +11,14 @@ from typing import Any
 import grpc
 import pytest
 from fix_calls import stamp
-from fix_cluster import Cluster, Stubs, Tenant, refused
+from fix_cluster import Cluster, Stubs, Tenant, metadata_in, refused
 from fix_context_ledgers import Prompt
 from fix_extraction import extraction_job, learning_tenant
 from fix_spaces import SPACE_KEY, grant, new_key, new_space
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.memory.v1 import approvals_pb2, blocks_pb2, curation_pb2, history_pb2, memory_pb2, scores_pb2
+from skein.memory.v1 import archives_pb2 as memory_archives_pb2
 from skein.memory.v1 import memory_pb2 as pb
 from skein.session.v1 import archives_pb2, ledgers_pb2, session_pb2, states_pb2
 from skein_kit.identity.permissions import TENANT_PERMISSIONS
@@ -25,6 +26,7 @@ from skein_kit.identity.permissions import TENANT_PERMISSIONS
 NOT_FOUND = (grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND")
 NO_SESSION = (grpc.StatusCode.NOT_FOUND, "SESSION_NOT_FOUND")
 TEXT = "The red rose needs manure"
+LONG_AGO = stamp(datetime(2020, 1, 1, tzinfo=UTC))
 USER = session_pb2.MESSAGE_ROLE_USER
 
 
@@ -226,6 +228,31 @@ async def test_only_a_writer_of_both_moves_and_only_what_lies_where_the_call_act
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
         await house.at(house.garden_id).memory.MoveMemories(request)
     assert (await house.cook.get_memory(memory.memory_id)).content == TEXT
+
+
+async def test_a_memory_in_cold_storage_refuses_a_move_and_moves_once_it_is_back(house: House) -> None:
+    both = [house.kitchen_id, house.garden_id]
+    _, secret = await new_key(house.cluster, house.tenant, both, permissions=TENANT_PERMISSIONS)
+    kitchen = house.cluster.with_key(secret, **{SPACE_KEY: house.kitchen_id})
+    memory = await kitchen.create_memory(TEXT, external_id="rose", session_id="old", create_time=LONG_AGO)
+    stays = await kitchen.create_memory("The oven is hot")
+    archive = memory_archives_pb2.ArchiveMemoriesRequest(idle_since_time=stamp(datetime.now(UTC)), session_id="old")
+    archive_id = (await kitchen.history.ArchiveMemories(archive)).archive.archive_id
+
+    for name in ("rose", memory.memory_id):
+        with refused(grpc.StatusCode.FAILED_PRECONDITION, "MEMORY_ARCHIVED") as caught:
+            await house.move([stays.memory_id, name])
+        assert metadata_in(caught) == {"memory_id": memory.memory_id, "archive_id": archive_id}
+    # It says nothing of it to who acts in another space.
+    request = pb.MoveMemoriesRequest(memory_ids=[memory.memory_id], space_id=house.kitchen_id)
+    with refused(*NOT_FOUND):
+        await house.at(house.garden_id).memory.MoveMemories(request)
+    assert (await house.cook.get_memory(stays.memory_id)).content == "The oven is hot"
+    unarchive = memory_archives_pb2.UnarchiveMemoriesRequest(archive_id=archive_id)
+    await kitchen.history.UnarchiveMemories(unarchive)
+    await house.move(["rose"])
+
+    assert (await house.gardener.get_memory("rose")).content == TEXT
 
 
 async def test_an_alias_moves_with_its_memory_alone(house: House) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import grpc
 import pytest
 from fix_cluster import Cluster, Stubs, Tenant, refused
-from fix_contexts import build_with_receipt
+from fix_contexts import build_with_receipt, replay_context
 from fix_receipts import get_context_receipt, get_receipt, listed_ids, recall_with_receipt
 from fix_recipes_webhooks import NOWHERE
 from fix_spaces import ALL, SPACE_KEY, House, grant, new_key, new_space
@@ -20,6 +21,7 @@ from fix_world import system_identity
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import (
     archives_pb2,
+    blocks_pb2,
     curation_pb2,
     history_pb2,
     memory_pb2,
@@ -28,7 +30,9 @@ from skein.memory.v1 import (
     webhooks_pb2,
 )
 from skein.recall.v1 import recall_pb2
-from skein.tenancy.v1 import limits_pb2, spaces_pb2
+from skein.session.v1 import archives_pb2 as session_archives_pb2
+from skein.session.v1 import session_pb2
+from skein.tenancy.v1 import limits_pb2, spaces_pb2, subjects_pb2
 
 NOT_FOUND = grpc.StatusCode.NOT_FOUND
 DENIED = grpc.StatusCode.PERMISSION_DENIED
@@ -181,26 +185,68 @@ async def test_a_receipt_is_read_and_replayed_while_its_items_are_seen(house: Ho
     assert receipt_id not in await listed_ids(reader)
 
 
-@pytest.mark.parametrize("fields", [{"recall": {"subject_id": "anna"}}, {"session_id": "talk"}])
-async def test_the_receipt_of_a_context_is_read_while_its_facts_and_messages_are_seen(
-    house: House, fields: dict[str, Any]
+async def _fact(house: House) -> None:
+    await house.doctor.create_memory("Allergic to nuts", type="fact", key="allergy", subject_id="anna")
+
+
+async def _message(house: House) -> None:
+    await house.doctor.append("talk", "Whose pulse is fast?")
+
+
+async def _block(house: House) -> None:
+    block = blocks_pb2.Block(block_id="chart", label="chart", value="The kettle of the ward is blue.")
+    await house.doctor.blocks.CreateBlock(blocks_pb2.CreateBlockRequest(block=block))
+
+
+async def _profile(house: House) -> None:
+    subject = subjects_pb2.Subject(subject_id="anna", display_name="Anna Berg")
+    await house.doctor.tenancy.CreateSubject(subjects_pb2.CreateSubjectRequest(subject=subject))
+
+
+async def _archive_talk(house: House) -> None:
+    await house.doctor.sessions.HideSession(session_pb2.HideSessionRequest(session_id="talk"))
+    await house.doctor.sessions.ArchiveSession(session_archives_pb2.ArchiveSessionRequest(session_id="talk"))
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    ("make", "fields", "change"),
+    [
+        (_fact, {"recall": {"subject_id": "anna"}}, None),
+        (_message, {"session_id": "talk"}, None),
+        (_message, {"session_id": "talk"}, _archive_talk),
+        (_block, {"recall": {"arms": [gateway_pb2.ARM_MEMORIES, gateway_pb2.ARM_BLOCKS]}}, None),
+        (_profile, {"recall": {"subject_id": "anna"}}, None),
+    ],
+    ids=["fact", "message", "archived message", "block", "profile"],
+)
+async def test_the_receipt_of_a_context_is_read_and_listed_while_all_that_it_names_is_seen(
+    house: House,
+    make: Callable[[House], Awaitable[None]],
+    fields: dict[str, Any],
+    change: Callable[[House], Awaitable[None]] | None,
 ) -> None:
     await house.tenant.set_policy(recall_receipts="all", audit_query_text=True)
-    await house.doctor.create_memory("Allergic to nuts", type="fact", key="allergy", subject_id="anna")
-    await house.doctor.append("talk", "Whose pulse is fast?")
+    await make(house)
     reader = house.cluster.with_key(house.doctor_secret)
     build = gateway_pb2.BuildContextRequest(**fields)
     build.recall.query, build.recall.min_relevance = "kettle", 0.99
     async with asyncio.timeout(60):
         context = await build_with_receipt(reader, build)
     receipt = await get_context_receipt(reader, context.receipt_id)
+    assert len(context.citations) == 1
+    assert not receipt.hits
+    if change is not None:
+        await change(house)
+    assert context.receipt_id in await listed_ids(reader)
 
     await house.revoke_doctor()
 
-    assert len(context.citations) == 1
-    assert not receipt.hits
     with refused(NOT_FOUND, "RECEIPT_NOT_FOUND"):
         await get_receipt(reader, context.receipt_id)
+    with refused(NOT_FOUND, "RECEIPT_NOT_FOUND"):
+        await replay_context(reader, context.receipt_id)
+    assert context.receipt_id not in await listed_ids(reader)
 
 
 async def test_a_receipt_tells_the_documents_of_all_spaces_to_who_manages_them(house: House) -> None:

@@ -301,7 +301,7 @@ async def test_a_fact_lies_where_its_message_lies(cluster: Cluster) -> None:
 
     # The key of the tenant's maker sees the default space alone, as the kitchen's does.
     assert await facts(tenant) == []
-    assert [(memory.content, memory.created_by) for memory in listed] == [("I live in Porto", "extractor:rules@3")]
+    assert [(memory.content, memory.created_by) for memory in listed] == [("I live in Porto", "extractor:rules@4")]
 
 
 async def test_a_space_with_a_session_or_a_block_is_not_deleted(house: House) -> None:

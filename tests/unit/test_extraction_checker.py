@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from skein_worker.extraction.checker import Checker
-from skein_worker.extraction.model import Fact, Message, Reason, Span
+from skein_worker.extraction.model import AnsweredMessage, Fact, Message, Reason, Span
 from skein_worker.extraction.rules import extract
 
 ZONE = ZoneInfo("Europe/Berlin")
@@ -221,3 +221,135 @@ def test_facts_of_mixed_words_pass_the_checker_again(words: list[str]) -> None:
     extraction = extract(message)
 
     assert [Checker(message).check(fact) for fact in extraction.facts] == [None] * len(extraction.facts)
+
+
+# Statements of an assistant, each with its words about the person, and what these say.
+STATEMENTS = (
+    ("So you live in Porto?", "you live in Porto", ("lives_in", "Porto", "I live in Porto")),
+    ("Got it. You're vegan, right?", "You're vegan", ("diet", "vegan", "I'm vegan")),
+    ("Your name is Mira, correct?", "Your name is Mira", ("name", "Mira", "my name is Mira")),
+    ("Du wohnst also in Porto?", "Du wohnst also in Porto", ("lives_in", "Porto", "ich wohne in Porto")),
+    ("Du heißt Mira, oder?", "Du heißt Mira", ("name", "Mira", "ich heiße Mira")),
+    ("Entonces vives en Porto, ¿verdad?", "vives en Porto", ("lives_in", "Porto", "vivo en Porto")),
+    ("你住在波尔图，对吧？", "你住在波尔图", ("lives_in", "波尔图", "我住在波尔图")),
+)
+CONFIRMATIONS = ("Yes", "yes!", "Exactly.", "that's right", "genau", "Ja, stimmt.", "sí", "Así es.", "对", "是的。")
+statements = st.sampled_from(STATEMENTS)
+confirmations = st.sampled_from(CONFIRMATIONS)
+
+
+def answer_to(statement: str, text: str) -> Message:
+    answered = AnsweredMessage(message_id="a", text=statement, time=NOW)
+    return replace(said(text), answered=answered)
+
+
+def confirmed(statement: str, words: str, says: tuple[str, str, str], answer: str) -> Fact:
+    """Return the fact that an answer confirms some words of a statement."""
+    predicate, value, content = says
+    start = statement.index(words)
+    fact = proposed(answer, answer, predicate=predicate, value=value, content=content)
+    return replace(fact, statement=Span(start, start + len(words)))
+
+
+@given(statements, confirmations)
+def test_a_statement_that_is_plainly_confirmed_is_accepted_and_proposed(
+    case: tuple[str, str, tuple[str, str, str]], answer: str
+) -> None:
+    message = answer_to(case[0], answer)
+    fact = confirmed(*case, answer)
+
+    assert Checker(message).check(fact) is None
+    assert [(each.value, each.content, each.span, each.statement) for each in extract(message).facts] == [
+        (fact.value, fact.content, fact.span, fact.statement)
+    ]
+
+
+@given(
+    statements,
+    st.sampled_from(
+        (
+            "No",
+            "nein",
+            "Maybe",
+            "I think so",
+            "Yes?",
+            "Yes...",
+            "Yes, but",
+            "vielleicht ja",
+            "creo que sí",
+            "不对",
+            "ok",
+            "",
+        )
+    )
+    | st.text(max_size=12).filter(
+        lambda text: (
+            not any(text.strip().casefold().startswith(one.casefold().rstrip(".!。")) for one in CONFIRMATIONS)
+            and "correct" not in text
+        )
+    ),
+)
+def test_any_other_answer_confirms_nothing(case: tuple[str, str, tuple[str, str, str]], answer: str) -> None:
+    message = answer_to(case[0], answer)
+    fact = confirmed(*case, answer)
+
+    assert Checker(message).check(fact) is Reason.NOT_CONFIRMED
+    assert not [each for each in extract(message).facts if each.statement]
+
+
+@given(statements, confirmations, st.integers(-3, 3), st.integers(-3, 3))
+def test_other_characters_of_the_statement_are_refused(
+    case: tuple[str, str, tuple[str, str, str]], answer: str, before: int, behind: int
+) -> None:
+    assume((before, behind) != (0, 0))
+    fact = confirmed(*case, answer)
+    assert fact.statement is not None
+    moved = replace(fact, statement=Span(fact.statement.start + before, fact.statement.end + behind))
+
+    assert Checker(answer_to(case[0], answer)).check(moved) is not None
+
+
+@given(statements, confirmations, st.sampled_from(("Lisbon", "Graz", "tea", "Eva")))
+def test_a_value_that_the_statement_has_not_is_refused(
+    case: tuple[str, str, tuple[str, str, str]], answer: str, value: str
+) -> None:
+    fact = confirmed(*case, answer)
+
+    for invented in (replace(fact, value=value), replace(fact, content=f"{fact.content} {value}")):
+        assert Checker(answer_to(case[0], answer)).check(invented) is not None
+
+
+@given(statements, confirmations)
+def test_without_the_statement_right_before_nothing_is_confirmed(
+    case: tuple[str, str, tuple[str, str, str]], answer: str
+) -> None:
+    fact = confirmed(*case, answer)
+
+    assert Checker(said(answer)).check(fact) is Reason.NOT_CONFIRMED
+    assert Checker(answer_to(case[0], answer)).check(replace(fact, statement=None)) is not None
+
+
+@over(
+    "statement",
+    [
+        "Do you live in Porto?",
+        "Maybe you live in Porto?",
+        "I think you live in Porto.",
+        "You don't live in Porto, right?",
+        "You like tea? And you live in Porto?",
+        "You live in Porto. Shall I go on?",
+        "If you live in Porto, take the tram.",
+        "Tom says you live in Porto, right?",
+        'You wrote "you live in Porto", right?',
+        "Wohnst du in Porto?",
+        "Wir wohnen in Porto, oder?",
+        "Vivo en la nube, ¿verdad?",
+        "我住在波尔图，对吧？",
+        "你可能住在波尔图，对吧？",
+        "I live in Porto.",
+        "",
+    ],
+)
+def test_other_statements_of_an_assistant_are_not_confirmed(statement: str) -> None:
+    for answer in CONFIRMATIONS:
+        assert not extract(answer_to(statement, answer)).facts

@@ -10,7 +10,7 @@ from fix_catalogue import over
 from skein_worker.extraction.days_ahead import find_days, find_event_times
 from skein_worker.extraction.model import Message
 from skein_worker.extraction.number_words import read_number
-from skein_worker.extraction.rules import extract
+from skein_worker.extraction.rules import extract, takes_back_message_before
 
 ZONE = ZoneInfo("Europe/Berlin")
 # A Wednesday.
@@ -39,7 +39,7 @@ def test_a_month_leaves_at_most_one_percent_of_junk_and_of_duplicates(name: str)
 
 
 def test_halves_have_the_size_that_their_rules_say() -> None:
-    counts = {name: sum(1 for _ in facts.read_lines(name)) for name in facts.FILES}
+    counts = {name: sum(1 for _ in facts.read_lines(name)) for name in facts.HALVES}
 
     assert min(counts.values()) >= 150
     assert counts["month.fit"] + counts["month.kept"] == 1200
@@ -247,6 +247,12 @@ def test_lists_and_what_people_say_of_their_likes_and_things(text: str, values: 
         ("Forget that my sister Eva lives in Graz.", ["sister:eva.lives_in"]),
         ("Olvida que vivo en Porto.", ["lives_in"]),
         ("忘记我住在波尔图。", ["lives_in"]),
+        ("Vergiss, dass ich in Porto wohne.", ["lives_in"]),
+        ("Bitte vergiss, dass meine Schwester Eva in Graz wohnt!", ["sister:eva.lives_in"]),
+        ("Vergiss, dass ich am 3. Mai Geburtstag habe.", ["birthday"]),
+        ("Vergiss, dass ich in Porto wohne?", []),
+        ("Vergiss, dass du in Porto wohnst.", []),
+        ("Vergiss nicht, dass ich in Porto wohne.", []),
         ("Forget I live in Porto?", []),
         ("Forget it.", []),
         ("Don't forget that I live in Porto.", []),
@@ -256,6 +262,30 @@ def test_what_is_taken_back_ends_the_key_of_its_statement(text: str, keys: list[
     message = Message(text=text, speaker="Mira", time=NOW, zone=ZONE)
 
     assert [fact.key for fact in extract(message).facts if fact.is_taken_back] == keys
+
+
+@over(
+    ("text", "is_taken_back"),
+    [
+        ("Forget that.", True),
+        ("Sorry, forget what I said!", True),
+        ("Vergiss das bitte wieder.", True),
+        ("Olvídalo, por favor.", True),
+        ("把这个忘了吧。", True),
+        ("Forget that 🙏", True),
+        ("Forget that?", False),
+        ("Don't forget that.", False),
+        ("Forget that I live in Porto.", False),
+        ("I said: forget that.", False),
+        ("Vergiss das Brot nicht.", False),
+    ],
+)
+def test_the_message_before_is_taken_back_by_whole_messages_alone(text: str, *, is_taken_back: bool) -> None:
+    assert takes_back_message_before(text) is is_taken_back
+
+
+def test_a_sentence_takes_back_those_before_it_in_its_message() -> None:
+    assert found("I live in Porto. Forget that. I love jazz.") == [("self", "likes", "jazz")]
 
 
 def test_judged_extractions_are_right_in_19_of_20_cases() -> None:

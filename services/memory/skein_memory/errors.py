@@ -11,6 +11,12 @@ class MemoryNotFound(NotFound):
     reason = "MEMORY_NOT_FOUND"
 
 
+class MemoryArchived(FailedPrecondition):
+    """The memory lies in cold storage, which does not move: bring its archive back with UnarchiveMemories first."""
+
+    reason = "MEMORY_ARCHIVED"
+
+
 class AliasApart(FailedPrecondition):
     """A memory and its aliases move together; name this one too."""
 

@@ -60,7 +60,7 @@ class SystemIdentity:
     async def as_extractor(
         self, extractor: str, *, tenant_id: str, space_id: str = "", seconds: float
     ) -> AsyncIterator[None]:
-        """Make the calls of the block as an extractor of facts ("extractor:rules@3") in a space, within `seconds`.
+        """Make the calls of the block as an extractor of facts ("extractor:rules@4") in a space, within `seconds`.
 
         Its permissions are those of auth's SystemCredential.extractor. Raises AioRpcError as `as_system`.
         """

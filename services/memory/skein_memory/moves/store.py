@@ -8,6 +8,7 @@ from uuid import UUID
 
 from skein_kit.database.transactions import Transaction, translate_constraint_errors
 from skein_kit.errors import ExternalIdTaken
+from skein_kit.ids import parse_id
 from skein_memory.blocks import store as blocks
 from skein_memory.blocks.model import MAX_BLOCKS_PER_AGENT
 from skein_memory.errors import (
@@ -16,6 +17,7 @@ from skein_memory.errors import (
     BlockExists,
     BlockLabelTaken,
     BlockNotFound,
+    MemoryArchived,
     MemoryNotFound,
 )
 from skein_memory.events import writer
@@ -49,7 +51,7 @@ async def move_memories(
     """Move memories, deleted and expired ones too, from the space that the transaction reaches to another one.
 
     Their names and fact keys move along where they have them. Neither revision nor times change. Return their ids.
-    Raises MemoryNotFound, AliasApart, ExternalIdTaken and FactKeyTaken.
+    Raises MemoryNotFound, MemoryArchived, AliasApart, ExternalIdTaken and FactKeyTaken.
     """
     # As every change of aliases does, before memories are locked.
     await tx.execute(QUERIES["lock_aliases"], tenant_id=tenant_id)
@@ -57,6 +59,7 @@ async def move_memories(
     ids = list(dict.fromkeys(row["memory_id"] for row in rows.values()))
     memories = await writes.lock_memories(tx, tenant_id, ids)
     if len(rows) < len(set(memory_names)) or len(memories) < len(ids):
+        await _refuse_archived(tx, tenant_id, set(memory_names) - rows.keys())
         raise MemoryNotFound
     apart_id = await tx.value(QUERIES["find_alias_apart"], tenant_id=tenant_id, memory_ids=ids)
     if apart_id is not None:
@@ -85,6 +88,18 @@ async def move_memories(
         raise names.key_taken(taken_key[0], taken_key[2])
     await tx.set_spaces([source_id])
     return ids
+
+
+async def _refuse_archived(tx: Transaction, tenant_id: UUID, memory_names: Collection[str]) -> None:
+    """Raise MemoryArchived if one of some memories lies in cold storage: its file has the rows of one space."""
+    archived = await tx.row(
+        QUERIES["find_archived"],
+        tenant_id=tenant_id,
+        memory_ids=[id_ for name in memory_names if (id_ := parse_id(name)) is not None],
+        external_ids=list(memory_names),
+    )
+    if archived is not None:
+        raise MemoryArchived(memory_id=archived["memory_id"], archive_id=archived["archive_id"])
 
 
 async def _release_names(

@@ -20,7 +20,7 @@ from skein_kit.ids import id_time, parse_id
 from skein_kit.recall_receipts import SignedContext, SignedReceipt
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_recall.models.similarity_scale import COSINE_SCALE, SimilarityScale
-from skein_recall.receipts.model import RecordedAnswer, UnsignedReceipt
+from skein_recall.receipts.model import ItemName, PinnedItem, RecordedAnswer, UnsignedReceipt
 from skein_recall.search import convert as search_convert
 from skein_recall.search.model import LogPosition, ScoringFormula, SearchHit, SearchPins
 from skein_recall.search.weights import KNOWN_VERSIONS, Weights, version_of
@@ -137,16 +137,29 @@ def entity_ids(content: pb.ReceiptContent) -> list[UUID]:
     return _ids(content.entity_ids)
 
 
+def named_items(signed: SignedReceipt, content: pb.ReceiptContent) -> set[ItemName]:
+    """Return all items that a receipt names: hits, entities, and of its context facts, messages, blocks and profile.
+
+    The inputs of a context are gone after an erasure.
+    """
+    items: set[ItemName] = {*item_ids(content), *entity_ids(content), *fact_ids(signed)}
+    inputs = None if signed.context is None else signed.context.inputs
+    if inputs is not None:
+        items.update(_ids(inputs.message_ids))
+        items.update(_pinned("block", pin) for pin in inputs.blocks)
+        if inputs.HasField("profile"):
+            items.add(_pinned("profile", inputs.profile))
+    return items
+
+
 def fact_ids(signed: SignedReceipt) -> list[UUID]:
     """Return the ids of a context's profile facts; none without a context, or after an erasure."""
     inputs = None if signed.context is None else signed.context.inputs
     return [] if inputs is None else list(map(UUID, inputs.page.memory_ids))
 
 
-def window_ids(signed: SignedReceipt) -> list[UUID]:
-    """Return the ids of a context's window messages; none without a context, or after an erasure."""
-    inputs = None if signed.context is None else signed.context.inputs
-    return [] if inputs is None else _ids(inputs.message_ids)
+def _pinned(kind: str, pin: pb.ItemPin) -> PinnedItem:
+    return PinnedItem(kind=kind, item_id=pin.item_id, create_time=pin.create_time.ToDatetime(UTC))
 
 
 def space_ids(content: pb.ReceiptContent) -> list[UUID]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from skein.recall.v1 import recall_pb2 as pb
@@ -32,6 +33,20 @@ def may_read(caller: Caller, principal: str) -> bool:
     A filter may have shown more to one principal than to another, so permissions to read memories are not enough.
     """
     return caller.principal == principal or READ_ALL in caller.permissions
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PinnedItem:
+    """A block or profile that a context's text had. Its id is free in each space; the time tells which one it is."""
+
+    # "block" or "profile".
+    kind: str
+    item_id: str
+    create_time: datetime
+
+
+# A memory or message by its id, or a block or profile.
+ItemName = UUID | PinnedItem
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

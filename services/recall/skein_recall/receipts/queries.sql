@@ -32,6 +32,12 @@ WHERE tenant_id = :tenant_id AND NOT is_context AND principal = :principal AND r
 ORDER BY receipt_id DESC
 LIMIT :count;
 
+-- list_contexts --
+-- Read the receipts of contexts that were made of some answers.
+SELECT receipt_id, content, key_id, signature, request
+FROM recall.receipts
+WHERE tenant_id = :tenant_id AND is_context AND receipt_id = ANY (:receipt_ids::uuid[]);
+
 -- ensure_month --
 -- Create the partition of a month for receipts; return true if it was missing.
 SELECT recall.ensure_month(:month);
@@ -57,7 +63,7 @@ FROM session.archived_messages AS archived
 WHERE archived.tenant_id = :tenant_id AND archived.message_id = ANY (:item_ids);
 
 -- list_hidden_items --
--- List those of some items that lie in other spaces than some: deleted and archived ones too.
+-- List those of some memories and messages that lie in other spaces than some: deleted and archived ones too.
 SELECT known.item_id
 FROM recall.documents AS known
 WHERE known.tenant_id = :tenant_id AND known.item_id = ANY (:item_ids::uuid[]) AND known.space_id <> ALL (:space_ids::uuid[])
@@ -73,7 +79,30 @@ WHERE entry.tenant_id = :tenant_id AND entry.memory_id = ANY (:item_ids)
 UNION
 SELECT archived.memory_id
 FROM memory.archived_memories AS archived
-WHERE archived.tenant_id = :tenant_id AND archived.memory_id = ANY (:item_ids) AND archived.space_id <> ALL (:space_ids);
+WHERE archived.tenant_id = :tenant_id AND archived.memory_id = ANY (:item_ids) AND archived.space_id <> ALL (:space_ids)
+UNION
+SELECT entry.message_id
+FROM session.messages AS entry
+WHERE entry.tenant_id = :tenant_id AND entry.message_id = ANY (:item_ids) AND entry.space_id <> ALL (:space_ids)
+UNION
+SELECT archived.message_id
+FROM session.archived_messages AS archived
+WHERE archived.tenant_id = :tenant_id AND archived.message_id = ANY (:item_ids) AND archived.space_id <> ALL (:space_ids);
+
+-- list_hidden_pins --
+-- List those of some blocks and profiles that lie in other spaces than some, deleted ones too. An id is free in each space,
+-- so each has its time of creation.
+SELECT 'block' AS kind, block.block_id AS item_id, block.create_time
+FROM memory.blocks AS block
+WHERE block.tenant_id = :tenant_id AND block.block_id = ANY (:block_ids::text[]) AND block.space_id <> ALL (:space_ids::uuid[])
+UNION
+SELECT 'profile', person.subject_id, person.create_time
+FROM tenancy.subjects AS person
+WHERE person.tenant_id = :tenant_id AND person.subject_id = ANY (:subject_ids::text[]) AND person.space_id <> ALL (:space_ids)
+UNION
+SELECT 'profile', former.subject_id, former.create_time
+FROM tenancy.subjects_history AS former
+WHERE former.tenant_id = :tenant_id AND former.subject_id = ANY (:subject_ids) AND former.space_id <> ALL (:space_ids);
 
 -- list_item_changes --
 -- List the events of some items, oldest first, that one of two snapshots has and the other has not.

@@ -17,7 +17,7 @@ from skein_kit.identity.identity_token import Caller
 from skein_kit.recall_receipts import ReceiptInvalid, SignedReceipt
 from skein_recall.errors import ReceiptAltered, ReceiptNotFound
 from skein_recall.receipts import convert
-from skein_recall.receipts.model import READ_ALL, may_read
+from skein_recall.receipts.model import READ_ALL, ItemName, may_read
 from skein_recall.receipts.store import ReceiptStore
 from skein_recall.receipts.writer import ReceiptWriter
 
@@ -57,6 +57,10 @@ class ReceiptReader:
             raise ReceiptNotFound
         if not await self._visible(caller, tenant_id, [(signed, content)]):
             raise ReceiptNotFound
+        reach = current_space_ids()
+        if reach is not None and not set(convert.space_ids(content)) <= set(reach):
+            # It counted items of spaces that the caller does not see any more.
+            content.ClearField("pending_embedding_count")
         return signed, content
 
     async def list(
@@ -74,6 +78,11 @@ class ReceiptReader:
         page: list[tuple[SignedReceipt, pb.ReceiptContent | None]] = []
         while len(page) < count:
             receipts = await self._store.list_receipts(tenant_id, principal, from_id, before_id, count=count)
+            if any(
+                signed.context is None and self._writer.is_pending(tenant_id, signed.receipt_id) for signed in receipts
+            ):
+                await self._writer.flush()
+                receipts = await self._store.list_receipts(tenant_id, principal, from_id, before_id, count=count)
             if any(signed.key_id not in self._keys for signed in receipts):
                 self._keys = await self._read_keys()
             contents = [self._content(signed, principal) for signed in receipts]
@@ -92,24 +101,18 @@ class ReceiptReader:
     ) -> set[int]:
         """Return `id()` of the contents whose items the caller sees in the spaces that the call reaches.
 
-        Profile facts and window messages of a context are items too, where the receipt was read with its context. Of
-        another caller's, all spaces of the search must be among them: a filter or a query tells of what it looked for.
+        Of another caller's, all spaces of the search must be among them: a query tells of what it looked for.
         """
         reach = current_space_ids()
         if reach is None:
             return {id(content) for _, content in receipts}
-        named_ids = {
-            id(content): {
-                *convert.item_ids(content),
-                *convert.entity_ids(content),
-                *convert.fact_ids(signed),
-                *convert.window_ids(signed),
-            }
+        items_of = {
+            id(content): convert.named_items(signed, content)
             for signed, content in receipts
             if convert.principal(content) == caller.principal or set(convert.space_ids(content)) <= set(reach)
         }
-        hidden_ids = await self._store.list_hidden(tenant_id, sorted(set().union(*named_ids.values())), reach)
-        return {key for key, item_ids in named_ids.items() if hidden_ids.isdisjoint(item_ids)}
+        hidden = await self._store.list_hidden(tenant_id, set[ItemName]().union(*items_of.values()), reach)
+        return {key for key, items in items_of.items() if hidden.isdisjoint(items)}
 
     def _content(self, signed: SignedReceipt, principal: str) -> pb.ReceiptContent | None:
         """Return what a receipt signs; None if it was altered, or was listed for another principal than it signs."""

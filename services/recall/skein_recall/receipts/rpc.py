@@ -8,6 +8,7 @@ from uuid import UUID
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.calls.call import Context, current_call
 from skein_kit.calls.call import caller as caller_of
+from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.space_reach import manages_spaces
 from skein_kit.ids import min_id_at
 from skein_kit.rpc import pagination
@@ -50,8 +51,7 @@ class ReceiptHandlers:
     ) -> pb.GetRecallReceiptResponse:
         caller = caller_of(context)
         signed, content = await self._reader.read(caller, UUID(request.receipt_id))
-        has_counts = caller.spaces is None or manages_spaces(caller)
-        return pb.GetRecallReceiptResponse(receipt=convert.receipt(signed, content, has_counts=has_counts))
+        return pb.GetRecallReceiptResponse(receipt=convert.receipt(signed, content, has_counts=_sees_counts(caller)))
 
     async def ListRecallReceipts(
         self, request: pb.ListRecallReceiptsRequest, context: Context
@@ -98,4 +98,12 @@ class ReceiptHandlers:
             caller.require_tenant(), sorted(item_ids), start, beyond, count=_MAX_CHANGES + 1
         )
         truncated = len(changes) > _MAX_CHANGES
-        return difference.differences(first, second, changes[:_MAX_CHANGES], truncated=truncated)
+        response = difference.differences(first, second, changes[:_MAX_CHANGES], truncated=truncated)
+        if "corpus" in response.changed_inputs and not _sees_counts(caller):
+            response.changed_inputs.remove("corpus")
+        return response
+
+
+def _sees_counts(caller: Caller) -> bool:
+    """Return whether a caller may know how many documents the tenant's spaces have."""
+    return caller.spaces is None or manages_spaces(caller)

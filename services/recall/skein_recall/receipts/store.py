@@ -16,6 +16,7 @@ from skein_kit.recall_receipts import SignedContext, SignedReceipt
 from skein_kit.search_text.vector_columns import for_table
 from skein_recall.models.model import EmbeddingModel
 from skein_recall.queries import QUERIES
+from skein_recall.receipts.model import ItemName, PinnedItem
 from skein_recall.search.model import LogPosition
 
 _MONTHS_AHEAD = 1
@@ -64,7 +65,7 @@ class ReceiptStore:
     async def list_receipts(
         self, tenant_id: UUID, principal: str, from_id: UUID, before_id: UUID, *, count: int
     ) -> list[SignedReceipt]:
-        """Return up to `count` receipts of a range of ids, newest first, which may have been altered.
+        """Return up to `count` receipts of a range of ids, newest first, with contexts; they may have been altered.
 
         An empty `principal` lists those of all.
         """
@@ -75,7 +76,11 @@ class ReceiptStore:
             query = QUERIES["list_receipts"]
         async with self._database.transaction(tenant_id, TxOptions(read_only=True)) as tx:
             rows = await tx.rows(query, **values, count=count)
-        return [SignedReceipt(**row) for row in rows]
+            contexts = await tx.rows(
+                QUERIES["list_contexts"], tenant_id=tenant_id, receipt_ids=[row["receipt_id"] for row in rows]
+            )
+        context_of = {row["receipt_id"]: _context(row) for row in contexts}
+        return [SignedReceipt(**row, context=context_of.get(row["receipt_id"])) for row in rows]
 
     async def list_unseen_times(
         self, tenant_id: UUID, model: EmbeddingModel, position: LogPosition, until: datetime
@@ -107,16 +112,33 @@ class ReceiptStore:
             rows = await tx.rows(QUERIES["list_archived_items"], tenant_id=tenant_id, item_ids=list(item_ids))
         return {row["item_id"] for row in rows}
 
-    async def list_hidden(self, tenant_id: UUID, item_ids: Sequence[UUID], space_ids: Sequence[UUID]) -> set[UUID]:
+    async def list_hidden(self, tenant_id: UUID, names: Iterable[ItemName], space_ids: Sequence[UUID]) -> set[ItemName]:
         """Return those of some items that lie in other spaces than some."""
-        if not item_ids:
-            return set()
+        ids: list[UUID] = []
+        pinned_ids: dict[str, list[str]] = {"block": [], "profile": []}
+        for name in names:
+            if isinstance(name, UUID):
+                ids.append(name)
+            else:
+                pinned_ids[name.kind].append(name.item_id)
+        hidden = set[ItemName]()
         options = TxOptions(read_only=True, skip_replica=True)
         async with self._database.for_all_spaces().transaction(tenant_id, options) as tx:
-            rows = await tx.rows(
-                QUERIES["list_hidden_items"], tenant_id=tenant_id, item_ids=list(item_ids), space_ids=list(space_ids)
-            )
-        return {row["item_id"] for row in rows}
+            if ids:
+                rows = await tx.rows(
+                    QUERIES["list_hidden_items"], tenant_id=tenant_id, item_ids=sorted(ids), space_ids=list(space_ids)
+                )
+                hidden.update(row["item_id"] for row in rows)
+            if pinned_ids["block"] or pinned_ids["profile"]:
+                rows = await tx.rows(
+                    QUERIES["list_hidden_pins"],
+                    tenant_id=tenant_id,
+                    block_ids=pinned_ids["block"],
+                    subject_ids=pinned_ids["profile"],
+                    space_ids=list(space_ids),
+                )
+                hidden.update(PinnedItem(**row) for row in rows)
+        return hidden
 
     async def list_changes(
         self, tenant_id: UUID, item_ids: Sequence[UUID], start: int, beyond: int, *, count: int

@@ -158,6 +158,26 @@ SELECT subject_id, value
 FROM tenancy.subject_properties
 WHERE tenant_id = :tenant_id AND path = 'preferences.extraction' AND subject_id = ANY (:subject_ids::text[]);
 
+-- read_neighbours --
+-- Read the messages at some positions of a session; a long text is left out.
+SELECT message_id, sequence, role, name, subject_id, pending_approval, create_time,
+    CASE WHEN char_length(content) <= :max_characters::integer THEN content ELSE '' END AS content
+FROM session.messages
+WHERE tenant_id = :tenant_id AND is_active AND message_id = ANY (ARRAY(
+    SELECT o.message_id
+    FROM session.message_order AS o
+    WHERE o.tenant_id = :tenant_id AND o.session_id = :session_id AND o.sequence = ANY (:sequences::bigint[])));
+
+-- find_answer --
+-- Find the short message of a person at a position of a session.
+SELECT message_id
+FROM session.messages
+WHERE tenant_id = :tenant_id AND is_active AND role = 'user' AND char_length(content) <= :max_characters::integer
+    AND message_id = ANY (ARRAY(
+        SELECT o.message_id
+        FROM session.message_order AS o
+        WHERE o.tenant_id = :tenant_id AND o.session_id = :session_id AND o.sequence = :sequence));
+
 -- find_queued_sessions --
 -- Return the sessions of queued messages.
 SELECT DISTINCT session_id

@@ -187,7 +187,7 @@ def _change_times(messages: Iterable[pb.DueMessage]) -> dict[UUID, datetime]:
 
 
 def _due_message(due: DueMessage) -> pb.DueMessage:
-    return pb.DueMessage(
+    message = pb.DueMessage(
         message_id=str(due.message_id),
         change_time=to_timestamp(due.change_time),
         message=None if due.row is None else message_rows.message(due.row),
@@ -196,6 +196,18 @@ def _due_message(due: DueMessage) -> pb.DueMessage:
         time_zone=due.zone,
         is_exempt=due.is_exempt,
     )
+    if (around := due.neighbours) is not None:
+        message.previous_message_id = str(around.previous_id or "")
+        message.following_text = around.following_text
+        if around.answered is not None:
+            message.answered.CopyFrom(
+                pb.AnsweredMessage(
+                    message_id=str(around.answered["message_id"]),
+                    content=around.answered["content"],
+                    create_time=to_timestamp(around.answered["create_time"]),
+                )
+            )
+    return message
 
 
 def _failure(message: pb.ExtractionFailure) -> Failure:

@@ -30,10 +30,23 @@ _PEOPLE = ("user",)
 LEASE = timedelta(seconds=60)
 # Messages of one lease, which an extractor reads well within the lease.
 MAX_LEASED = 32
-
-
+# Messages before and after one among which its person's others are looked for, and the longest texts that matter there:
+# of a statement, of "forget that", and of "yes".
+_NEIGHBOURS = 10
+_MAX_STATEMENT_CHARACTERS, _MAX_SHORT_CHARACTERS, _MAX_ANSWER_CHARACTERS = 400, 60, 40
 # A person's preference "extraction", as JSON texts.
 _NO_EXTRACTION, _NO_MODEL = '"off"', '"rules"'
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Neighbours:
+    """What stands around a person's message."""
+
+    # An assistant's message right before it, to the same person.
+    answered: Record | None
+    # The person's last message before it, and the text of the next one if that is short.
+    previous_id: UUID | None
+    following_text: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,6 +60,7 @@ class DueMessage:
     zone: str
     # The person wants no model to read it.
     is_exempt: bool = False
+    neighbours: Neighbours | None = None
 
 
 class ExtractionStore:
@@ -80,6 +94,12 @@ class ExtractionStore:
             await _queue(tx, tenant_id, row["session_id"], ids, "new" if is_new else "changed", due_time=at, at=at)
         else:
             await note_deleted(tx, tenant_id, row["session_id"], ids)
+        await _queue_answer(tx, tenant_id, row, policy, at=at)
+
+    async def note_deleted_message(self, tx: Transaction, tenant_id: UUID, row: MessageRow, *, at: datetime) -> None:
+        """Queue a message that is deleted, if memories were made of it or it is queued, and what may confirm it."""
+        await note_deleted(tx, tenant_id, row["session_id"], [row["message_id"]])
+        await _queue_answer(tx, tenant_id, row, await self._policies.get(tx, tenant_id), at=at)
 
     async def lease(self, tenant_id: UUID, *, at: datetime) -> list[DueMessage]:
         """Lease the session that is due for longest, and return its messages; none where nothing is due."""
@@ -167,6 +187,7 @@ async def read_due(tx: Transaction, tenant_id: UUID, queued: Sequence[MessageRow
     zones = await _zones(tx, tenant_id, subject_ids, policy)
     wishes = await _preferences(tx, tenant_id, [id_ for id_ in subject_ids if id_ is not None])
     by_id = {id_: row for id_, row in by_id.items() if wishes.get(row["subject_id"]) != _NO_EXTRACTION}
+    neighbours = await _read_neighbours(tx, tenant_id, [row for row in by_id.values() if row["role"] in _PEOPLE])
     return [
         DueMessage(
             message_id=one["message_id"],
@@ -175,9 +196,77 @@ async def read_due(tx: Transaction, tenant_id: UUID, queued: Sequence[MessageRow
             row=(row := by_id.get(one["message_id"])),
             zone=policy.time_zone if row is None else zones[row["subject_id"]],
             is_exempt=row is not None and wishes.get(row["subject_id"]) == _NO_MODEL,
+            neighbours=neighbours.get(one["message_id"]),
         )
         for one in queued
     ]
+
+
+async def _read_neighbours(tx: Transaction, tenant_id: UUID, rows: Iterable[Record]) -> dict[UUID, Neighbours]:
+    """Read what stands around people's messages, by their ids."""
+    by_session: dict[str, list[Record]] = {}
+    for row in rows:
+        by_session.setdefault(row["session_id"], []).append(row)
+    found: dict[UUID, Neighbours] = {}
+    for session_id, session_rows in by_session.items():
+        sequences = {
+            row["sequence"] + distance for row in session_rows for distance in range(-_NEIGHBOURS, _NEIGHBOURS + 1)
+        }
+        around = await tx.rows(
+            _QUERIES["read_neighbours"],
+            tenant_id=tenant_id,
+            session_id=session_id,
+            sequences=sorted(sequences),
+            max_characters=_MAX_STATEMENT_CHARACTERS,
+        )
+        by_sequence = {row["sequence"]: row for row in around}
+        found |= {row["message_id"]: _neighbours_of(row, by_sequence) for row in session_rows}
+    return found
+
+
+def _neighbours_of(row: Record, by_sequence: Mapping[int, Record]) -> Neighbours:
+    before = by_sequence.get(row["sequence"] - 1)
+    previous = _person_near(row, by_sequence, -1, is_own=True)
+    following = _person_near(row, by_sequence, 1, is_own=True)
+    is_answer = before is not None and before["role"] == "assistant" and not before["pending_approval"]
+    # The assistant answered the last person who spoke; before the first one it can only mean the next.
+    asked = _person_near(row, by_sequence, -1, is_own=False)
+    is_first = all(row["sequence"] - distance in by_sequence for distance in range(1, row["sequence"]))
+    is_to_person = is_first if asked is None else _is_same_person(asked, row)
+    text = "" if following is None or following["pending_approval"] else following["content"]
+    return Neighbours(
+        answered=before if is_answer and is_to_person else None,
+        previous_id=None if previous is None else previous["message_id"],
+        following_text=text if len(text) <= _MAX_SHORT_CHARACTERS else "",
+    )
+
+
+def _person_near(row: Record, by_sequence: Mapping[int, Record], step: int, *, is_own: bool) -> Record | None:
+    """Return the nearest message of a person, or of the person of a message, in one direction; None behind a gap."""
+    for distance in range(1, _NEIGHBOURS + 1):
+        other = by_sequence.get(row["sequence"] + step * distance)
+        if other is None or (other["role"] in _PEOPLE and (not is_own or _is_same_person(other, row))):
+            return other
+    return None
+
+
+def _is_same_person(one: Record, other: Record) -> bool:
+    return (one["subject_id"], one["name"]) == (other["subject_id"], other["name"])
+
+
+async def _queue_answer(tx: Transaction, tenant_id: UUID, row: MessageRow, policy: Policy, *, at: datetime) -> None:
+    """Queue a changed statement of an assistant with the short message behind it, which may confirm it."""
+    if row["role"] != "assistant" or policy.extraction == "off":
+        return
+    answer_id = await tx.value(
+        _QUERIES["find_answer"],
+        tenant_id=tenant_id,
+        session_id=row["session_id"],
+        sequence=row["sequence"] + 1,
+        max_characters=_MAX_ANSWER_CHARACTERS,
+    )
+    if answer_id is not None:
+        await _queue(tx, tenant_id, row["session_id"], [row["message_id"], answer_id], "changed", due_time=at, at=at)
 
 
 async def queue_changed(tx: Transaction, tenant_id: UUID, session_id: str, message_id: UUID, *, at: datetime) -> None:

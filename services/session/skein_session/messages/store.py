@@ -24,7 +24,7 @@ from skein_kit.search_text.postings import Document
 from skein_kit.text.source_keys import MessageAuthors
 from skein_session.erasure import lineage
 from skein_session.errors import MessageNotFound, SessionArchived, SessionIdle, SessionNotFound
-from skein_session.extractions.store import ExtractionStore, note_deleted
+from skein_session.extractions.store import ExtractionStore
 from skein_session.messages.model import (
     MessageBatch,
     MessageChange,
@@ -242,7 +242,7 @@ class MessageStore:
             raise MessageNotFound
         await tx.execute(_QUERIES["delete_message_order"], **session_key, sequence=deleted_row["sequence"])
         await postings.remove_documents(tx, tenant_id, [message["message_id"]])
-        await note_deleted(tx, tenant_id, message["session_id"], [message["message_id"]])
+        await self._extractions.note_deleted_message(tx, tenant_id, message, at=at)
         await self._quotas.charge(tx, tenant_id, {"messages": -1})
         if deleted_row["pending_approval"]:
             await _record_approvals(tx, tenant_id, event, [message["message_id"]], at=at, by=by)

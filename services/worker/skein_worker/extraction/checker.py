@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from skein_kit.dates.dates import date_order, find_date_mentions
+from skein_worker.extraction.confirmations import confirmation_span, statements_of
 from skein_worker.extraction.days_ahead import find_days, find_event_times
 from skein_worker.extraction.model import Fact, Message, Reason
 from skein_worker.extraction.number_words import find_number_words
@@ -34,6 +35,8 @@ class Checker:
 
     def check(self, fact: Fact) -> Reason | None:
         """Return why the message does not support a fact; None where it does."""
+        if fact.statement is not None:
+            return self._check_confirmed(fact)
         span = fact.span
         if not 0 <= span.start < span.end <= len(self._message.text):
             return Reason.SPAN_NOT_IN_MESSAGE
@@ -45,6 +48,21 @@ class Checker:
             or self._check_negation(fact)
             or self._check_rephrasing(fact)
         )
+
+    def _check_confirmed(self, fact: Fact) -> Reason | None:
+        """Check a fact that an assistant says: the whole message confirms it, and its own words would support it."""
+        if fact.predicate in _FREE | {STATEMENT} or fact.is_negated or fact.is_taken_back:
+            return Reason.NOT_CONFIRMED
+        span = fact.span
+        if span != confirmation_span(self._message) or self._message.text[span.start : span.end] != fact.quote:
+            return Reason.NOT_CONFIRMED
+        reasons: list[Reason | None] = []
+        for statement in statements_of(self._message):
+            said = statement.as_said(fact)
+            reasons.append(Reason.NOT_CONFIRMED if said is None else Checker(statement.message).check(said))
+        if None in reasons:
+            return None
+        return next((reason for reason in reasons if reason is not Reason.NOT_CONFIRMED), Reason.NOT_CONFIRMED)
 
     def _check_place(self, fact: Fact) -> Reason | None:
         """Check what the words around the span make of it."""

@@ -95,15 +95,7 @@ def _memory(message: Message, origin: Origin, fact: Fact) -> pb.Memory:
         valid_from_time=to_timestamp(begin),
         # It supersedes, and is itself true at no time.
         valid_to_time=to_timestamp(begin) if fact.is_taken_back else None,
-        derived_from=[
-            pb.SourceReference(
-                kind=pb.SOURCE_KIND_MESSAGE,
-                id=origin.message_id,
-                # A refused quote that is not in the message has no place there.
-                start_character=fact.span.start,
-                end_character=fact.span.end,
-            )
-        ],
+        derived_from=_sources(message, origin, fact),
         metadata_json=json.dumps(
             {
                 "extracted": {name: value for name, value in values.items() if value is not None},
@@ -112,3 +104,20 @@ def _memory(message: Message, origin: Origin, fact: Fact) -> pb.Memory:
             }
         ),
     )
+
+
+def _sources(message: Message, origin: Origin, fact: Fact) -> list[pb.SourceReference]:
+    """Return the characters that say a fact, and where they only confirm it, those of the statement too."""
+    spans = [(origin.message_id, fact.span)]
+    if fact.statement is not None and message.answered is not None:
+        spans.append((message.answered.message_id, fact.statement))
+    return [
+        pb.SourceReference(
+            kind=pb.SOURCE_KIND_MESSAGE,
+            id=message_id,
+            # A refused quote that is not in the message has no place there.
+            start_character=span.start,
+            end_character=span.end,
+        )
+        for message_id, span in spans
+    ]

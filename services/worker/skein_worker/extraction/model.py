@@ -7,11 +7,20 @@ from datetime import date, datetime, tzinfo
 from enum import StrEnum
 
 # The author of facts that rules find. A change of patterns that finds other facts raises the number.
-EXTRACTOR = "extractor:rules@3"
+EXTRACTOR = "extractor:rules@4"
 # The author of facts that a language model proposes. A change of the prompt raises the number.
 MODEL_EXTRACTOR = "extractor:model@1"
 # The memory types of facts.
 MEMORY_TYPES = ("fact", "preference", "decision", "note")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AnsweredMessage:
+    """What an assistant said to a person right before the person's message."""
+
+    message_id: str
+    text: str
+    time: datetime
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,6 +34,8 @@ class Message:
     time: datetime
     # The time zone in which the speaker names days and hours.
     zone: tzinfo
+    # A statement of an assistant that the message may confirm.
+    answered: AnsweredMessage | None = None
 
     @property
     def today(self) -> date:
@@ -65,6 +76,8 @@ class Fact:
     event_time: str | None = None
     # The day from which it is true, where that is said.
     valid_from: date | None = None
+    # The characters of the answered message that say it, where the span only confirms them.
+    statement: Span | None = None
 
 
 class Reason(StrEnum):
@@ -95,6 +108,8 @@ class Reason(StrEnum):
     WORDS_DIFFER = "words_differ"
     # A quote about neither the speaker nor a person whom the speaker knows.
     NO_PERSON = "no_person"
+    # A statement of an assistant that the message does not plainly confirm.
+    NOT_CONFIRMED = "not_confirmed"
     TYPE_NOT_ALLOWED = "type_not_allowed"
 
 

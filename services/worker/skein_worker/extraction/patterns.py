@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -59,8 +59,20 @@ class LanguageRules:
     # A sentence without it has no statement that a form knows.
     hint: re.Pattern[str]
     boundary: re.Pattern[str]
-    # Before a statement that its speaker takes back.
+    # Before a statement that its speaker takes back, and before one whose verb comes last ("vergiss, dass ich …").
     take_back: re.Pattern[str]
+    take_back_verb_last: re.Pattern[str]
+    # A sentence that takes back what its speaker said before it.
+    take_back_all: re.Pattern[str]
+    # A message that confirms a statement, and nothing else.
+    confirmation: re.Pattern[str]
+    # What makes a question of a statement at its end: "…, right?".
+    tag: re.Pattern[str]
+    # Words with which a speaker means themselves, and those with which others mean the speaker.
+    own_person: re.Pattern[str]
+    second_person: re.Pattern[str]
+    # The words of the first person by those of the second, in small letters; fillers have an empty one.
+    first_person: Mapping[str, str]
     articles: re.Pattern[str]
     joiner: re.Pattern[str]
     # Lists of one value: "baking bread and cakes".
@@ -117,6 +129,13 @@ def _compile(data: Mapping[str, Any]) -> LanguageRules:
         hint=_regex(data["hint"]),
         boundary=_regex(data["boundary"]),
         take_back=_regex(data["take_back"]),
+        take_back_verb_last=_regex(data.get("take_back_verb_last", _NEVER.pattern)),
+        take_back_all=_regex(data["take_back_all"]),
+        confirmation=_regex(rf"(?:{data['confirmation']})(?:[,，、 ]+(?:{data['confirmation']}))*(?:[.。]|[!！]+)?"),
+        tag=_regex(data["tag"]),
+        own_person=_regex(data["own_person"]),
+        second_person=_words(data["first_person"], data["language"]),
+        first_person=data["first_person"],
         articles=_regex(data["articles"]),
         joiner=_regex(data["joiner"]),
         unsplit=_regex(data["unsplit"]),
@@ -158,6 +177,12 @@ def _expand(form: str, fragments: Mapping[str, str]) -> str:
 
 def _fragment(text: str) -> str:
     return f"(?:{text})"
+
+
+def _words(words: Iterable[str], language: str) -> re.Pattern[str]:
+    """Return a pattern of words and phrases, the longest first; Chinese has no spaces between words."""
+    listed = "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
+    return _regex(f"(?:{listed})" if language == "zh" else rf"(?<!\w)(?:{listed})(?:(?<=\W)|(?!\w))")
 
 
 def _regex(text: str) -> re.Pattern[str]:

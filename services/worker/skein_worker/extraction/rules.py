@@ -9,6 +9,7 @@ from typing import Final
 
 from skein_kit.dates.dates import date_order, find_date_mentions
 from skein_worker.extraction.checker import Checker
+from skein_worker.extraction.confirmations import confirmation_span, statements_of
 from skein_worker.extraction.days_ahead import SINCE, DayMention, find_days, find_event_time
 from skein_worker.extraction.model import Extraction, Fact, Message, Refusal, Span
 from skein_worker.extraction.number_words import read_number
@@ -19,6 +20,7 @@ from skein_worker.extraction.sentences import (
     Sentence,
     is_pasted,
     own_words,
+    plain_text,
     split_sentences,
 )
 
@@ -42,6 +44,8 @@ _REGIME: Final = re.compile(
 )
 _MAX_AGE: Final = 120
 _MAX_KEY_CHARACTERS: Final = 255
+# A longer message says more than "forget that".
+_MAX_TAKE_BACK_CHARACTERS: Final = 60
 _OUTER: Final = " \t.,;:!?\"'()…。，！？、"
 
 
@@ -60,16 +64,43 @@ def extract(message: Message) -> Extraction:
     return Extraction(facts=tuple(facts), refusals=tuple(refusals))
 
 
+def takes_back_message_before(text: str) -> bool:
+    """Return whether a message only takes back what its speaker said in the message before ("forget that")."""
+    return len(text) <= _MAX_TAKE_BACK_CHARACTERS and _takes_all_back(plain_text(text).strip())
+
+
+def _takes_all_back(sentence: str) -> bool:
+    return any(rules.take_back_all.fullmatch(sentence) for rules in all_rules())
+
+
 def _propose(message: Message) -> Iterator[Fact]:
     if is_pasted(message.text):
         return
-    text = own_words(message.text, message.speaker)
-    for sentence in split_sentences(text):
+    sentences = list(split_sentences(own_words(message.text, message.speaker)))
+    last_taken = max((number for number, one in enumerate(sentences) if _takes_all_back(one.text)), default=-1)
+    # "I live in Porto. Forget that."
+    for sentence in sentences[last_taken + 1 :]:
         if len(sentence.text) > MAX_SENTENCE_CHARACTERS:
             continue
         for rules in all_rules():
             if rules.hint.search(sentence.text):
                 yield from _SentenceReader(message, sentence, rules).read()
+    yield from _propose_confirmed(message)
+
+
+def _propose_confirmed(message: Message) -> Iterator[Fact]:
+    """Propose what an assistant said of the speaker, where the message is the speaker's "yes"."""
+    span = confirmation_span(message) if message.answered else None
+    if span is None:
+        return
+    seen: set[tuple[str, str, str]] = set()
+    for statement in statements_of(message):
+        for fact in _propose(statement.message):
+            if fact.predicate in _UNCONFIRMED or fact.is_negated or _identity(fact) in seen:
+                continue
+            seen.add(_identity(fact))
+            quote = message.text[span.start : span.end]
+            yield replace(fact, span=span, quote=quote, statement=statement.original(fact.span))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +124,9 @@ class _SentenceReader:
 
     def read(self) -> Iterator[Fact]:
         """Propose facts; each predicate of a clause once."""
+        if clause := self._rules.take_back_verb_last.match(self._sentence.text):
+            yield from self._read_verb_last(clause.end())
+            return
         seen: set[tuple[str, str, str]] = set()
         taken_back = self._rules.take_back.match(self._sentence.text)
         starts = [0, *(match.end() for match in self._rules.boundary.finditer(self._sentence.text))]
@@ -111,6 +145,26 @@ class _SentenceReader:
                     yield from facts
                     if facts:
                         break
+
+    def _read_verb_last(self, start: int) -> Iterator[Fact]:
+        """Propose what the clause takes back: "dass ich in Porto wohne" says "ich wohne in Porto"."""
+        clause = _CLAUSE.match(self._sentence.text, start)
+        if clause is None:
+            return
+        *words, verb = clause[0].split(" ")
+        span = Span(self._sentence.start, self._sentence.start + clause.end())
+        quote = self._message.text[span.start : span.end]
+        # The verb stands behind the subject, which has several words, as in "meine Schwester Eva".
+        for count in range(1, min(len(words), _MAX_SUBJECT_WORDS) + 1):
+            text = " ".join([*words[:count], verb, *words[count:]])
+            reader = _SentenceReader(replace(self._message, text=text, answered=None), Sentence(0, text), self._rules)
+            facts = [fact for fact in reader.read() if fact.span == Span(0, len(text)) and _may_be_taken_back(fact)]
+            for fact in facts:
+                yield replace(
+                    fact, span=span, quote=quote, content=quote, is_negated=True, is_taken_back=True, valid_from=None
+                )
+            if facts:
+                return
 
     def _facts(self, pattern: Pattern, match: re.Match[str]) -> list[Fact]:
         groups = match.groupdict()
@@ -248,12 +302,16 @@ class _SentenceReader:
         return find_event_time(when, self._message.today, order)
 
 
+_CLAUSE: Final = re.compile(r"(?:[^,;:.!?…]|(?<=\d)\.(?= ))+")
+_MAX_SUBJECT_WORDS: Final = 4
 _NAME_BESIDE: Final = re.compile(r",? (?P<name>[A-ZÀ-Þ][\w'-]+),?(?= [a-zà-ÿ])")
 _YEAR: Final = re.compile(r",? (?:(?:of|de|del|im Jahr) )?(?:19|20|21)\d\d(?= *(?:$|[.,;!?)]))")
 # Predicates that are true from a day on.
 _LASTING: Final = frozenset({"lives_in", "works_at", "occupation", "diet", "studies"})
 # Predicates whose values are sentences.
 _FREE: Final = frozenset({"decision", "note", "appointment", "name", "lives_in", "works_at", "email", "phone"})
+# What only a person's own words say.
+_UNCONFIRMED: Final = frozenset({"note", "decision"})
 _VERBATIM: Final = frozenset({"note", "decision", "name", "email", "phone"})
 
 

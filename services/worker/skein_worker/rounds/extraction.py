@@ -21,8 +21,8 @@ from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import without_tracing
 from skein_worker.extraction.drafts import Origin, refusals_of, request_of
 from skein_worker.extraction.language_model import FactModels
-from skein_worker.extraction.model import EXTRACTOR, MODEL_EXTRACTOR, Extraction, Message
-from skein_worker.extraction.rules import extract
+from skein_worker.extraction.model import EXTRACTOR, MODEL_EXTRACTOR, AnsweredMessage, Extraction, Message
+from skein_worker.extraction.rules import extract, takes_back_message_before
 from skein_worker.extraction.sentences import is_pasted
 from skein_worker.job_queue.job_queue import Job
 from skein_worker.rounds.catalog import TURN_SECONDS
@@ -183,8 +183,18 @@ class ExtractionJob:
                 )
         if due.HasField("message"):
             message = message_of(due)
+            if due.previous_message_id and takes_back_message_before(message.text):
+                await self._take_back(tenant_id, space_id, due)
+            if takes_back_message_before(due.following_text):
+                return
             extraction = of_types(await asyncio.to_thread(extract, message), memory_types)
             await self._writer.store(tenant_id, space_id, message, origin_of(due), extraction)
+
+    async def _take_back(self, tenant_id: str, space_id: str, due: session_pb2.DueMessage) -> None:
+        """End the facts of the message before one that says "forget that"."""
+        request = memory_pb2.RetractFactsRequest(message_id=due.previous_message_id, before_time=due.change_time)
+        async with self._system.as_extractor(EXTRACTOR, tenant_id=tenant_id, space_id=space_id, seconds=CALL_SECONDS):
+            await self._memory.RetractFacts(request)
 
 
 def endpoints_of(models: FactModels) -> session_pb2.Endpoints:
@@ -216,7 +226,20 @@ def of_types(extraction: Extraction, memory_types: Container[str]) -> Extraction
 def message_of(due: session_pb2.DueMessage) -> Message:
     """Return a leased message as extractors read it."""
     stored, zone = due.message, ZoneInfo(due.time_zone)
-    return Message(text=stored.content, speaker=stored.name, time=stored.create_time.ToDatetime(tzinfo=zone), zone=zone)
+    answered = None
+    if due.HasField("answered"):
+        answered = AnsweredMessage(
+            message_id=due.answered.message_id,
+            text=due.answered.content,
+            time=due.answered.create_time.ToDatetime(tzinfo=zone),
+        )
+    return Message(
+        text=stored.content,
+        speaker=stored.name,
+        time=stored.create_time.ToDatetime(tzinfo=zone),
+        zone=zone,
+        answered=answered,
+    )
 
 
 def origin_of(due: session_pb2.DueMessage) -> Origin:

@@ -23,7 +23,7 @@ from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import without_tracing
 from skein_worker.extraction.language_model import FactModel, FactModels, judge
 from skein_worker.extraction.model import MODEL_EXTRACTOR
-from skein_worker.extraction.rules import extract
+from skein_worker.extraction.rules import extract, takes_back_message_before
 from skein_worker.job_queue.job_queue import Job
 from skein_worker.rounds.catalog import TURN_SECONDS
 from skein_worker.rounds.extraction import CALL_SECONDS, FINAL_REFUSALS, FactWriter, endpoints_of, message_of, origin_of
@@ -149,7 +149,8 @@ class ModelExtractionJob:
         try:
             for due in leased.messages:
                 # Without a text it is deleted, or counts no more.
-                is_read = due.HasField("message") and not due.is_exempt and await self._read(due, work)
+                is_due = due.HasField("message") and not due.is_exempt
+                is_read = is_due and not takes_back_message_before(due.following_text) and await self._read(due, work)
                 done.append(
                     session_pb2.DueMessage(
                         message_id=due.message_id,

@@ -358,11 +358,14 @@ class MemoryServiceStub:
     sees the new space sees them, also as of an earlier time; who sees only the
     former one does not, from the answer on. A link to a memory of another space is
     seen by who sees both. A memory and its aliases move together. Each move leaves an event
-    memory_moved in both spaces, which names neither. Memories in cold storage do
-    not move. Repeating a request_id returns the first answer.
+    memory_moved in both spaces, which names neither. A memory in cold storage
+    moves once UnarchiveMemories has brought it back. Repeating a request_id
+    returns the first answer.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND: one of them does not lie where the call acts.
+    - FAILED_PRECONDITION, MEMORY_ARCHIVED: one of them lies in cold storage;
+      archive_id names its archive.
     - NOT_FOUND, SPACE_NOT_FOUND.
     - PERMISSION_DENIED, SPACE_READ_ONLY: the caller is a reader of one of them.
     - INVALID_ARGUMENT, INVALID_FIELD: the call acts in that space.
@@ -724,11 +727,14 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     sees the new space sees them, also as of an earlier time; who sees only the
     former one does not, from the answer on. A link to a memory of another space is
     seen by who sees both. A memory and its aliases move together. Each move leaves an event
-    memory_moved in both spaces, which names neither. Memories in cold storage do
-    not move. Repeating a request_id returns the first answer.
+    memory_moved in both spaces, which names neither. A memory in cold storage
+    moves once UnarchiveMemories has brought it back. Repeating a request_id
+    returns the first answer.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND: one of them does not lie where the call acts.
+    - FAILED_PRECONDITION, MEMORY_ARCHIVED: one of them lies in cold storage;
+      archive_id names its archive.
     - NOT_FOUND, SPACE_NOT_FOUND.
     - PERMISSION_DENIED, SPACE_READ_ONLY: the caller is a reader of one of them.
     - INVALID_ARGUMENT, INVALID_FIELD: the call acts in that space.
@@ -1261,11 +1267,14 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         sees the new space sees them, also as of an earlier time; who sees only the
         former one does not, from the answer on. A link to a memory of another space is
         seen by who sees both. A memory and its aliases move together. Each move leaves an event
-        memory_moved in both spaces, which names neither. Memories in cold storage do
-        not move. Repeating a request_id returns the first answer.
+        memory_moved in both spaces, which names neither. A memory in cold storage
+        moves once UnarchiveMemories has brought it back. Repeating a request_id
+        returns the first answer.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND: one of them does not lie where the call acts.
+        - FAILED_PRECONDITION, MEMORY_ARCHIVED: one of them lies in cold storage;
+          archive_id names its archive.
         - NOT_FOUND, SPACE_NOT_FOUND.
         - PERMISSION_DENIED, SPACE_READ_ONLY: the caller is a reader of one of them.
         - INVALID_ARGUMENT, INVALID_FIELD: the call acts in that space.

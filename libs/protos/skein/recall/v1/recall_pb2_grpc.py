@@ -210,8 +210,9 @@ class RecallServiceServicer:
         """GetRecallReceipt returns the receipt of an answer, once its signature is
         verified. A receipt is stored within seconds after its answer. Its own
         caller may read it, and callers with the permission audit.read. Both need to
-        see its items in their spaces of today; for the receipt of another caller,
-        all spaces that the search reached. Safe to retry.
+        see its items in their spaces of today, those of its context too: facts,
+        messages, blocks and the profile; for the receipt of another caller, all
+        spaces that the search reached. Safe to retry.
 
         Errors:
         - NOT_FOUND, RECEIPT_NOT_FOUND: the tenant has no such receipt, it is
@@ -225,8 +226,9 @@ class RecallServiceServicer:
 
     def ListRecallReceipts(self, request, context):
         """ListRecallReceipts lists the receipts of answers, newest first: the
-        caller's own, or with the permission audit.read those of all callers.
-        Receipts are listed within seconds after their answers. Safe to retry.
+        caller's own, or with the permission audit.read those of all callers. It lists
+        those that GetRecallReceipt returns, and altered ones. Receipts are listed
+        within seconds after their answers. Safe to retry.
 
         Errors:
         - PERMISSION_DENIED, PERMISSION_MISSING: `principal` is another caller, and

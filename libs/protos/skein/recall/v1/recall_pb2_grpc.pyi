@@ -93,8 +93,9 @@ class RecallServiceStub:
     """GetRecallReceipt returns the receipt of an answer, once its signature is
     verified. A receipt is stored within seconds after its answer. Its own
     caller may read it, and callers with the permission audit.read. Both need to
-    see its items in their spaces of today; for the receipt of another caller,
-    all spaces that the search reached. Safe to retry.
+    see its items in their spaces of today, those of its context too: facts,
+    messages, blocks and the profile; for the receipt of another caller, all
+    spaces that the search reached. Safe to retry.
 
     Errors:
     - NOT_FOUND, RECEIPT_NOT_FOUND: the tenant has no such receipt, it is
@@ -104,8 +105,9 @@ class RecallServiceStub:
     """
     ListRecallReceipts: _grpc.UnaryUnaryMultiCallable[_recall_pb2.ListRecallReceiptsRequest, _recall_pb2.ListRecallReceiptsResponse]
     """ListRecallReceipts lists the receipts of answers, newest first: the
-    caller's own, or with the permission audit.read those of all callers.
-    Receipts are listed within seconds after their answers. Safe to retry.
+    caller's own, or with the permission audit.read those of all callers. It lists
+    those that GetRecallReceipt returns, and altered ones. Receipts are listed
+    within seconds after their answers. Safe to retry.
 
     Errors:
     - PERMISSION_DENIED, PERMISSION_MISSING: `principal` is another caller, and
@@ -347,8 +349,9 @@ class RecallServiceAsyncStub(RecallServiceStub):
     """GetRecallReceipt returns the receipt of an answer, once its signature is
     verified. A receipt is stored within seconds after its answer. Its own
     caller may read it, and callers with the permission audit.read. Both need to
-    see its items in their spaces of today; for the receipt of another caller,
-    all spaces that the search reached. Safe to retry.
+    see its items in their spaces of today, those of its context too: facts,
+    messages, blocks and the profile; for the receipt of another caller, all
+    spaces that the search reached. Safe to retry.
 
     Errors:
     - NOT_FOUND, RECEIPT_NOT_FOUND: the tenant has no such receipt, it is
@@ -358,8 +361,9 @@ class RecallServiceAsyncStub(RecallServiceStub):
     """
     ListRecallReceipts: _aio.UnaryUnaryMultiCallable[_recall_pb2.ListRecallReceiptsRequest, _recall_pb2.ListRecallReceiptsResponse]  # type: ignore[assignment]
     """ListRecallReceipts lists the receipts of answers, newest first: the
-    caller's own, or with the permission audit.read those of all callers.
-    Receipts are listed within seconds after their answers. Safe to retry.
+    caller's own, or with the permission audit.read those of all callers. It lists
+    those that GetRecallReceipt returns, and altered ones. Receipts are listed
+    within seconds after their answers. Safe to retry.
 
     Errors:
     - PERMISSION_DENIED, PERMISSION_MISSING: `principal` is another caller, and
@@ -616,8 +620,9 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
         """GetRecallReceipt returns the receipt of an answer, once its signature is
         verified. A receipt is stored within seconds after its answer. Its own
         caller may read it, and callers with the permission audit.read. Both need to
-        see its items in their spaces of today; for the receipt of another caller,
-        all spaces that the search reached. Safe to retry.
+        see its items in their spaces of today, those of its context too: facts,
+        messages, blocks and the profile; for the receipt of another caller, all
+        spaces that the search reached. Safe to retry.
 
         Errors:
         - NOT_FOUND, RECEIPT_NOT_FOUND: the tenant has no such receipt, it is
@@ -633,8 +638,9 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_recall_pb2.ListRecallReceiptsResponse, _abc.Awaitable[_recall_pb2.ListRecallReceiptsResponse]]:
         """ListRecallReceipts lists the receipts of answers, newest first: the
-        caller's own, or with the permission audit.read those of all callers.
-        Receipts are listed within seconds after their answers. Safe to retry.
+        caller's own, or with the permission audit.read those of all callers. It lists
+        those that GetRecallReceipt returns, and altered ones. Receipts are listed
+        within seconds after their answers. Safe to retry.
 
         Errors:
         - PERMISSION_DENIED, PERMISSION_MISSING: `principal` is another caller, and
