@@ -35,6 +35,8 @@ from skein_recall.settings import RecallSettings
 
 # Who starts the reindex.
 _STARTER = "policy"
+# Texts that a reindex embeds per second, over all processes, unless its call sets a rate: half of what one core does.
+TEXTS_PER_SECOND = 100.0
 
 
 class ChosenModels:
@@ -57,7 +59,7 @@ class ChosenModels:
         self._store = store
         self._models = models
         self._registry = registry
-        self._texts_per_second = settings.reindex_texts_per_second
+        self._texts_per_second = TEXTS_PER_SECOND
         self._settle_time = timedelta(seconds=settings.settle_seconds)
 
     async def prepare(self, tenant_id: UUID) -> None:
