@@ -451,7 +451,7 @@ async def test_profile_facts_whose_history_has_ended_are_not_called_purged(tenan
     assert set(replayed.differing_ids) == {memory.memory_id for memory in known}
 
 
-async def test_a_ledger_sends_profile_facts_once_withdraws_what_is_superseded_and_repeats_a_lost_text(
+async def test_a_ledger_sends_facts_once_withdraws_superseded_ones_and_repeats_lost_text(
     tenant: Tenant,
 ) -> None:
     await know_anna(tenant)

@@ -467,9 +467,7 @@ async def test_a_request_that_breaks_a_rule_asks_no_arm(
         assert gateway.scripted.requests["Recall"] == []
 
 
-async def test_a_key_that_may_only_search_is_refused_the_arms_that_it_names_and_spared_those_that_it_does_not(
-    cluster: Cluster, tenant: Tenant
-) -> None:
+async def test_a_key_that_may_only_search_is_refused_the_arms_that_it_names(cluster: Cluster, tenant: Tenant) -> None:
     made = await tenant.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="k", permissions=["recall.read"]))
     searcher = Stubs.of(cluster.channel, made.secret)
 

@@ -117,7 +117,7 @@ async def test_no_token_code_or_secret_lies_in_the_database(
     assert not [row for row in rows for text in (*secrets, *pieces) if text in row]
 
 
-async def test_an_application_that_says_little_uses_codes_proves_itself_and_has_a_secret_without_an_end(
+async def test_an_application_without_details_uses_codes_and_has_a_lasting_secret(
     direct: aio.Channel,
 ) -> None:
     oauth = oauth_pb2_grpc.OAuthServiceStub(direct)

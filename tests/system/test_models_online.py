@@ -349,7 +349,7 @@ async def test_a_reindex_of_one_tenant_touches_no_other(deployment: Deployment) 
         await deployment.use(WORDS)
 
 
-async def test_an_item_that_the_model_does_not_take_is_counted_and_bars_the_cut_over_until_it_is_forced(
+async def test_an_item_that_the_model_refuses_bars_the_cut_over_until_it_is_forced(
     deployment: Deployment,
 ) -> None:
     await remembered(deployment.tenant)
