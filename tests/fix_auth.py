@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 from uuid import UUID, uuid4
 
+import pytest
 from fix_cluster import SYSTEM_KEY, AuthorizedChannel, Cluster, Tenant
 from fix_database import TestDatabase
 from fix_external_postgres import database_settings, password_environment
@@ -18,19 +19,18 @@ from grpc import aio
 from skein.auth.v1 import accounts_pb2 as pb
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein.memory.v1 import memory_pb2
+from skein_auth.attempts import limiter
 from skein_cluster import registry
 from skein_kit.host.process import Host, run_services
 from skein_kit.settings import ProcessSettings
 
 PASSWORD = "correct horse battery"
 _OPEN = {
-    "SKEIN_SIGN_UPS_MOST": "1000",
     # The issuer that tokens name; no client resolves it.
     "SKEIN_ISSUER": "https://skein.test",
     # As little work as argon2 can do: these tests are not about it.
     "SKEIN_SIGN_UP": "open",
-    "SKEIN_PASSWORD_HASH_MEMORY_KIB": "8",
-    "SKEIN_PASSWORD_HASH_ITERATIONS": "1",
+    "SKEIN_ADVANCED_PASSWORD_HASH_MEMORY_KIB": "8",
 }
 
 
@@ -109,9 +109,12 @@ async def _running(
         schema_version=registry.migrations()[-1].number,
         addresses=addresses,
     )
-    async with run_services(registry.load(["auth"]), host) as services:
-        await services.wait_ready(60)
-        yield host, addresses["auth"]
+    with pytest.MonkeyPatch.context() as patch:
+        # A module's people sign up within the hour.
+        patch.setattr(limiter, "SIGN_UPS", 1000)
+        async with run_services(registry.load(["auth"]), host) as services:
+            await services.wait_ready(60)
+            yield host, addresses["auth"]
 
 
 async def let_in_again(cluster: Cluster, tenant: Tenant) -> None:

@@ -55,40 +55,22 @@ FREE_PORTS = dict.fromkeys(
     "0",
 )
 # All tests come from one address.
-MANY_PEOPLE = dict.fromkeys(
-    (
-        "SKEIN_ADDRESS_ATTEMPTS_MOST",
-        "SKEIN_SIGN_UPS_MOST",
-        "SKEIN_REGISTRATIONS_MOST",
-        "SKEIN_UNUSED_CLIENTS_PER_ADDRESS_MOST",
-        "SKEIN_DEVICE_STARTS_MOST",
-        "SKEIN_MAIL_REQUESTS_MOST",
-    ),
-    "1000000",
-)
+MANY_PEOPLE = {"SKEIN_ADVANCED_ADDRESS_LIMIT_FACTOR": "100000"}
 # Tests wait for things by asking again and again.
-IMPATIENCE = dict.fromkeys(
-    (
-        "SKEIN_TENANT_REQUESTS_PER_SECOND",
-        "SKEIN_TENANT_REQUEST_BURST",
-        "SKEIN_CALLER_REQUESTS_PER_SECOND",
-        "SKEIN_CALLER_REQUEST_BURST",
-    ),
-    "1000000",
-)
+IMPATIENCE = {"SKEIN_TENANT_REQUESTS_PER_SECOND": "1000000"}
 # Tests present many credentials that are refused, all of them from one address; attacks present more.
 UNPROVEN_PER_SECOND = 100
 # Tests make many calls at once, on machines of any speed: none is refused for that, and none is answered with less.
 PATIENCE = {
-    "SKEIN_ADMISSION_WAIT_SECONDS": "60",
-    "SKEIN_ADMISSION_WAITING": "1000000",
-    "SKEIN_RECALL_VECTORS_WAIT_SECONDS": "10",
-    "SKEIN_RECALL_EMBED_TIMEOUT_SECONDS": "10",
-    "SKEIN_GATEWAY_RECALL_ARM_SECONDS": "60",
+    "SKEIN_ADVANCED_ADMISSION_WAIT_SECONDS": "60",
+    "SKEIN_ADVANCED_ADMISSION_QUEUE": "1000000",
+    "SKEIN_ADVANCED_RECALL_VECTORS_WAIT_SECONDS": "10",
+    "SKEIN_ADVANCED_RECALL_EMBED_TIMEOUT_SECONDS": "10",
+    "SKEIN_ADVANCED_GATEWAY_RECALL_BRANCH_SECONDS": "60",
     # A test waits for vectors beside tests of other workers, which leave no core idle.
-    "SKEIN_RECALL_EMBEDDER_BULK_NICE": "0",
-    # However few vectors a tenant has, they are held once it searched twice.
-    "SKEIN_RECALL_HELD_LEAST_CHUNKS": "1",
+    "SKEIN_ADVANCED_RECALL_EMBEDDER_BULK_NICE": "0",
+    # However few vectors a tenant has, they are cached once it searched twice.
+    "SKEIN_ADVANCED_RECALL_CACHE_MIN_CHUNKS": "1",
 }
 
 
@@ -96,36 +78,26 @@ class AdmissionSettings(TypedDict):
     """The same for a service of its own."""
 
     admission_wait_seconds: float
-    admission_waiting: int
+    admission_queue: int
 
 
-PATIENT: AdmissionSettings = {"admission_wait_seconds": 60.0, "admission_waiting": 1_000_000}
+PATIENT: AdmissionSettings = {"admission_wait_seconds": 60.0, "admission_queue": 1_000_000}
 # Sign-up is open, and passwords cost next to nothing.
 PEOPLE = {
     "SKEIN_SIGN_UP": "open",
-    "SKEIN_PASSWORD_HASH_MEMORY_KIB": "64",
-    "SKEIN_PASSWORD_HASH_ITERATIONS": "1",
+    "SKEIN_ADVANCED_PASSWORD_HASH_MEMORY_KIB": "64",
 }
 # Each test has a tenant of its own, so after some thousand tests a round over all of them is work: what is due later is
 # done by the tests that are about it.
 WORKER = {
-    "SKEIN_WORKER_BACKLOG_SECONDS": "60",
-    "SKEIN_WORKER_DELETION_SECONDS": "86400",
-    "SKEIN_WORKER_REINDEX_SECONDS": "86400",
-    "SKEIN_WORKER_EXPIRY_SECONDS": "86400",
-    "SKEIN_WORKER_WEBHOOK_SECONDS": "86400",
-    "SKEIN_WORKER_LIFECYCLE_SECONDS": "86400",
-    "SKEIN_WORKER_SNAPSHOT_SECONDS": "86400",
-    "SKEIN_WORKER_EXTRACTION_SECONDS": "86400",
-    "SKEIN_WORKER_USAGE_SECONDS": "86400",
-    # What it shows would be taken for what a test measures of another server in the same process.
-    "SKEIN_WORKER_MEASURE_SECONDS": "86400",
+    # What the worker measures would be taken for what a test measures of another server in the same process.
+    "SKEIN_ADVANCED_WORKER_PAUSE_FACTOR": "10000",
     # Its two tenants would disturb every test.
     "SKEIN_CANARY_SECONDS": "0",
 }
 # What the services of a test's cluster share with auth.
 SYSTEM_KEY = "the system key of the clusters that tests run"
-# What the secrets of its tenants are sealed under.
+# What the secrets of its tenants are encrypted under.
 MASTER_KEY = "5e" * 32
 # Where the test process's clusters keep what is no table.
 ARCHIVES = tempfile.TemporaryDirectory(prefix="skein-test-archives-")
@@ -143,7 +115,7 @@ def test_environment() -> dict[str, str]:
         **PEOPLE,
         **WORKER,
         "SKEIN_LOG_LEVEL": "warning",
-        "SKEIN_UNPROVEN_CREDENTIALS_PER_SECOND": str(UNPROVEN_PER_SECOND),
+        "SKEIN_ADVANCED_UNPROVEN_CREDENTIALS_PER_SECOND": str(UNPROVEN_PER_SECOND),
         "SKEIN_SYSTEM_KEY": SYSTEM_KEY,
         "SKEIN_MASTER_KEY": MASTER_KEY,
         "SKEIN_DATA_DIR": ARCHIVES.name,

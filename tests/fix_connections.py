@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import pytest
@@ -18,15 +18,16 @@ WHOLE = b"GET /healthz HTTP/1.1\r\nhost: here\r\n\r\n"
 SECONDS = 60.0
 
 
-def limits(*, most: int = 100, reserve_from: int = 10_000, proxy: str = "", **settings: float) -> HttpLimits:
+def limits(
+    *, most: int = 100, per_address: int = 0, reserve_from: int = 10_000, proxy: str = "", **settings: float
+) -> HttpLimits:
     """Return the limits of a port, with time-outs that no test waits for unless it says so."""
-    patience = dict.fromkeys(
-        ("http_header_seconds", "request_body_seconds", "http_idle_seconds", "http_stalled_seconds"), 600.0
-    )
+    patience = dict.fromkeys(("handshake_seconds", "transfer_seconds", "idle_seconds", "transfer_seconds"), 600.0)
     made = ProcessSettings(**{**patience, **settings})  # type: ignore[arg-type]  # Numbers, by the names of the fields.
-    return HttpLimits.from_settings(
+    result = HttpLimits.from_settings(
         made, max_connections=most, reserve_from=reserve_from, is_proxy=lambda address: address == proxy
     )
+    return replace(result, max_per_address=per_address) if per_address else result
 
 
 @dataclass(eq=False)

@@ -111,7 +111,7 @@ def environment_of(place: Path, name: str) -> dict[str, str]:
         **test_environment(),
         "SKEIN_DATA_DIR": str(place / name),
         "SKEIN_BACKUP_DIR": str(place / "backups of it's 100%"),
-        "SKEIN_WORKER_DELETION_SECONDS": "0.2",
+        "SKEIN_ADVANCED_WORKER_PAUSE_FACTOR": "0.05",
     }
 
 

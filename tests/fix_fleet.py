@@ -42,16 +42,12 @@ REPLICATED = tuple(name for name in registry.NAMES if name != "pc2")
 FLEET = {
     # Long enough for callers to hear of it.
     "SKEIN_DRAIN_SECONDS": "0.3",
-    "SKEIN_WORKER_BACKLOG_SECONDS": "0.5",
-    "SKEIN_WORKER_REST_SECONDS": "0.5",
+    "SKEIN_ADVANCED_WORKER_PAUSE_FACTOR": "0.25",
     # A job whose worker was killed goes to the next one soon.
-    "SKEIN_WORKER_SILENCE_SECONDS": "2",
-    # And one that has not ended by then is given back.
-    "SKEIN_WORKER_STOP_SECONDS": "1",
-    "SKEIN_PC2_PULSE_SECONDS": "60",
+    "SKEIN_ADVANCED_WORKER_HEARTBEAT_TIMEOUT_SECONDS": "2",
     # On a machine of any speed: what is looked at is what is lost, not what is late.
-    "SKEIN_GATEWAY_RECALL_ARM_SECONDS": "60",
-    "SKEIN_POOL_TIMEOUT_SECONDS": "60",
+    "SKEIN_ADVANCED_GATEWAY_RECALL_BRANCH_SECONDS": "60",
+    "SKEIN_ADVANCED_POOL_TIMEOUT_SECONDS": "60",
     "SKEIN_LOG_LEVEL": "info",
 }
 # For whom a service of one replica is restarted: a call waits until it is back, however slow the machine.

@@ -115,8 +115,8 @@ async def run_deployment(
     key = OKPKey.generate_key("Ed25519", parameters={"kid": "test"})
     known = {
         "SKEIN_OUTBOUND_ALLOW": endpoint.url,
-        "SKEIN_RECALL_SETTLE_SECONDS": "0",
-        "SKEIN_RECALL_MODELS_SECONDS": "0",
+        "SKEIN_ADVANCED_RECALL_SETTLE_SECONDS": "0",
+        "SKEIN_ADVANCED_RECALL_MODELS_SECONDS": "0",
         **settings,
     }
     try:

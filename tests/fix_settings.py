@@ -31,16 +31,13 @@ def settings_classes() -> list[type[Settings]]:
 
 # The variable of each field, with its default: None for one that must not be shown.
 FIELDS: dict[str, object] = {
-    f"{each.prefix}{field.name.upper()}": field.default if field.repr else None
+    each.variable_of(field): field.default if field.repr else None
     for each in settings_classes()
     for field in dataclasses.fields(each)
 }
 # Whose values are never shown.
 SECRETS = frozenset(
-    f"{each.prefix}{field.name.upper()}"
-    for each in settings_classes()
-    for field in dataclasses.fields(each)
-    if not field.repr
+    each.variable_of(field) for each in settings_classes() for field in dataclasses.fields(each) if not field.repr
 )
 # Read by code that has no dataclass for them: one for each service.
 OF_EACH_SERVICE = frozenset(

@@ -96,7 +96,13 @@ def settings() -> list[str]:
     ]
     groups = registries.settings_groups()
     for readers in dict.fromkeys(group.readers for group in groups):
-        found = [setting for group in groups if group.readers == readers for setting in group.settings]
+        found = [
+            setting
+            for group in groups
+            if group.readers == readers
+            for setting in group.settings
+            if not setting.is_advanced
+        ]
         lines += [
             f"## Read by {', '.join(readers)}",
             "",
@@ -108,6 +114,20 @@ def settings() -> list[str]:
         ]
     return [
         *lines,
+        "## Advanced",
+        "",
+        "Only a measurement gives a reason to change one of these; each row names it.",
+        "",
+        *table(
+            ("variable", "default", "read by", "meaning"),
+            [
+                (code(setting.name), default(setting), ", ".join(group.readers), prose(setting.meaning))
+                for group in groups
+                for setting in group.settings
+                if setting.is_advanced
+            ],
+        ),
+        "",
         "## Other variables",
         "",
         *table(

@@ -55,6 +55,7 @@ class Setting:
     name: str
     default: object
     is_secret: bool
+    is_advanced: bool
     meaning: str
 
 
@@ -147,9 +148,10 @@ def settings_groups() -> list[SettingsGroup]:
             readers=readers,
             settings=[
                 Setting(
-                    name=f"{kind.prefix}{field.name.upper()}",
+                    name=kind.variable_of(field),
                     default=field.default,
                     is_secret=not field.repr,
+                    is_advanced="advanced" in field.metadata,
                     meaning=_comments_of_fields(kind).get(field.name)
                     or _missing(f"{kind.__name__}.{field.name} has no comment above it."),
                 )

@@ -23,6 +23,7 @@ from skein_kit.database.connection_settings import database_role
 from skein_kit.database.schema_migrations import OWNER
 from skein_kit.settings import ProcessSettings, SettingInvalid
 from skein_pc2.settings import Pc2Settings
+from skein_worker.service import STOP_SECONDS
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -268,7 +269,6 @@ def test_a_pod_is_asked_on_the_admin_port_and_has_time_to_drain() -> None:
     pod = EVERY["template"]["spec"]
     probes = {name: pod["containers"][0][f"{name}Probe"]["httpGet"] for name in ("startup", "readiness", "liveness")}
     variables = literals()
-    stop = fix_settings.FIELDS["SKEIN_WORKER_STOP_SECONDS"]
 
     assert {name: (probe["path"], probe["port"]) for name, probe in probes.items()} == {
         "startup": ("/livez", "admin"),
@@ -276,9 +276,8 @@ def test_a_pod_is_asked_on_the_admin_port_and_has_time_to_drain() -> None:
         "liveness": ("/livez", "admin"),
     }
     assert variables["SKEIN_ADMIN_PORT"] == str(ADMIN)
-    assert isinstance(stop, float)
     drain, grace = float(variables["SKEIN_DRAIN_SECONDS"]), float(variables["SKEIN_GRACE_SECONDS"])
-    assert pod["terminationGracePeriodSeconds"] > drain + grace + stop
+    assert pod["terminationGracePeriodSeconds"] > drain + grace + STOP_SECONDS
     # Who calls notices at the next look at the name, which readiness decides.
     readiness = pod["containers"][0]["readinessProbe"]
     assert drain > readiness["periodSeconds"] * readiness["failureThreshold"]

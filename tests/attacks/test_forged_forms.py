@@ -73,7 +73,6 @@ def routes_of_forms() -> set[str]:
     """Return the path of every route that takes a POST of a browser, as the gateway itself has them."""
     host: Any = SimpleNamespace(
         channel=lambda *_, **__: aio.insecure_channel("127.0.0.1:9"),
-        settings=SimpleNamespace(default_deadline_seconds=1.0),
     )
     nothing = cast("Any", None)
     routes: list[Route] = [

@@ -151,7 +151,7 @@ async def test_credentials_that_only_auth_can_check_cost_their_source_alone(clus
     await acting.auth.SetLegacyToken(accounts_pb2.SetLegacyTokenRequest(token=legacy))
 
     limit = str(UNPROVEN_PER_SECOND)
-    async with gateway_before(cluster, tenant, {}, SKEIN_UNPROVEN_CREDENTIALS_PER_SECOND=limit) as gateway:
+    async with gateway_before(cluster, tenant, {}, SKEIN_ADVANCED_UNPROVEN_CREDENTIALS_PER_SECOND=limit) as gateway:
         for kind, forged in kinds.items():
             origin = gateway.host.addresses["http"]
             genuine = (await tenant.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="honest"))).secret

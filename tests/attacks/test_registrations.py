@@ -21,6 +21,8 @@ from fix_world import system_identity
 from grpc import aio
 
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc, oauth_pb2, oauth_pb2_grpc
+from skein_auth.attempts import limiter
+from skein_auth.oauth_clients import registry
 
 EXHAUSTED = grpc.StatusCode.RESOURCE_EXHAUSTED
 OF_SOURCE, IN_ALL = 3, 5
@@ -28,14 +30,12 @@ REDIRECT = "https://app.example/back"
 
 
 @pytest.fixture
-async def auth(database: TestDatabase) -> AsyncIterator[AuthServer]:
+async def auth(database: TestDatabase, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[AuthServer]:
     """An auth service with room for few clients, in which only that room is short."""
-    async with run_auth_server(
-        database,
-        SKEIN_REGISTRATIONS_MOST="1000000",
-        SKEIN_UNUSED_CLIENTS_PER_ADDRESS_MOST=str(OF_SOURCE),
-        SKEIN_UNUSED_CLIENTS_MOST=str(IN_ALL),
-    ) as auth_server:
+    monkeypatch.setattr(limiter, "REGISTRATIONS", 1_000_000)
+    monkeypatch.setattr(registry, "MAX_UNUSED_PER_ADDRESS", OF_SOURCE)
+    monkeypatch.setattr(registry, "MAX_UNUSED", IN_ALL)
+    async with run_auth_server(database) as auth_server:
         yield auth_server
 
 

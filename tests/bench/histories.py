@@ -43,7 +43,7 @@ _WAITING = """
     SELECT EXISTS (SELECT FROM memory.trust_work WHERE tenant_id = ANY ($1))
         OR EXISTS (SELECT FROM recall.documents WHERE tenant_id = ANY ($1) AND pending)
 """
-_SETTINGS = {"SKEIN_RECALL_SETTLE_SECONDS": "0", "SKEIN_RECALL_MODELS_SECONDS": "0"}
+_SETTINGS = {"SKEIN_ADVANCED_RECALL_SETTLE_SECONDS": "0", "SKEIN_ADVANCED_RECALL_MODELS_SECONDS": "0"}
 
 
 @click.command()

@@ -76,14 +76,9 @@ TEXT, HYBRID, VECTOR = "text", "hybrid", "vector"
 # The rest of the main thread's time, and that of all other threads.
 _LOOP, _THREADS = "gRPC, event loop, driver's protocol", "embedder's threads"
 _UNLIMITED = dict.fromkeys(
-    (
-        "SKEIN_TENANT_REQUESTS_PER_SECOND",
-        "SKEIN_TENANT_REQUEST_BURST",
-        "SKEIN_CALLER_REQUESTS_PER_SECOND",
-        "SKEIN_CALLER_REQUEST_BURST",
-    ),
+    ("SKEIN_TENANT_REQUESTS_PER_SECOND",),
     "1000000",
-) | {"SKEIN_SCAN_MEBIBYTES_PER_SECOND": "0"}
+) | {"SKEIN_ADVANCED_SCAN_MEBIBYTES_PER_SECOND": "0"}
 # Classes or modules, names of their functions, and the layer of these.
 _LAYERS: tuple[tuple[object, tuple[str, ...], str], ...] = (
     (TextEmbedder, ("embed_query",), "embedding of the query"),

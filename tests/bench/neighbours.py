@@ -73,12 +73,7 @@ _LISTED, _DENSE, _WIDE = 1_000, 140, 200
 _BATCH, _KEYS = 20, 8_000
 # An ordinary batch, which fairness must not slow.
 _ORDINARY = 20
-_RATE_LIMITS = (
-    "SKEIN_TENANT_REQUESTS_PER_SECOND",
-    "SKEIN_TENANT_REQUEST_BURST",
-    "SKEIN_CALLER_REQUESTS_PER_SECOND",
-    "SKEIN_CALLER_REQUEST_BURST",
-)
+_RATE_LIMITS = ("SKEIN_TENANT_REQUESTS_PER_SECOND",)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

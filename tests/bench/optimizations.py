@@ -30,7 +30,7 @@ from bench.subject import ONE_PROCESS, data_folder, running
 
 _PLAIN = str(Path(__file__).with_name("plain_forms.py"))
 # A busy machine must make both clusters slower, not make one of them refuse calls.
-_SETTINGS = {"SKEIN_ADMISSION": "false"}
+_SETTINGS = {"SKEIN_ADVANCED_ADMISSION_CALLS": "1000000"}
 # Of five calls two are recalls, two are creates, one reads a memory.
 _MIX = (ways.RECALL, ways.CREATE, ways.RECALL, ways.CREATE, ways.GET)
 

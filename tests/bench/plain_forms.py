@@ -66,7 +66,7 @@ FORMS: dict[str, Callable[[], None]] = {
     "no-shortlist": compare_every_fine_code,
 }
 # Settings of a form.
-SETTINGS = {"no-vector-cache": {"SKEIN_RECALL_HELD_MEGABYTES": "0"}}
+SETTINGS = {"no-vector-cache": {"SKEIN_RECALL_CACHE_MEGABYTES": "0"}}
 
 if __name__ == "__main__":
     FORMS[sys.argv.pop(1)]()

@@ -33,12 +33,7 @@ _PORT_LINE, _SOCKETS_LINE = 3, 4
 
 # What is measured is the cluster, not its limits on calls.
 _UNLIMITED = dict.fromkeys(
-    (
-        "SKEIN_TENANT_REQUESTS_PER_SECOND",
-        "SKEIN_TENANT_REQUEST_BURST",
-        "SKEIN_CALLER_REQUESTS_PER_SECOND",
-        "SKEIN_CALLER_REQUEST_BURST",
-    ),
+    ("SKEIN_TENANT_REQUESTS_PER_SECOND",),
     "1000000",
 )
 

@@ -83,8 +83,8 @@ class Row:
 @click.option("--large", is_flag=True, help=f"Measure a tenant of {_LARGE:,} entries too.")
 @click.option("--entries", multiple=True, type=click.IntRange(min=100), help="Of a tenant; repeatable.")
 @click.option("--searches", type=click.IntRange(min=1), default=100, show_default=True, help="Of each kind.")
-@click.option("--megabytes", default=1024, show_default=True, help="SKEIN_RECALL_HELD_MEGABYTES.")
-@click.option("--exact-chunks", default=250_000, show_default=True, help="SKEIN_RECALL_HELD_EXACT_CHUNKS.")
+@click.option("--megabytes", default=1024, show_default=True, help="SKEIN_RECALL_CACHE_MEGABYTES.")
+@click.option("--exact-chunks", default=250_000, show_default=True, help="SKEIN_ADVANCED_RECALL_CACHE_EXACT_CHUNKS.")
 @click.option("--random", is_flag=True, help="Vectors without any meaning.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the figures here.")
 def main(
@@ -99,7 +99,10 @@ def main(
 ) -> None:
     """Print latency, processor time, memory and recall by the size of a tenant."""
     sizes = list(entries) or [*_SIZES, *([_LARGE] if large else [])]
-    settings = {"SKEIN_RECALL_HELD_MEGABYTES": str(megabytes), "SKEIN_RECALL_HELD_EXACT_CHUNKS": str(exact_chunks)}
+    settings = {
+        "SKEIN_RECALL_CACHE_MEGABYTES": str(megabytes),
+        "SKEIN_ADVANCED_RECALL_CACHE_EXACT_CHUNKS": str(exact_chunks),
+    }
     rows: list[Row] = []
     try:
         uvloop.run(_bench(sizes, searches, settings, rows, random=random))

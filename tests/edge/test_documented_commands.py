@@ -116,7 +116,7 @@ def without_assistants() -> dict[str, str]:
 
     Its worker finds facts at its own time, as that of any cluster.
     """
-    left_out = {"SKEIN_PC2_ENABLED", "SKEIN_WORKER_EXTRACTION_SECONDS"}
+    left_out = {"SKEIN_PC2_ENABLED", "SKEIN_ADVANCED_WORKER_PAUSE_FACTOR"}
     return {name: value for name, value in test_environment().items() if name not in left_out}
 
 

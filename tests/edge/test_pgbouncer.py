@@ -58,10 +58,9 @@ def environment_of(name: str, port: str, database: TestDatabase, ports: dict[str
         "SKEIN_ADMIN_PORT": ports[f"admin {name}"],
         **pooled_environment(name, port, database.server, database.name),
         # Calls may wait here for one of the few connections.
-        "SKEIN_ADMISSION": "false",
-        "SKEIN_POOL_TIMEOUT_SECONDS": "60",
-        "SKEIN_GATEWAY_RECALL_ARM_SECONDS": "60",
-        "SKEIN_DEFAULT_DEADLINE_SECONDS": "120",
+        "SKEIN_ADVANCED_ADMISSION_CALLS": "1000000",
+        "SKEIN_ADVANCED_POOL_TIMEOUT_SECONDS": "60",
+        "SKEIN_ADVANCED_GATEWAY_RECALL_BRANCH_SECONDS": "60",
     }
 
 

@@ -63,7 +63,7 @@ async def test_a_reader_searches_without_any_other_host() -> None:
 
         report = await run(
             Path(__file__).with_name("site.mjs"),
-            {"CHROMIUM": tool("chromium"), "ORIGIN": origin, "QUERY": "SKEIN_UNUSED_CLIENTS_MOST"},
+            {"CHROMIUM": tool("chromium"), "ORIGIN": origin, "QUERY": "SKEIN_MEMORY_ACCESS_LOG_MONTHS"},
         )
         server.shutdown()
 

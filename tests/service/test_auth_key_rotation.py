@@ -153,7 +153,7 @@ async def test_a_rotation_is_an_event(tenant: Tenant) -> None:
 
 
 @asynccontextmanager
-async def replica(cluster: Cluster, **environment: str) -> AsyncIterator[aio.Channel]:
+async def replica(cluster: Cluster) -> AsyncIterator[aio.Channel]:
     """Run another auth beside the cluster's own, over the same database."""
     host = Host(
         settings=ProcessSettings(
@@ -162,7 +162,7 @@ async def replica(cluster: Cluster, **environment: str) -> AsyncIterator[aio.Cha
             admin_port=0,
             **identity_settings(),
         ),
-        environment={**cluster.environment, **environment},
+        environment=dict(cluster.environment),
         schema_version=registry.migrations()[-1].number,
         addresses={**cluster.addresses, "auth": "127.0.0.1:0"},
     )
@@ -172,12 +172,15 @@ async def replica(cluster: Cluster, **environment: str) -> AsyncIterator[aio.Cha
             yield channel
 
 
-async def test_a_key_shows_when_it_was_last_used_to_the_minute(cluster: Cluster, tenant: Tenant) -> None:
+async def test_a_key_shows_when_it_was_last_used_to_the_minute(
+    cluster: Cluster, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "LAST_USE_SECONDS", 0.05)
     key = await made(tenant, "memory.read")
     before = datetime.now(UTC).replace(second=0, microsecond=0)
     listing = pb.ListApiKeysRequest(page_size=1)
 
-    async with replica(cluster, SKEIN_API_KEY_USE_SECONDS="0.05") as channel:
+    async with replica(cluster) as channel:
         await rpc.AuthInternalServiceStub(channel).Exchange(pb.ExchangeRequest(bearer=key.secret))
         async with asyncio.timeout(30):
             while not (result := (await tenant.auth.ListApiKeys(listing)).api_keys[0]).HasField("use_time"):

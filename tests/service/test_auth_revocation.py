@@ -218,7 +218,6 @@ async def test_a_purge_removes_what_auth_keeps_of_a_tenant_a_bounded_part_at_a_t
         chain_of(own),
         IdempotencyStore(own, "auth"),
         audit_days=400,
-        client_unused_days=30,
     )
 
     # The database purges the events of no open tenant.

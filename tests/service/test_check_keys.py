@@ -13,7 +13,7 @@ from skein_kit.database.transactions import Database
     ("ages", "order"),
     [((600, 0), ["600", "0"]), ((600, 400, 0), ["400", "600", "0"]), ((200, 0), ["200", "0"]), ((0,), ["0"])],
 )
-async def test_a_key_makes_digits_once_all_replicas_know_it_and_the_oldest_does_while_none_is_old_enough(
+async def test_a_new_key_makes_digits_once_all_replicas_know_it(
     database: TestDatabase, ages: tuple[int, ...], order: list[str]
 ) -> None:
     async with database.superuser() as connection:

@@ -115,7 +115,7 @@ async def test_a_proof_shows_that_nothing_exists_and_what_is_covered(
     assert f"memory {bobs_id}" in uncovered.err
 
 
-async def test_a_purge_of_one_service_is_proved_although_the_person_is_known_elsewhere_and_a_block_is_new(
+async def test_a_purge_of_one_service_is_proved_although_another_knows_the_person(
     tenant: Tenant, environment: dict[str, str], tmp_path: Path
 ) -> None:
     block = blocks_pb2.Block(block_id="of ann", label="human", subject_id="ann")

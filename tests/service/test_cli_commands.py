@@ -428,7 +428,7 @@ async def test_refused_records_are_named_with_their_reason_and_the_others_are_wr
     assert "line 6: message m: " in shown.err
 
 
-async def test_a_file_of_contents_alone_is_imported_once_and_what_is_refused_comes_with_a_line_that_works(
+async def test_a_file_of_contents_is_imported_once_and_refused_lines_can_be_repeated(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     path, again = tmp_path / "notes.jsonl", tmp_path / "again.jsonl"

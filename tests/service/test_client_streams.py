@@ -29,8 +29,8 @@ async def short(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Clust
     """A cluster whose streams grow old at once."""
     environment = {
         **test_environment(),
-        "SKEIN_MAX_STREAM_SECONDS": "0.3",
-        "SKEIN_SESSION_STREAM_HEARTBEAT_SECONDS": "0.1",
+        "SKEIN_ADVANCED_MAX_STREAM_SECONDS": "0.3",
+        "SKEIN_ADVANCED_STREAM_HEARTBEAT_SECONDS": "0.1",
     }
     async with running_cluster(tmp_path_factory.mktemp("short"), environment) as cluster:
         yield cluster

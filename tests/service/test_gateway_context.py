@@ -227,7 +227,7 @@ HERE = pb.BuildContextRequest(recall=TEA, session_id="kitchen")
 async def test_a_late_conversation_is_named_and_the_rest_is_packed(cluster: Cluster, tenant: Tenant) -> None:
     script: dict[str, Any] = {"Recall": recall_hits, "GetRecentWindow": never}
 
-    async with gateway_before(cluster, tenant, script, SKEIN_GATEWAY_RECALL_ARM_SECONDS="0.1") as gateway:
+    async with gateway_before(cluster, tenant, script, SKEIN_ADVANCED_GATEWAY_RECALL_BRANCH_SECONDS="0.1") as gateway:
         # While a machine stands still for a moment, the search is late as well: then it is asked again.
         async with asyncio.timeout(60):
             while len((response := await gateway.gateway.BuildContext(HERE)).incomplete) > 1:
@@ -451,7 +451,7 @@ async def test_profile_facts_whose_history_has_ended_are_not_called_purged(tenan
     assert set(replayed.differing_ids) == {memory.memory_id for memory in known}
 
 
-async def test_a_ledger_sends_profile_facts_once_withdraws_what_is_superseded_and_repeats_a_lost_text(
+async def test_a_ledger_sends_facts_once_withdraws_superseded_ones_and_repeats_lost_text(
     tenant: Tenant,
 ) -> None:
     await know_anna(tenant)

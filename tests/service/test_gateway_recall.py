@@ -229,7 +229,7 @@ async def test_blocks_pass_the_time_that_is_asked_for(cluster: Cluster, tenant: 
 async def test_a_late_arm_is_named_and_the_rest_is_returned(cluster: Cluster, tenant: Tenant) -> None:
     script = {"Recall": finding(hit("a", 0.5)), "ListAgentBlocks": never, "GetSubject": profile()}
 
-    async with gateway_before(cluster, tenant, script, SKEIN_GATEWAY_RECALL_ARM_SECONDS="0.2") as gateway:
+    async with gateway_before(cluster, tenant, script, SKEIN_ADVANCED_GATEWAY_RECALL_BRANCH_SECONDS="0.2") as gateway:
         # While a machine stands still for a moment, the others are late as well: then it is asked again.
         async with asyncio.timeout(60):
             while len((response := await gateway.gateway.Recall(ANNA)).incomplete) > 1:
@@ -288,7 +288,7 @@ async def test_recall_fails_on_a_missing_arm_when_the_caller_wants_all_of_them(
     script = {"Recall": finding(hit("a", 0.5)), "ListAgentBlocks": blocks(), "GetSubject": fault}
     request = pb.RecallRequest(query="tea", filter=ANNA.filter, on_partial=pb.ON_PARTIAL_FAIL)
 
-    async with gateway_before(cluster, tenant, script, SKEIN_GATEWAY_RECALL_ARM_SECONDS=seconds) as gateway:
+    async with gateway_before(cluster, tenant, script, SKEIN_ADVANCED_GATEWAY_RECALL_BRANCH_SECONDS=seconds) as gateway:
         # While a machine stands still for a moment, every arm is late: then it is asked again.
         async with asyncio.timeout(60):
             while reason_in(fault := await fault_of(gateway.gateway.Recall(request))) == "DEADLINE_EXCEEDED":
@@ -378,7 +378,7 @@ async def test_the_callers_own_mistake_fails_the_call_and_ends_the_other_arm(clu
 async def test_a_recall_whose_arms_all_fail_ends_with_the_first_error(cluster: Cluster, tenant: Tenant) -> None:
     script = {"Recall": refusing(errors.DatabaseUnavailable()), "ListAgentBlocks": never, "GetSubject": never}
 
-    async with gateway_before(cluster, tenant, script, SKEIN_GATEWAY_RECALL_ARM_SECONDS="0.1") as gateway:
+    async with gateway_before(cluster, tenant, script, SKEIN_ADVANCED_GATEWAY_RECALL_BRANCH_SECONDS="0.1") as gateway:
         # While a machine stands still for a moment, the first one is late as well: then it is asked again.
         async with asyncio.timeout(60):
             while (fault := await fault_of(gateway.gateway.Recall(ANNA))).code() is grpc.StatusCode.DEADLINE_EXCEEDED:
@@ -389,7 +389,9 @@ async def test_a_recall_whose_arms_all_fail_ends_with_the_first_error(cluster: C
 
 @pytest.mark.system
 async def test_a_recall_whose_arms_are_all_late_is_late(cluster: Cluster, tenant: Tenant) -> None:
-    async with gateway_before(cluster, tenant, {"Recall": never}, SKEIN_GATEWAY_RECALL_ARM_SECONDS="0.1") as gateway:
+    async with gateway_before(
+        cluster, tenant, {"Recall": never}, SKEIN_ADVANCED_GATEWAY_RECALL_BRANCH_SECONDS="0.1"
+    ) as gateway:
         with refused(grpc.StatusCode.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED"):
             await gateway.gateway.Recall(pb.RecallRequest(query="tea"))
 
@@ -465,9 +467,7 @@ async def test_a_request_that_breaks_a_rule_asks_no_arm(
         assert gateway.scripted.requests["Recall"] == []
 
 
-async def test_a_key_that_may_only_search_is_refused_the_arms_that_it_names_and_spared_those_that_it_does_not(
-    cluster: Cluster, tenant: Tenant
-) -> None:
+async def test_a_key_that_may_only_search_is_refused_the_arms_that_it_names(cluster: Cluster, tenant: Tenant) -> None:
     made = await tenant.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="k", permissions=["recall.read"]))
     searcher = Stubs.of(cluster.channel, made.secret)
 

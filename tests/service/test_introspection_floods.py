@@ -22,7 +22,7 @@ async def test_failed_bearers_of_a_source_are_refused_at_the_gateway_and_proven_
     cluster: Cluster, tenant: Tenant
 ) -> None:
     async with (
-        gateway_before(cluster, tenant, {}, SKEIN_UNPROVEN_CREDENTIALS_PER_SECOND="1") as gateway,
+        gateway_before(cluster, tenant, {}, SKEIN_ADVANCED_UNPROVEN_CREDENTIALS_PER_SECOND="1") as gateway,
         Web.of(gateway.host.addresses["http"]) as web,
     ):
         answers = [
@@ -41,7 +41,7 @@ async def test_failed_bearers_of_a_source_are_refused_at_the_gateway_and_proven_
 
 async def test_bearers_that_end_well_cost_their_source_nothing(cluster: Cluster, tenant: Tenant) -> None:
     async with (
-        gateway_before(cluster, tenant, {}, SKEIN_UNPROVEN_CREDENTIALS_PER_SECOND="1") as gateway,
+        gateway_before(cluster, tenant, {}, SKEIN_ADVANCED_UNPROVEN_CREDENTIALS_PER_SECOND="1") as gateway,
         Web.of(gateway.host.addresses["http"]) as web,
     ):
         statuses = {

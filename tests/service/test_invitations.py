@@ -17,6 +17,7 @@ from skein.tenancy.v1 import tenancy_pb2
 from skein_kit.identity import permissions
 from skein_kit.identity.bearer_token import BearerToken
 from skein_kit.identity.identity_token import Caller
+from skein_tenancy import service
 from skein_tenancy.invitations.model import PREFIX
 
 OWNER, ADMIN, MEMBER, VIEWER = (ROLES[name] for name in ("owner", "admin", "member", "viewer"))
@@ -343,8 +344,11 @@ async def test_expired_rows_are_deleted_for_one_tenant(tenancy: Tenancy, tenant_
 
 
 @pytest.mark.system
-async def test_a_tenant_invites_so_many_people_an_hour_and_no_more(database: TestDatabase) -> None:
-    async with serving(database, SKEIN_INVITATIONS_MOST="3") as tenancy:
+async def test_a_tenant_invites_so_many_people_an_hour_and_no_more(
+    database: TestDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "MAX_INVITATIONS_PER_HOUR", 3)
+    async with serving(database) as tenancy:
         await tenancy.calls(OPERATOR).CreateOrganization(
             tenancy_pb2.CreateOrganizationRequest(organization=tenancy_pb2.Organization(slug="default"))
         )

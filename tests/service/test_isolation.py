@@ -145,7 +145,7 @@ async def test_the_layer_that_shall_be_off_is_off_and_the_others_are_on(
 
 @pytest.mark.timeout(600)
 @over("path", PATHS, at_once=4)
-async def test_the_tenants_own_caller_gets_in_leaves_the_declared_audit_event_and_may_repeat_its_request(
+async def test_the_tenants_own_caller_gets_in_is_audited_and_may_repeat_its_request(
     cluster: Cluster,
     channels: Channels,
     read_from: World,

@@ -69,7 +69,7 @@ async def test_a_rating_of_a_principal_reaches_what_it_wrote_and_what_it_changed
     assert await stored_trusts(tenant, [written, reported, honest]) == pytest.approx([0.1, 0.1, 0.5])
 
 
-async def test_what_derives_from_two_texts_of_one_source_is_computed_again_when_another_rating_parts_them(
+async def test_trust_is_computed_again_when_a_rating_parts_two_texts_of_one_source(
     cluster: Cluster, tenant: Tenant
 ) -> None:
     await vouch(tenant)

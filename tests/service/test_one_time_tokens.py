@@ -5,6 +5,7 @@ import re
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from email import message_from_bytes, policy
 from typing import Any
 
@@ -19,6 +20,8 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from grpc import aio
 
 from skein.auth.v1 import accounts_pb2 as pb
+from skein_auth.accounts import one_time_tokens
+from skein_auth.attempts import limiter
 
 NEW_PASSWORD = "another horse battery"
 ISSUER = "https://skein.example.com"
@@ -204,10 +207,11 @@ async def test_without_mail_nothing_is_promised(cluster: Cluster, account: Accou
 
 
 @pytest.mark.system
-async def test_a_token_whose_time_is_over_is_refused(database: TestDatabase) -> None:
+async def test_a_token_whose_time_is_over_is_refused(database: TestDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(one_time_tokens, "VERIFICATION_LIFETIME", timedelta())
     async with (
         relay() as (inbox, settings),
-        run_auth_server(database, SKEIN_VERIFICATION_SECONDS="0", **settings) as auth_server,
+        run_auth_server(database, **settings) as auth_server,
     ):
         await auth_server.sign_up()
         _, token = await inbox.token("verify")
@@ -268,9 +272,9 @@ async def test_a_reset_does_not_reveal_whether_an_address_has_an_account(databas
 
 
 @pytest.mark.system
-async def test_a_mailbox_is_not_flooded(database: TestDatabase) -> None:
-    limits = {"SKEIN_MAIL_REQUESTS_MOST": "100", "SKEIN_MAILS_TO_MOST": "1"}
-    async with relay() as (inbox, settings), run_auth_server(database, **settings, **limits) as auth_server:
+async def test_a_mailbox_is_not_flooded(database: TestDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limiter, "MAX_MAILS_TO", 1)
+    async with relay() as (inbox, settings), run_auth_server(database, **settings) as auth_server:
         flooded, other = await auth_server.sign_up(), await auth_server.sign_up()
         for _ in range(2):
             await inbox.token("verify")
@@ -283,11 +287,11 @@ async def test_a_mailbox_is_not_flooded(database: TestDatabase) -> None:
 
 
 @pytest.mark.system
-async def test_mail_of_another_kind_uses_up_nothing_of_the_links_that_set_a_password(database: TestDatabase) -> None:
-    async with (
-        relay() as (inbox, mail),
-        run_auth_server(database, **mail, SKEIN_MAILS_TO_MOST="1") as auth_server,
-    ):
+async def test_mail_of_another_kind_uses_up_nothing_of_the_links_that_set_a_password(
+    database: TestDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limiter, "MAX_MAILS_TO", 1)
+    async with relay() as (inbox, mail), run_auth_server(database, **mail) as auth_server:
         owner, stranger = await auth_server.sign_up(), await auth_server.sign_up()
         for _ in range(2):
             await inbox.token("verify")

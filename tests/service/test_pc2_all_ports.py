@@ -16,6 +16,7 @@ from fix_cluster import Cluster, Tenant
 from fix_pc2 import HEALTH_PORTS, MAIN_PORTS, SESSION, Assistant, DedicatedAssistant, assert_healthy, assistant_of
 
 from skein_kit.host.process import NotReady
+from skein_pc2 import service as pc2_service
 from skein_pc2.transport.router import GRACE_SECONDS, LONG_REPLY_SECONDS, REPLY_SECONDS
 
 # The most impatient of the deployed clients give up then, and those of the orchestrator.
@@ -194,11 +195,14 @@ async def test_messages_sent_before_a_disconnect_take_effect(assistant: Assistan
             await asyncio.sleep(0.05)
 
 
-async def test_one_peer_that_floods_a_port_leaves_room_for_the_others(cluster: Cluster, tenant: Tenant) -> None:
+async def test_one_peer_that_floods_a_port_leaves_room_for_the_others(
+    cluster: Cluster, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
     payload = {"query": "tea", "search_type": "keyword"}
     message = json.dumps({"action": "search", "session_id": "s", "payload": payload}).encode()
     # Room for few, so that a machine of any speed is through with them in the time of a client.
-    environment = {"SKEIN_PC2_API_KEY": tenant.api_key, "SKEIN_PC2_WAITING": "40"}
+    monkeypatch.setattr(pc2_service, "MAX_QUEUED_MESSAGES", 40)
+    environment = {"SKEIN_PC2_API_KEY": tenant.api_key}
     async with (
         assistant_of(environment, patient=True, gateway=cluster.endpoint) as assistant,
         assistant.socket(zmq.DEALER, 5570) as flooding,

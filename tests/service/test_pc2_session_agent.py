@@ -17,8 +17,15 @@ from fix_cluster import Cluster, Tenant
 from fix_pc2 import Assistant, assert_healthy, assistant_of
 
 from skein.session.v1 import session_pb2
+from skein_pc2 import service as pc2_service
 
 PORT, PULSE = 5574, 6583
+
+
+@pytest.fixture(autouse=True)
+def frequent_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the session agent publish every 50 ms."""
+    monkeypatch.setattr(pc2_service, "HEARTBEAT_SECONDS", 0.05)
 
 
 @pytest.fixture(scope="module")
@@ -294,7 +301,7 @@ async def test_services_that_are_down_are_an_error_within_the_clients_time() -> 
 
 
 async def test_the_agent_publishes_heartbeats(cluster: Cluster, tenant: Tenant) -> None:
-    environment = {"SKEIN_PC2_API_KEY": tenant.api_key, "SKEIN_PC2_PULSE_SECONDS": "0.05"}
+    environment = {"SKEIN_PC2_API_KEY": tenant.api_key}
     async with (
         assistant_of(environment, patient=True, gateway=cluster.endpoint) as dedicated,
         dedicated.socket(zmq.SUB, PULSE) as listener,
@@ -325,7 +332,7 @@ async def test_the_agent_publishes_heartbeats(cluster: Cluster, tenant: Tenant) 
 
 
 async def test_an_unknown_session_count_is_null() -> None:
-    environment = {"SKEIN_PC2_API_KEY": "sk", "SKEIN_PC2_PULSE_SECONDS": "0.05"}
+    environment = {"SKEIN_PC2_API_KEY": "sk"}
     async with (
         assistant_of(environment, gateway="127.0.0.1:1") as dedicated,
         dedicated.socket(zmq.SUB, PULSE) as listener,

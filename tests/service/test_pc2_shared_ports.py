@@ -16,10 +16,17 @@ from fix_cluster import Cluster, Tenant
 from fix_pc2 import Assistant, assert_healthy, assistant_of
 
 from skein.memory.v1 import memory_pb2
+from skein_pc2 import service as pc2_service
 from skein_pc2.transport import listener
 
 SHARED_PORTS = (5598, 5599, 6583, 7240)
 EVENT_PORTS = (5598, 5599, 7240)
+
+
+@pytest.fixture(autouse=True)
+def frequent_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the session agent publish every 50 ms."""
+    monkeypatch.setattr(pc2_service, "HEARTBEAT_SECONDS", 0.05)
 
 
 async def receive_events(assistant: Assistant, tenant: Tenant, port: int) -> str:
@@ -90,7 +97,7 @@ async def test_port_7240_answers_as_7140_does(assistant: Assistant) -> None:
 async def test_port_6583_publishes_to_subscribers_and_tells_its_health_to_others(
     cluster: Cluster, tenant: Tenant
 ) -> None:
-    environment = {"SKEIN_PC2_API_KEY": tenant.api_key, "SKEIN_PC2_PULSE_SECONDS": "0.05"}
+    environment = {"SKEIN_PC2_API_KEY": tenant.api_key}
     async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as assistant:
         async with assistant.socket(zmq.SUB, 6583) as peer:
             peer.subscribe(b"")
@@ -107,7 +114,6 @@ async def test_a_port_that_answers_alone_publishes_nothing(
 ) -> None:
     environment = {
         "SKEIN_PC2_API_KEY": tenant.api_key,
-        "SKEIN_PC2_PULSE_SECONDS": "0.05",
         f"SKEIN_PC2_{port}": role,
     }
     async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as assistant:

@@ -339,7 +339,7 @@ async def test_without_an_answer_of_the_embedder_in_time_words_alone_are_searche
     await recall_tenant.remember("The cat caught a mouse.")
     await recall_tenant.remember("Gravel arrived.")
 
-    async with serving(recall_server.url, recall_server.key, SKEIN_RECALL_EMBED_TIMEOUT_SECONDS="0") as late:
+    async with serving(recall_server.url, recall_server.key, SKEIN_ADVANCED_RECALL_EMBED_TIMEOUT_SECONDS="0") as late:
         response = await RecallTenant(late, recall_tenant.tenant_id).recall("feline, mouse")
 
     assert (response.dense_unavailable, response.dense_path) == (True, "none")

@@ -228,7 +228,9 @@ async def test_searches_of_then_take_from_the_tenants_budget_what_they_may_read(
     then = Timestamp()
     then.FromDatetime(now())
 
-    async with serving(recall_server.url, recall_server.key, SKEIN_SCAN_MEBIBYTES_PER_SECOND="0.00002") as limited:
+    async with serving(
+        recall_server.url, recall_server.key, SKEIN_ADVANCED_SCAN_MEBIBYTES_PER_SECOND="0.00002"
+    ) as limited:
         limited_tenant = RecallTenant(limited, recall_tenant.tenant_id)
         first = await limited_tenant.recall("mice", as_of_time=then)
         with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "READ_TOO_COSTLY"):

@@ -289,7 +289,7 @@ async def test_a_model_that_does_not_answer_is_not_offered(deployment: Deploymen
 async def test_what_a_process_writes_that_does_not_know_of_the_switch_gets_both_vectors(
     server: Server, template: str, endpoint: EmbeddingServer
 ) -> None:
-    settings = {"SKEIN_RECALL_SETTLE_SECONDS": "600"}
+    settings = {"SKEIN_ADVANCED_RECALL_SETTLE_SECONDS": "600"}
     async with run_deployment(server, template, endpoint, **settings) as deployment:
         tenant = deployment.tenant
         await deployment.register("large", provider="caller", dimensions=LARGE, endpoint="")

@@ -85,7 +85,7 @@ async def test_an_item_without_a_vector_is_found_by_keyword(recall_tenant: Recal
 async def test_a_keyword_search_calls_no_model(recall_server: RecallServer, recall_tenant: RecallTenant) -> None:
     await recall_tenant.remember("We took the automobile.")
 
-    async with serving(recall_server.url, recall_server.key, SKEIN_RECALL_EMBED_TIMEOUT_SECONDS="0") as late:
+    async with serving(recall_server.url, recall_server.key, SKEIN_ADVANCED_RECALL_EMBED_TIMEOUT_SECONDS="0") as late:
         response = await RecallTenant(late, recall_tenant.tenant_id).recall("automobile", mode=KEYWORD)
 
     assert [hit.memory.content for hit in response.hits] == ["We took the automobile."]
@@ -206,7 +206,7 @@ async def test_a_search_by_meaning_without_the_model_fails_instead_of_finding_no
     await recall_tenant.remember("We took the automobile.")
     vector = await vector_of(recall_tenant, "automobile")
 
-    async with serving(recall_server.url, recall_server.key, SKEIN_RECALL_EMBED_TIMEOUT_SECONDS="0") as late:
+    async with serving(recall_server.url, recall_server.key, SKEIN_ADVANCED_RECALL_EMBED_TIMEOUT_SECONDS="0") as late:
         with refused(grpc.StatusCode.UNAVAILABLE, "MODEL_UNAVAILABLE"):
             await RecallTenant(late, recall_tenant.tenant_id).recall("automobile", mode=SEMANTIC)
         by_vector = await RecallTenant(late, recall_tenant.tenant_id).contents(embedding=vector, mode=SEMANTIC)

@@ -103,7 +103,7 @@ async def test_an_item_without_a_vector_is_embedded_for_the_call(
     await recall_tenant.remember("Our kitten hunts rodents.")
 
     assert contents(await similar(recall_tenant, cat, mode=SEMANTIC)) == ["Our kitten hunts rodents."]
-    async with serving(recall_server.url, recall_server.key, SKEIN_RECALL_EMBED_TIMEOUT_SECONDS="0") as late:
+    async with serving(recall_server.url, recall_server.key, SKEIN_ADVANCED_RECALL_EMBED_TIMEOUT_SECONDS="0") as late:
         elsewhere = RecallTenant(late, recall_tenant.tenant_id)
         with refused(grpc.StatusCode.UNAVAILABLE, "MODEL_UNAVAILABLE"):
             await similar(elsewhere, cat, mode=SEMANTIC)
@@ -126,7 +126,7 @@ async def test_its_vectors_need_no_model(recall_server: RecallServer, recall_ten
     cat = await recall_tenant.remember("The cat caught a mouse.")
     await recall_tenant.remember("Our kitten hunts rodents.")
 
-    async with serving(recall_server.url, recall_server.key, SKEIN_RECALL_EMBED_TIMEOUT_SECONDS="0") as late:
+    async with serving(recall_server.url, recall_server.key, SKEIN_ADVANCED_RECALL_EMBED_TIMEOUT_SECONDS="0") as late:
         result = await similar(RecallTenant(late, recall_tenant.tenant_id), cat, mode=SEMANTIC)
 
     assert contents(result) == ["Our kitten hunts rodents."]

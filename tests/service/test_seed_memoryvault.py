@@ -17,7 +17,7 @@ from grpc import aio
 from skein.auth.v1 import accounts_pb2, auth_pb2, oauth_pb2, oauth_pb2_grpc
 from skein.memory.v1 import curation_pb2, history_pb2, memory_pb2, webhooks_pb2
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
-from skein_auth.settings import AuthSettings
+from skein_auth.auth_sessions.auth_sessions import CODE_LIFETIME
 
 INVALID = (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD")
 RELATIONS = ("related", "supports", "contradicts", "supersedes", "causes", "example_of")
@@ -117,7 +117,7 @@ async def test_no_token_code_or_secret_lies_in_the_database(
     assert not [row for row in rows for text in (*secrets, *pieces) if text in row]
 
 
-async def test_an_application_that_says_little_uses_codes_proves_itself_and_has_a_secret_without_an_end(
+async def test_an_application_without_details_uses_codes_and_has_a_lasting_secret(
     direct: aio.Channel,
 ) -> None:
     oauth = oauth_pb2_grpc.OAuthServiceStub(direct)
@@ -150,7 +150,7 @@ async def test_a_code_lives_as_long_as_the_setting_says_and_is_worth_nothing_aft
 
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "OAUTH_INVALID_GRANT"):
         await app.redeem(codes[1])
-    assert [row["life"].total_seconds() for row in lives] == [AuthSettings().code_seconds] * 2
+    assert [row["life"].total_seconds() for row in lives] == [CODE_LIFETIME.total_seconds()] * 2
 
 
 async def test_each_of_the_six_relations_links_two_memories_and_what_is_no_name_links_none(tenant: Tenant) -> None:

@@ -58,7 +58,7 @@ async def test_a_memory_is_active_until_it_is_deleted(tenant: Tenant) -> None:
     assert not (await tenant.memory.ListMemories(active)).memories
 
 
-async def test_tags_and_links_go_with_a_memory_that_is_purged_and_a_deleted_session_leaves_its_memories(
+async def test_a_purged_memory_takes_its_tags_and_links_along(
     tenant: Tenant,
 ) -> None:
     """ON DELETE CASCADE of entries, tags and relationships. Here a memory outlives its session."""

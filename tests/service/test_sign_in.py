@@ -283,9 +283,7 @@ async def test_an_unknown_address_is_as_much_work_as_a_wrong_password(
         return verify(hasher, stored, text)
 
     monkeypatch.setattr(PasswordHasher, "verify", weighed)
-    async with run_auth_server(
-        database, SKEIN_PASSWORD_HASH_MEMORY_KIB="128", SKEIN_PASSWORD_HASH_ITERATIONS="2"
-    ) as auth_server:
+    async with run_auth_server(database, SKEIN_ADVANCED_PASSWORD_HASH_MEMORY_KIB="128") as auth_server:
         known = (await auth_server.sign_up()).email
         costs.clear()
         for email in (known, new_email()):

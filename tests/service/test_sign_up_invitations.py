@@ -41,7 +41,7 @@ async def test_a_source_of_wrong_invitations_is_looked_up_for_no_more(
     database: TestDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(self_service, "client_address", lambda: "192.0.2.1")
-    known, settings = Memberships(), AuthSettings(sign_ups_most=3)
+    known, settings = Memberships(), AuthSettings(address_limit_factor=0.3)
     async with Database.open(database.url, service="auth", size=2, timeout=30.0) as opened:
         nothing: dict[str, Any] = dict.fromkeys(("store", "auth_sessions", "one_time_tokens", "audit", "idempotency"))
         accounts = AccountSelfService(

@@ -25,7 +25,7 @@ def presenting(secret: str) -> oauth_pb2.ExchangeTokenRequest:
 
 
 async def test_invented_secrets_of_a_source_end_in_a_wait_there_alone(database: TestDatabase) -> None:
-    async with run_auth_server(database, SKEIN_ADDRESS_ATTEMPTS_MOST="3") as auth:
+    async with run_auth_server(database, SKEIN_ADVANCED_ADDRESS_LIMIT_FACTOR="0.3") as auth:
         oauth = oauth_pb2_grpc.OAuthServiceStub(auth.channel)
         for _ in range(3):
             with refused(*WRONG):
@@ -39,7 +39,7 @@ async def test_invented_secrets_of_a_source_end_in_a_wait_there_alone(database: 
 
 async def test_a_secret_that_was_refused_a_moment_ago_costs_no_further_attempt(database: TestDatabase) -> None:
     secret = ApiKeyToken.new(uuid4(), uuid4()).encode()
-    async with run_auth_server(database, SKEIN_ADDRESS_ATTEMPTS_MOST="2") as auth:
+    async with run_auth_server(database, SKEIN_ADVANCED_ADDRESS_LIMIT_FACTOR="0.2") as auth:
         oauth = oauth_pb2_grpc.OAuthServiceStub(auth.channel)
         for _ in range(5):
             with refused(*WRONG):

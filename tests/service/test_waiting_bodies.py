@@ -26,9 +26,8 @@ SECONDS = 60.0
 MEBIBYTE = 1024 * 1024
 # One call at a time has its turn, and a waiting call is not refused for the time it waits.
 ONE_TURN: dict[str, Any] = {
-    "SKEIN_ADMISSION_CALLS_LEAST": "1",
-    "SKEIN_ADMISSION_CALLS_MOST": "1",
-    "SKEIN_ADMISSION_WAIT_SECONDS": "60",
+    "SKEIN_ADVANCED_ADMISSION_CALLS": "1",
+    "SKEIN_ADVANCED_ADMISSION_WAIT_SECONDS": "60",
 }
 APPENDED = {"session_id": "s", "messages": [{"role": "MESSAGE_ROLE_USER", "content": "tea"}]}
 SIGNED_IN = {"email": "none@x.invalid", "password": "wrong wrong wrong"}

@@ -32,7 +32,7 @@ PARTITIONED = ("memory.memories", "session.messages")
 async def busy_worker(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
     """A cluster whose worker looks for work every two seconds, over few tenants."""
     environment = test_environment()
-    del environment["SKEIN_WORKER_BACKLOG_SECONDS"]
+    del environment["SKEIN_ADVANCED_WORKER_PAUSE_FACTOR"]
     async with running_cluster(tmp_path_factory.mktemp("busy_worker"), environment) as cluster:
         yield cluster
     # The cluster of all tests is still ready; in one process they share the gauge.

@@ -138,7 +138,7 @@ async def test_keys_that_verify_nothing_any_more_are_hidden_and_deleted(cluster:
 
 
 async def test_a_replica_notices_a_key_that_another_one_made(cluster: Cluster, tenant: Tenant) -> None:
-    async with replica(cluster, SKEIN_SIGNING_KEY_REFRESH_SECONDS="0.05") as channel:
+    async with replica(cluster) as channel:
         rotated = await cluster.operator.auth.RotateSigningKey(pb.RotateSigningKeyRequest())
 
         async with asyncio.timeout(30):

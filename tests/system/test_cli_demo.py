@@ -48,7 +48,7 @@ def test_it_shows_a_trace_from_the_gateway_to_the_statements(demo: tuple[Command
     assert re.search(r"── SQL \w+ \w+  [\d.]+ ms$", tree, flags=re.MULTILINE)
 
 
-def test_it_shows_facts_of_a_conversation_with_their_quotes_and_that_a_correction_supersedes_one(
+def test_it_shows_facts_with_their_quotes_and_that_a_correction_supersedes_one(
     demo: tuple[CommandResult, Path],
 ) -> None:
     ended, _ = demo

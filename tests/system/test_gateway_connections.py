@@ -24,10 +24,9 @@ LIST = "/skein.memory.v1.MemoryService/ListMemories"
 HANDSHAKE_SECONDS = 1.0
 IDLE_SECONDS = 1.0
 SETTINGS = {
-    "SKEIN_HTTP_HEADER_SECONDS": "1",
-    "SKEIN_REQUEST_BODY_SECONDS": "1",
-    "SKEIN_GRPC_HANDSHAKE_SECONDS": str(HANDSHAKE_SECONDS),
-    "SKEIN_GRPC_IDLE_SECONDS": str(IDLE_SECONDS),
+    "SKEIN_ADVANCED_TRANSFER_SECONDS": "1",
+    "SKEIN_ADVANCED_HANDSHAKE_SECONDS": str(HANDSHAKE_SECONDS),
+    "SKEIN_ADVANCED_IDLE_SECONDS": str(IDLE_SECONDS),
 }
 # What begins an HTTP/2 connection: the preface, and the frame of settings that the handshake waits for.
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"

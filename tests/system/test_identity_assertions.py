@@ -77,7 +77,7 @@ class Enterprise:
 async def enterprise(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Enterprise]:
     folder = tmp_path_factory.mktemp("enterprise")
     with issuing() as issuer:
-        environment = {**test_environment(), **issuer.settings, "SKEIN_ATTEMPTS_MOST": "1000"}
+        environment = {**test_environment(), **issuer.settings, "SKEIN_ADVANCED_MAX_ATTEMPTS": "1000"}
         async with running_cluster(folder, environment) as cluster:
             tenant = await cluster.new_tenant()
         environment["SKEIN_ASSERTION_ISSUERS"] = f"{issuer.oidc};{tenant.tenant_id}, {SILENT};{tenant.tenant_id}"

@@ -77,7 +77,7 @@ async def clients(server: Server, count: int, first: bytes = b"", *, source: str
 
 
 async def test_headers_that_do_not_come_in_time_are_answered_with_408() -> None:
-    async with Server.running(limits(http_header_seconds=0.5)) as server:
+    async with Server.running(limits(handshake_seconds=0.5)) as server:
         silent, half = await Client.connect(server.address), await Client.connect(server.address, HALF)
 
         ends = await silent.end(), await half.end()
@@ -86,7 +86,7 @@ async def test_headers_that_do_not_come_in_time_are_answered_with_408() -> None:
 
 
 async def test_one_byte_after_the_other_does_not_move_the_deadline() -> None:
-    async with Server.running(limits(http_header_seconds=0.5)) as server:
+    async with Server.running(limits(handshake_seconds=0.5)) as server:
         client = await Client.connect(server.address, HALF)
 
         async def trickle() -> None:
@@ -103,7 +103,7 @@ async def test_one_byte_after_the_other_does_not_move_the_deadline() -> None:
 
 
 async def test_the_headers_of_a_further_request_have_the_same_deadline() -> None:
-    async with Server.running(limits(http_header_seconds=0.5)) as server:
+    async with Server.running(limits(handshake_seconds=0.5)) as server:
         client = await Client.connect(server.address)
         assert await client.ask() == 200
 
@@ -114,7 +114,7 @@ async def test_the_headers_of_a_further_request_have_the_same_deadline() -> None
 
 
 async def test_a_connection_between_two_requests_is_not_late() -> None:
-    async with Server.running(limits(http_header_seconds=0.3)) as server:
+    async with Server.running(limits(handshake_seconds=0.3)) as server:
         idle, late = await Client.connect(server.address), await Client.connect(server.address)
         assert await idle.ask() == 200
 
@@ -124,7 +124,7 @@ async def test_a_connection_between_two_requests_is_not_late() -> None:
 
 
 async def test_an_idle_connection_is_closed_after_its_time() -> None:
-    async with Server.running(limits(http_idle_seconds=1)) as server:
+    async with Server.running(limits(idle_seconds=1)) as server:
         client = await Client.connect(server.address)
         assert await client.ask() == 200
 
@@ -134,14 +134,14 @@ async def test_an_idle_connection_is_closed_after_its_time() -> None:
 
 
 async def test_a_body_that_does_not_come_in_time_is_answered_with_408() -> None:
-    async with Server.running(limits(request_body_seconds=0.5)) as server:
+    async with Server.running(limits(transfer_seconds=0.5)) as server:
         end = await (await Client.connect(server.address, HALF_BODY)).end()
 
     assert b" 408 " in end
 
 
 async def test_a_body_that_is_not_needed_any_more_has_the_same_deadline() -> None:
-    async with Server.running(limits(request_body_seconds=0.5)) as server:
+    async with Server.running(limits(transfer_seconds=0.5)) as server:
         client = await Client.connect(server.address)
         assert await client.ask(HALF_BODY.replace(b"/echo", b"/nowhere")) == 404
 
@@ -158,7 +158,7 @@ async def test_a_body_that_is_not_needed_any_more_has_the_same_deadline() -> Non
 
 
 async def test_an_answer_may_take_longer_than_any_deadline() -> None:
-    short = limits(http_header_seconds=0.2, request_body_seconds=0.2, http_idle_seconds=0.2)
+    short = limits(handshake_seconds=0.2, transfer_seconds=0.2, idle_seconds=0.2)
     async with Server.running(short) as server:
         waiting = await Client.connect(server.address, WHOLE.replace(b"/healthz", b"/slow"))
         await server.entered.acquire()
@@ -170,7 +170,7 @@ async def test_an_answer_may_take_longer_than_any_deadline() -> None:
 
 
 async def test_a_client_that_takes_nothing_of_its_answer_is_gone_after_a_while() -> None:
-    async with Server.running(limits(http_stalled_seconds=1)) as server:
+    async with Server.running(limits(transfer_seconds=1)) as server:
         client = await Client.connect(server.address)
         client.writer.transport.pause_reading()  # type: ignore[attr-defined]  # asyncio's transports have it.
 
@@ -233,7 +233,7 @@ async def test_many_more_halves_than_places_leave_room_for_whole_requests() -> N
 
 
 async def test_an_address_has_a_limit_of_its_own_and_the_others_keep_their_places() -> None:
-    async with Server.running(limits(http_connections_per_address=2)) as server:
+    async with Server.running(limits(per_address=2)) as server:
         slow = WHOLE.replace(b"/healthz", b"/slow")
         greedy = await clients(server, 2, slow, source="127.0.0.2")
         for _ in greedy:
@@ -250,7 +250,7 @@ async def test_an_address_has_a_limit_of_its_own_and_the_others_keep_their_place
 
 
 async def test_an_address_at_its_limit_gives_up_its_own_halves_first() -> None:
-    async with Server.running(limits(http_connections_per_address=2)) as server:
+    async with Server.running(limits(per_address=2)) as server:
         other = await Client.connect(server.address, HALF, source="127.0.0.3")
         flood = await clients(server, 2, HALF, source="127.0.0.2")
 
@@ -262,7 +262,7 @@ async def test_an_address_at_its_limit_gives_up_its_own_halves_first() -> None:
 
 @pytest.mark.parametrize("source", ["127.0.0.1", "127.0.0.9"], ids=["this machine", "a trusted proxy"])
 async def test_proxies_may_have_as_many_connections_as_there_are(source: str) -> None:
-    async with Server.running(limits(http_connections_per_address=2, proxy="127.0.0.9")) as server:
+    async with Server.running(limits(per_address=2, proxy="127.0.0.9")) as server:
         slow = WHOLE.replace(b"/healthz", b"/slow")
         many = await clients(server, 10, slow, source=source)
         for _ in many:
@@ -292,7 +292,7 @@ async def test_a_tls_handshake_that_does_not_come_is_late_and_yields(tmp_path: P
         ServerTls(certificate=made.certificate, key=made.key),
         ssl.create_default_context(cafile=made.authority),
     )
-    async with Server.running(limits(most=2, http_header_seconds=1.5), tls) as server:
+    async with Server.running(limits(most=2, handshake_seconds=1.5), tls) as server:
         silent = await clients(server, 2)
 
         assert await (await Client.connect(server.address, tls=trusting)).ask() == 200
@@ -318,7 +318,7 @@ async def test_the_end_of_a_server_does_not_wait_for_halves(tmp_path: Path) -> N
 
 
 async def test_the_admin_port_has_the_same_limits() -> None:
-    async with serve_admin("127.0.0.1", 0, {}, limits(most=2, http_header_seconds=1)) as address:
+    async with serve_admin("127.0.0.1", 0, {}, limits(most=2, handshake_seconds=1)) as address:
         flood = [await Client.connect(address, HALF) for _ in range(10)]
 
         admin_client = await Client.connect(address)
@@ -329,5 +329,5 @@ async def test_the_admin_port_has_the_same_limits() -> None:
 
 
 def test_a_time_out_of_nothing_is_refused() -> None:
-    with pytest.raises(SettingInvalid, match=r"^SKEIN_HTTP_HEADER_SECONDS should be above 0\.$"):
-        ProcessSettings.read({"SKEIN_HTTP_HEADER_SECONDS": "0"})
+    with pytest.raises(SettingInvalid, match=r"^SKEIN_ADVANCED_HANDSHAKE_SECONDS should be above 0\.$"):
+        ProcessSettings.read({"SKEIN_ADVANCED_HANDSHAKE_SECONDS": "0"})

@@ -17,6 +17,7 @@ from skein.memory.v1 import history_pb2, history_pb2_grpc, snapshots_pb2, snapsh
 from skein.memory.v1 import memory_pb2 as pb
 from skein.memory.v1 import memory_pb2_grpc as rpc
 from skein_kit.ids import add_months, month_start, now
+from skein_memory.memories.model import MAX_CONTENT_CHARACTERS
 
 
 def request(content: str, request_id: str = "", **fields: Any) -> pb.CreateMemoryRequest:
@@ -110,15 +111,16 @@ async def test_a_refused_write_leaves_no_row_anywhere(memory_server: MemoryServe
     assert len(await memory_server.rows("SELECT FROM recall.documents")) == 1
 
 
-async def test_the_operator_sets_the_longest_content(memory_server: MemoryServer) -> None:
-    async with memory_server.serving(SKEIN_MEMORY_MAX_CONTENT_CHARACTERS="5"), memory_server.channel() as channel:
+async def test_spaces_around_the_longest_content_do_not_count(memory_server: MemoryServer) -> None:
+    longest = "x" * MAX_CONTENT_CHARACTERS
+    async with memory_server.serving(), memory_server.channel() as channel:
         memory = rpc.MemoryServiceStub(channel)
 
-        created = await memory.CreateMemory(request(" 12345 "))
+        created = await memory.CreateMemory(request(f" {longest} "))
         with refused(grpc.StatusCode.INVALID_ARGUMENT, "CONTENT_TOO_LONG"):
-            await memory.CreateMemory(request("123456"))
+            await memory.CreateMemory(request(f"{longest}x"))
 
-    assert created.memory.content == "12345"
+    assert created.memory.content == longest
 
 
 async def test_the_months_ahead_are_made_once(memory_server: MemoryServer) -> None:

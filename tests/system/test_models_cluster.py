@@ -25,10 +25,9 @@ async def changing(endpoint: EmbeddingServer, tmp_path_factory: pytest.TempPathF
     """A cluster of a test's own whose worker reindexes as soon as it can."""
     environment = test_environment() | {
         "SKEIN_OUTBOUND_ALLOW": endpoint.url,
-        "SKEIN_RECALL_SETTLE_SECONDS": "0.5",
-        "SKEIN_RECALL_MODELS_SECONDS": "0.2",
-        "SKEIN_WORKER_BACKLOG_SECONDS": "0.5",
-        "SKEIN_WORKER_REINDEX_SECONDS": "0.3",
+        "SKEIN_ADVANCED_RECALL_SETTLE_SECONDS": "0.5",
+        "SKEIN_ADVANCED_RECALL_MODELS_SECONDS": "0.2",
+        "SKEIN_ADVANCED_WORKER_PAUSE_FACTOR": "0.1",
     }
     async with running_cluster(tmp_path_factory.mktemp("changing"), environment) as cluster:
         yield cluster

@@ -260,7 +260,10 @@ async def test_an_interrupted_reindex_goes_on_where_it_stopped(deployment: Deplo
 
 async def test_a_process_that_learns_of_a_change_late_leaves_no_gap(deployment: Deployment) -> None:
     await remembered(deployment.tenant)
-    late = deployment.settings | {"SKEIN_RECALL_MODELS_SECONDS": "3600", "SKEIN_RECALL_SETTLE_SECONDS": "3600"}
+    late = deployment.settings | {
+        "SKEIN_ADVANCED_RECALL_MODELS_SECONDS": "3600",
+        "SKEIN_ADVANCED_RECALL_SETTLE_SECONDS": "3600",
+    }
     async with serving(deployment.service.url, deployment.service.key, **late) as second:
         there = RecallTenant(second, deployment.tenant.tenant_id)
         before = await answers(there)
@@ -346,7 +349,7 @@ async def test_a_reindex_of_one_tenant_touches_no_other(deployment: Deployment) 
         await deployment.use(WORDS)
 
 
-async def test_an_item_that_the_model_does_not_take_is_counted_and_bars_the_cut_over_until_it_is_forced(
+async def test_an_item_that_the_model_refuses_bars_the_cut_over_until_it_is_forced(
     deployment: Deployment,
 ) -> None:
     await remembered(deployment.tenant)
@@ -456,9 +459,11 @@ async def waits(deployment: Deployment) -> bool:
 async def test_a_process_that_does_not_know_yet_that_a_model_is_dropped_refuses_its_vectors(
     server: Server, template: str, endpoint: EmbeddingServer
 ) -> None:
-    settle = {"SKEIN_RECALL_SETTLE_SECONDS": "600"}
+    settle = {"SKEIN_ADVANCED_RECALL_SETTLE_SECONDS": "600"}
     vector = [pb.Embedding(values=[1.0] + [0.0] * (DIMENSIONS - 1))]
-    async with run_deployment(server, template, endpoint, SKEIN_RECALL_MODELS_SECONDS="600", **settle) as deployment:
+    async with run_deployment(
+        server, template, endpoint, SKEIN_ADVANCED_RECALL_MODELS_SECONDS="600", **settle
+    ) as deployment:
         item_id = await deployment.tenant.remember(TEXTS[0])
         await deployment.register()
         request = pb.PutEmbeddingRequest(item_id=item_id, model=WORDS, embeddings=vector)

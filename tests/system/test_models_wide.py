@@ -49,7 +49,7 @@ async def ask(deployment: Deployment, vector: NDArray[np.float32], query: str) -
 async def test_similarities_are_over_all_dimensions_by_the_index_and_by_what_is_held(
     server: Server, template: str, endpoint: EmbeddingServer, query: str
 ) -> None:
-    async with run_deployment(server, template, endpoint, SKEIN_RECALL_HELD_LEAST_CHUNKS="1") as deployment:
+    async with run_deployment(server, template, endpoint, SKEIN_ADVANCED_RECALL_CACHE_MIN_CHUNKS="1") as deployment:
         known = await remembered(deployment)
         (vector,) = vectors(1, 2)
         expected = {item_id: float(each @ vector) for item_id, each in known.items()}

@@ -26,6 +26,7 @@ from joserfc.jwk import ECKey
 from skein.auth.v1 import oauth_pb2, oauth_pb2_grpc
 from skein_auth.accounts.passwords import Passwords
 from skein_auth.assertions.client_assertions import ClientAssertions
+from skein_auth.attempts import limiter
 from skein_auth.attempts.limiter import AttemptLimiter, limits
 from skein_auth.attempts.store import AttemptStore
 from skein_auth.audit.recorder import AuditRecorder
@@ -105,7 +106,7 @@ async def test_registration_may_be_closed(database: TestDatabase) -> None:
 async def test_wrong_secrets_of_a_client_end_in_a_wait_that_its_right_secret_does_not_need(
     database: TestDatabase,
 ) -> None:
-    async with run_auth_server(database, SKEIN_ATTEMPTS_MOST="3") as auth:
+    async with run_auth_server(database, SKEIN_ADVANCED_MAX_ATTEMPTS="3") as auth:
         oauth = oauth_pb2_grpc.OAuthServiceStub(auth.channel)
         made = await oauth.RegisterClient(request())
 
@@ -129,7 +130,7 @@ async def test_a_bearer_of_the_initial_access_token_does_not_wait_for_others_of_
     database: TestDatabase,
 ) -> None:
     address = (("skein-client-address", "192.0.2.1"),)
-    limits = {"SKEIN_REGISTRATIONS_MOST": "1", "SKEIN_UNUSED_CLIENTS_PER_ADDRESS_MOST": "1"}
+    limits = {"SKEIN_ADVANCED_ADDRESS_LIMIT_FACTOR": "0.01"}
     async with run_auth_server(
         database, SKEIN_REGISTRATION="token", SKEIN_INITIAL_ACCESS_TOKEN=INITIAL, **limits
     ) as auth:
@@ -139,10 +140,11 @@ async def test_a_bearer_of_the_initial_access_token_does_not_wait_for_others_of_
 
 
 async def test_a_client_with_a_secret_starts_devices_where_public_ones_of_the_address_wait(
-    database: TestDatabase,
+    database: TestDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(limiter, "DEVICE_STARTS", 1)
     address = (("skein-client-address", "192.0.2.1"),)
-    async with run_auth_server(database, SKEIN_DEVICE_STARTS_MOST="1") as auth:
+    async with run_auth_server(database) as auth:
         public = await App.registered(auth.channel, token_endpoint_auth_method="none")
         confidential = await App.registered(auth.channel)
 

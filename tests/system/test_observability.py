@@ -89,10 +89,9 @@ async def traced(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Trac
             "SKEIN_LOG_LEVEL": "debug",
             # Every query is slow.
             "SKEIN_SLOW_QUERY_SECONDS": "0.000001",
-            # Over one tenant a sweep is nothing, and the first may come before recall is ready.
-            "SKEIN_WORKER_BACKLOG_SECONDS": "0.5",
-            # The first look may come before the queue has its standing jobs.
-            "SKEIN_WORKER_MEASURE_SECONDS": "0.5",
+            # Over one tenant a scan is nothing, and the first may come before recall is ready. The first measurement
+            # may come before the queue has its periodic jobs.
+            "SKEIN_ADVANCED_WORKER_PAUSE_FACTOR": "0.05",
             "OTEL_BSP_SCHEDULE_DELAY": "50",
         }
         folder: Path = tmp_path_factory.mktemp("traced")

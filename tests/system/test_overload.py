@@ -32,13 +32,12 @@ SECONDS = 60.0
 # Calls at once, of which one tenant has three quarters, and calls that wait.
 ROOM, SHARE, WAITING = 4, 3, 2
 TIGHT: dict[str, Any] = {
-    "SKEIN_ADMISSION_CALLS_LEAST": str(ROOM),
-    "SKEIN_ADMISSION_CALLS_MOST": str(ROOM),
-    "SKEIN_ADMISSION_WAITING": str(WAITING),
+    "SKEIN_ADVANCED_ADMISSION_CALLS": str(ROOM),
+    "SKEIN_ADVANCED_ADMISSION_QUEUE": str(WAITING),
     # A slow test does not make calls give up.
-    "SKEIN_ADMISSION_WAIT_SECONDS": "60",
+    "SKEIN_ADVANCED_ADMISSION_WAIT_SECONDS": "60",
 }
-HASTY: dict[str, Any] = {**TIGHT, "SKEIN_ADMISSION_WAIT_SECONDS": "0.02"}
+HASTY: dict[str, Any] = {**TIGHT, "SKEIN_ADVANCED_ADMISSION_WAIT_SECONDS": "0.02"}
 APPEND = "/skein.session.v1.SessionService/AppendMessages"
 
 
@@ -198,8 +197,8 @@ async def test_another_tenant_finds_room_while_the_calls_of_one_hang(
 async def test_costly_calls_of_one_tenant_run_one_by_one_and_hold_up_no_other_call(
     cluster: Cluster, tenant: Tenant, other_tenant: Tenant
 ) -> None:
-    settings = {**TIGHT, "SKEIN_ADMISSION_CALLS_LEAST": "32", "SKEIN_ADMISSION_CALLS_MOST": "32"}
-    settings["SKEIN_ADMISSION_WAITING"] = "1000"
+    settings = {**TIGHT, "SKEIN_ADVANCED_ADMISSION_CALLS": "32"}
+    settings["SKEIN_ADVANCED_ADMISSION_QUEUE"] = "1000"
     request = _turn_of_a_conversation()
     request.messages[0].content = "tea " * 250_000
     async with holding(cluster, tenant, settings) as (gateway, handler):
@@ -277,7 +276,7 @@ async def test_the_client_retries_at_the_given_time_and_is_served(cluster: Clust
 async def test_calls_that_services_make_for_a_call_never_wait_for_each_other(
     cluster: Cluster, tenant: Tenant, *, in_process: bool
 ) -> None:
-    one = {**TIGHT, "SKEIN_ADMISSION_CALLS_LEAST": "1", "SKEIN_ADMISSION_CALLS_MOST": "1"}
+    one = {**TIGHT, "SKEIN_ADVANCED_ADMISSION_CALLS": "1"}
     hops: list[int] = []
 
     async def create(_request: Any, call: Call) -> memory_pb2.BatchCreateMemoriesResponse:

@@ -14,9 +14,9 @@ from skein_cluster.embedded.server import Server
 TEXTS = [f"Kettle number {number} stands on the stove." for number in range(30)]
 # Every cached tenant has approximate codes, and all of its searches are repeated exactly.
 SETTINGS = {
-    "SKEIN_RECALL_HELD_LEAST_CHUNKS": "1",
-    "SKEIN_RECALL_HELD_EXACT_CHUNKS": "0",
-    "SKEIN_RECALL_SAMPLE_SHARE": "1",
+    "SKEIN_ADVANCED_RECALL_CACHE_MIN_CHUNKS": "1",
+    "SKEIN_ADVANCED_RECALL_CACHE_EXACT_CHUNKS": "0",
+    "SKEIN_ADVANCED_RECALL_SAMPLE_SHARE": "1",
 }
 
 

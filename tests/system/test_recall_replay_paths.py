@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path
 from uuid import UUID
 
+import pytest
 from fix_cluster import Cluster, Tenant, running_cluster, test_environment
 from fix_models import REINDEX_NOW, until, until_scanned
 from fix_receipts import TOPICS, recall_beside_a_purged_message, recall_with_receipt
@@ -15,6 +16,7 @@ from skein.auth.v1 import auth_pb2_grpc, certificates_pb2
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
 from skein.session.v1 import session_pb2
+from skein_recall import service
 
 
 async def replay(tenant: Tenant, response: pb.RecallResponse) -> pb.ReplayRecallResponse:
@@ -68,12 +70,12 @@ async def test_an_answer_without_pending_vectors_replays_after_they_came(cluster
     assert replayed.identical, replayed
 
 
-async def test_an_answer_that_approximate_codes_found_replays(tmp_path: Path) -> None:
+async def test_an_answer_that_approximate_codes_found_replays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Whatever share of the neighbours the codes of so few vectors find.
+    monkeypatch.setattr(service, "MIN_RECALL", 0.0)
     environment = {
         **test_environment(),
-        "SKEIN_RECALL_HELD_EXACT_CHUNKS": "0",
-        # Whatever share of the neighbours the codes of so few vectors find.
-        "SKEIN_RECALL_HELD_LEAST_RECALL": "0",
+        "SKEIN_ADVANCED_RECALL_CACHE_EXACT_CHUNKS": "0",
     }
     async with running_cluster(tmp_path, environment, form="one") as cluster:
         tenant = await cluster.new_tenant()

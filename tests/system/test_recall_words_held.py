@@ -90,7 +90,7 @@ def numbers(hit: pb.Hit) -> list[float]:
 @pytest.fixture(scope="module")
 async def plain_server(recall_server: RecallServer) -> AsyncIterator[RecallServer]:
     """Search the same database without holding anything."""
-    async with serving(recall_server.url, recall_server.key, SKEIN_RECALL_HELD_MEGABYTES="0") as server:
+    async with serving(recall_server.url, recall_server.key, SKEIN_RECALL_CACHE_MEGABYTES="0") as server:
         yield server
 
 

@@ -67,10 +67,9 @@ async def test_an_answer_replays_with_its_model_until_the_model_is_deleted(
     environment = test_environment() | {
         "SKEIN_DATA_DIR": str(tmp_path / "data"),
         "SKEIN_OUTBOUND_ALLOW": endpoint.url,
-        "SKEIN_RECALL_SETTLE_SECONDS": "0.5",
-        "SKEIN_RECALL_MODELS_SECONDS": "0.2",
-        "SKEIN_WORKER_BACKLOG_SECONDS": "0.5",
-        "SKEIN_WORKER_REINDEX_SECONDS": "0.3",
+        "SKEIN_ADVANCED_RECALL_SETTLE_SECONDS": "0.5",
+        "SKEIN_ADVANCED_RECALL_MODELS_SECONDS": "0.2",
+        "SKEIN_ADVANCED_WORKER_PAUSE_FACTOR": "0.1",
     }
     async with running_cluster(tmp_path / "data", environment) as cluster:
         tenant = await cluster.new_tenant()

@@ -20,7 +20,7 @@ async def several() -> AsyncIterator[Several]:
         yield running
 
 
-async def test_a_process_of_each_kind_killed_in_turn_loses_nothing_and_refuses_only_what_may_be_repeated(
+async def test_a_killed_process_of_each_kind_loses_nothing(
     several: Several,
 ) -> None:
     await not_lost(several, [part for part in several.parts if part.number == 0])

@@ -56,7 +56,7 @@ async def test_what_was_archived_before_a_power_cut_and_not_signed_is_signed_at_
     assert after == []
 
 
-def test_the_note_of_a_checksum_is_on_the_disk_before_the_server_takes_the_segment_for_archived(
+def test_the_note_of_a_checksum_is_on_disk_before_its_segment_counts_as_archived(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repository = BackupRepository(tmp_path / "backups")

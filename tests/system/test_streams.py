@@ -22,18 +22,14 @@ from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import history_pb2 as pb
 from skein.memory.v1 import history_pb2_grpc, memory_pb2
 from skein.tenancy.v1 import tenancy_pb2
+from skein_kit.rpc.streaming import MAX_PER_TENANT
+from skein_memory.events.stream import MAX_UNREAD_CHANGES
 
 SECONDS = 60.0
-MAX_STREAMS = 3
-BUFFER = 10
-# Of 80 kB each: more than gRPC buffers for a client that does not read.
-MANY = 150
+# Of 8 kB each: more than gRPC and a subscriber buffer for a client that does not read.
+MANY = 3000
 IMPATIENT = {
-    "SKEIN_MAX_STREAMS_PER_TENANT": str(MAX_STREAMS),
-    "SKEIN_STREAM_RECHECK_SECONDS": "0.2",
-    "SKEIN_MEMORY_WATCH_HEARTBEAT_SECONDS": "0.2",
-    "SKEIN_MEMORY_WATCH_PAUSE_SECONDS": "0.1",
-    "SKEIN_MEMORY_WATCH_BUFFER": str(BUFFER),
+    "SKEIN_ADVANCED_STREAM_HEARTBEAT_SECONDS": "0.2",
 }
 PATH = "/skein.memory.v1.HistoryService/StreamChanges"
 
@@ -138,7 +134,7 @@ async def test_a_tenant_that_is_deleted_ends_its_streams(short_tenant: Tenant, s
 async def test_a_tenant_has_a_number_of_streams_and_others_have_theirs(
     short_tenant: Tenant, short_cluster: Cluster
 ) -> None:
-    calls = [await begun(short_tenant) for _ in range(MAX_STREAMS)]
+    calls = [await begun(short_tenant) for _ in range(MAX_PER_TENANT)]
 
     with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_STREAMS"):
         await read(watch(short_tenant))
@@ -177,19 +173,19 @@ async def happen(cluster: Cluster, tenant: Tenant, count: int, heard_by: Any) ->
     """Let so many large things happen in a tenant, some at a time: the next ones once a listener has heard of these."""
     received: list[str] = []
     connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
-    for start in range(0, count, BUFFER // 2):
+    for start in range(0, count, MAX_UNREAD_CHANGES // 2):
         await connection.execute(
             """
             INSERT INTO memory.changes
                 (tenant_id, change_id, event_type, entity_type, entity_id, summary, principal, create_time)
-            SELECT $1, uuidv7(), 'memory_created', 'memory', 'e' || n, repeat('x', 80000), 'test', now()
+            SELECT $1, uuidv7(), 'memory_created', 'memory', 'e' || n, repeat('x', 8000), 'test', now()
             FROM generate_series($2::int, $3) AS n
             """,
             tenant.tenant_id,
             start,
-            start + BUFFER // 2 - 1,
+            start + MAX_UNREAD_CHANGES // 2 - 1,
         )
-        received += await entities(heard_by, BUFFER // 2)
+        received += await entities(heard_by, MAX_UNREAD_CHANGES // 2)
     await connection.close()
     return received
 
@@ -280,7 +276,7 @@ async def test_a_service_that_leaves_off_ends_its_streams_which_go_on_when_it_is
     await ended
     await channel.close()
 
-    async with running_cluster(folder, {**test_environment(), "SKEIN_MAX_STREAM_SECONDS": "1"}) as second:
+    async with running_cluster(folder, {**test_environment(), "SKEIN_ADVANCED_MAX_STREAM_SECONDS": "1"}) as second:
         answers: list[pb.StreamChangesResponse] = []
         async with asyncio.timeout(SECONDS):
             # A stream that grows old while the machine stands still may end before it says anything.

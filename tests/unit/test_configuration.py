@@ -57,6 +57,7 @@ def test_every_variable_without_a_dataclass_has_a_meaning() -> None:
     ("name", "nearest"),
     [
         ("SKEIN_POOLSIZE", "SKEIN_POOL_SIZE"),
+        ("SKEIN_POOL_TIMEOUT_SECONDS", "SKEIN_ADVANCED_POOL_TIMEOUT_SECONDS"),
         ("SKEIN_MEMORY_ADRESS", "SKEIN_MEMORY_ADDRESS"),
         ("SKEIN_SYSTEM_KEYFILE", "SKEIN_SYSTEM_KEY_FILE"),
         ("SKEIN_PC2_PORT5570", "SKEIN_PC2_PORT_5570"),
@@ -119,7 +120,11 @@ def test_every_command_that_serves_refuses_a_name_that_is_no_setting(command: li
     ("services", "settings", "message"),
     [
         ("memory", {"SKEIN_POOL_SIZE": "0"}, "SKEIN_POOL_SIZE should be at least 1."),
-        ("memory", {"SKEIN_POOL_TIMEOUT_SECONDS": "nan"}, "SKEIN_POOL_TIMEOUT_SECONDS should be a number, not 'nan'."),
+        (
+            "memory",
+            {"SKEIN_ADVANCED_POOL_TIMEOUT_SECONDS": "nan"},
+            "SKEIN_ADVANCED_POOL_TIMEOUT_SECONDS should be a number, not 'nan'.",
+        ),
         ("memory", {"SKEIN_DRAIN_SECONDS": "-1"}, "SKEIN_DRAIN_SECONDS should not be below 0."),
         ("memory", {"SKEIN_TRACE_RATIO": "10"}, "SKEIN_TRACE_RATIO should be a share, from 0 to 1."),
         ("memory", {"SKEIN_MASTER_KEY_FILE": "/none"}, "SKEIN_MASTER_KEY_FILE names a file that cannot be read: "),
@@ -131,7 +136,7 @@ def test_every_command_that_serves_refuses_a_name_that_is_no_setting(command: li
         ("auth", {"SKEIN_SYSTEM_KEY": "short"}, "SKEIN_SYSTEM_KEY needs at least 32 characters"),
         ("auth", {"SKEIN_SIGN_UP": "all"}, "SKEIN_SIGN_UP should be one of"),
         ("auth", {"SKEIN_GITHUB_CLIENT_ID": "x"}, "SKEIN_GITHUB_CLIENT_ID and SKEIN_GITHUB_CLIENT_SECRET are needed"),
-        ("auth", {"SKEIN_PASSWORD_HASH_THREADS": "0"}, "SKEIN_PASSWORD_HASH_ITERATIONS, _PARALLELISM and _THREADS"),
+        ("auth", {"SKEIN_PASSWORD_HASH_THREADS": "0"}, "SKEIN_PASSWORD_HASH_THREADS should be at least 1."),
         ("tenancy", {"SKEIN_SMTP_URL": "x"}, "SKEIN_MAIL_FROM should be an address"),
         ("worker", {"SKEIN_SYSTEM_KEY": "short"}, "SKEIN_SYSTEM_KEY should hold at least 32 characters"),
         ("session", {"SKEIN_SESSION_SUMMARY_URL": "x"}, "SKEIN_SESSION_SUMMARY_URL should be the base of an API"),

@@ -90,7 +90,7 @@ def test_a_text_that_fits_is_shown_as_it_is() -> None:
     assert excerpt("One. Two.", 9, frozenset()) == "One. Two."
 
 
-def test_the_part_of_a_long_text_that_holds_the_words_is_shown_in_whole_sentences_with_what_is_around() -> None:
+def test_the_part_of_a_long_text_with_the_words_is_shown_in_whole_sentences() -> None:
     text = "The weather was fine. " * 20 + 'He said: "Anna drinks tea." Nobody knew. ' + "It rained later. " * 20
 
     shown = excerpt(text, 120, terms_of("What does Anna drink?"))

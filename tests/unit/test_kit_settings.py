@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from fix_catalogue import over
 
-from skein_kit.settings import SettingInvalid, Settings
+from skein_kit.settings import SettingInvalid, Settings, advanced
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,6 +16,7 @@ class Example(Settings):
     verbose: bool = False
     folder: Path = Path("here")
     secret: str = field(default="", repr=False)
+    idle_seconds: float = advanced(120.0)
 
 
 def test_unset_variables_leave_the_defaults() -> None:
@@ -43,6 +44,11 @@ def test_each_type_is_read() -> None:
 def test_a_wrong_value_is_named_with_what_it_should_be(name: str, value: str, expected: str) -> None:
     with pytest.raises(SettingInvalid, match=f"{name} should be {expected}, not '{value}'"):
         Example.read({name: value})
+
+
+def test_an_advanced_setting_is_read_from_its_own_variable_alone() -> None:
+    assert Example.read({"SKEIN_ADVANCED_IDLE_SECONDS": "5"}).idle_seconds == 5.0
+    assert Example.read({"SKEIN_IDLE_SECONDS": "5"}).idle_seconds == 120.0
 
 
 def test_a_secret_can_come_from_a_file_and_is_not_shown(tmp_path: Path) -> None:

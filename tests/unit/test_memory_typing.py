@@ -84,7 +84,7 @@ def test_any_data_is_taken_or_refused_by_field_and_never_quoted(type_name: str, 
     memory_type.search_text(type_name, data)
 
 
-def test_every_searched_or_required_field_is_one_and_of_free_data_all_texts_or_none_are_searched() -> None:
+def test_every_searched_or_required_field_exists() -> None:
     for type_ in memory_type.BUILT_IN.values():
         assert set(type_.required) <= set(type_.fields)
         if type_.fields:

@@ -207,11 +207,11 @@ def test_an_endpoint_gets_what_its_operator_did_not_say() -> None:
 
 
 def test_a_change_that_another_process_may_not_know_is_not_taken_for_known() -> None:
-    with pytest.raises(SettingInvalid, match="SKEIN_RECALL_SETTLE_SECONDS"):
-        RecallSettings.read({"SKEIN_RECALL_SETTLE_SECONDS": "1", "SKEIN_RECALL_MODELS_SECONDS": "2"})
+    with pytest.raises(SettingInvalid, match="SKEIN_ADVANCED_RECALL_SETTLE_SECONDS"):
+        RecallSettings.read({"SKEIN_ADVANCED_RECALL_SETTLE_SECONDS": "1", "SKEIN_ADVANCED_RECALL_MODELS_SECONDS": "2"})
 
 
 @over("nice", ["-1", "20"])
 def test_bulk_threads_come_before_no_call(nice: str) -> None:
-    with pytest.raises(SettingInvalid, match="SKEIN_RECALL_EMBEDDER_BULK_NICE to a number from 0 to 19"):
-        RecallSettings.read({"SKEIN_RECALL_EMBEDDER_BULK_NICE": nice})
+    with pytest.raises(SettingInvalid, match="SKEIN_ADVANCED_RECALL_EMBEDDER_BULK_NICE to a number from 0 to 19"):
+        RecallSettings.read({"SKEIN_ADVANCED_RECALL_EMBEDDER_BULK_NICE": nice})

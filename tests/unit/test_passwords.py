@@ -11,6 +11,7 @@ import pytest
 from fix_catalogue import over
 
 from skein_auth.accounts.passwords import (
+    MAX_WAITING,
     PASSWORD_OPERATIONS,
     Passwords,
     QueueKey,
@@ -27,17 +28,12 @@ HERE = QueueKey.of_source("192.0.2.1")
 
 
 @asynccontextmanager
-async def passwords(
-    *, memory: int = 64, iterations: int = 1, threads: int = 2, waiting: int = 64
-) -> AsyncIterator[Passwords]:
-    settings = AuthSettings(
-        password_hash_memory_kib=memory,
-        password_hash_iterations=iterations,
-        password_hash_threads=threads,
-        password_hash_waiting=waiting,
-    )
-    async with Passwords.open(settings) as result:
-        yield result
+async def passwords(*, memory: int = 64, threads: int = 2, waiting: int = MAX_WAITING) -> AsyncIterator[Passwords]:
+    settings = AuthSettings(password_hash_memory_kib=memory, password_hash_threads=threads)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("skein_auth.accounts.passwords.MAX_WAITING", waiting)
+        async with Passwords.open(settings) as result:
+            yield result
 
 
 def of_memory_vault(password: str, iterations: int = 1000) -> str:
@@ -50,7 +46,7 @@ async def test_a_password_proves_itself_and_another_does_not() -> None:
     async with passwords() as made:
         stored = await made.hash(PASSWORD, HERE)
 
-        assert stored.startswith("$argon2id$v=19$m=64,t=1,p=1$")
+        assert stored.startswith("$argon2id$v=19$m=64,t=2,p=1$")
         assert (await made.verify(stored, PASSWORD, HERE)).is_valid
         assert not (await made.verify(stored, "correct horse batter", HERE)).is_valid
 
@@ -97,7 +93,7 @@ async def test_a_password_is_the_same_however_its_accents_are_typed() -> None:
 
 
 async def test_one_more_than_can_wait_is_refused_at_once() -> None:
-    async with passwords(memory=4096, iterations=8, threads=1, waiting=1) as made:
+    async with passwords(memory=16384, threads=1, waiting=1) as made:
         outcomes = await asyncio.gather(*(made.hash(PASSWORD, HERE) for _ in range(4)), return_exceptions=True)
 
         assert [type(outcome) for outcome in outcomes] == [str, str, Overloaded, Overloaded]
@@ -105,7 +101,7 @@ async def test_one_more_than_can_wait_is_refused_at_once() -> None:
 
 
 async def test_a_source_gives_way_to_the_others_when_no_more_can_wait() -> None:
-    async with passwords(memory=4096, iterations=8, threads=1, waiting=4) as made:
+    async with passwords(memory=16384, threads=1, waiting=4) as made:
         flood = [asyncio.create_task(made.hash(PASSWORD, HERE)) for _ in range(8)]
         await asyncio.sleep(0)
         others = [made.hash(PASSWORD, QueueKey.of_source(f"198.51.100.{number}")) for number in range(3)]
@@ -123,7 +119,7 @@ async def order(places: dict[str, QueueKey], calls: list[str]) -> list[str]:
         await made.hash(PASSWORD, places[name])
         ended.append(name)
 
-    async with passwords(memory=4096, iterations=8, threads=1, waiting=8) as made:
+    async with passwords(memory=16384, threads=1, waiting=8) as made:
         await asyncio.gather(*map(hashed, calls), return_exceptions=True)
     return ended
 
@@ -147,7 +143,7 @@ async def test_known_devices_of_some_accounts_do_not_starve_others() -> None:
 
 
 async def test_a_caller_that_goes_away_keeps_its_turn_until_the_work_is_done() -> None:
-    async with passwords(memory=4096, iterations=8, threads=1, waiting=1) as made:
+    async with passwords(memory=16384, threads=1, waiting=1) as made:
         gone = [asyncio.create_task(made.hash(PASSWORD, HERE)) for _ in range(2)]
         await asyncio.sleep(0)
         gone[0].cancel()
@@ -203,7 +199,7 @@ def test_a_hash_that_is_unknown_or_too_expensive_is_not_taken(stored: str) -> No
     assert not is_supported_hash(stored)
 
 
-@over("wrong", [{"memory": 4}, {"iterations": 0}, {"threads": 0}])
+@over("wrong", [{"memory": 4}, {"threads": 0}])
 async def test_parameters_that_make_no_sense_are_noticed_at_the_start(wrong: dict[str, int]) -> None:
     with pytest.raises(SettingInvalid):
         async with passwords(**wrong):

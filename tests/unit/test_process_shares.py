@@ -31,17 +31,16 @@ def test_a_number_that_fits_with_no_pool_is_refused() -> None:
 
 
 def test_memory_and_threads_are_divided() -> None:
-    settings = divided_settings({"SKEIN_RECALL_HELD_MEGABYTES": "100", "SKEIN_RECALL_EMBEDDER_THREADS": "5"}, 2)
+    settings = divided_settings({"SKEIN_RECALL_CACHE_MEGABYTES": "100", "SKEIN_RECALL_EMBEDDER_THREADS": "5"}, 2)
 
-    assert settings["SKEIN_RECALL_HELD_MEGABYTES"] == "50"
-    assert settings["SKEIN_RECALL_HELD_WORD_MEGABYTES"] == "128"
+    assert settings["SKEIN_RECALL_CACHE_MEGABYTES"] == "50"
     assert settings["SKEIN_RECALL_EMBEDDER_THREADS"] == "2"
     assert settings["SKEIN_RECALL_EMBEDDER_BULK_THREADS"] == "2"
     assert settings["SKEIN_PASSWORD_HASH_THREADS"] == "1"
 
 
 def test_no_cache_stays_no_cache_and_every_process_keeps_a_thread() -> None:
-    settings = divided_settings({"SKEIN_RECALL_HELD_MEGABYTES": "0"}, 3)
+    settings = divided_settings({"SKEIN_RECALL_CACHE_MEGABYTES": "0"}, 3)
 
-    assert settings["SKEIN_RECALL_HELD_MEGABYTES"] == "0"
+    assert settings["SKEIN_RECALL_CACHE_MEGABYTES"] == "0"
     assert settings["SKEIN_RECALL_EMBEDDER_THREADS"] == "1"

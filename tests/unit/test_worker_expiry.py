@@ -19,10 +19,9 @@ from skein_kit.errors import STATUS_DETAILS_KEY, DatabaseUnavailable
 from skein_worker.rounds import catalog
 from skein_worker.rounds.tenant_rounds import TenantRounds
 from skein_worker.rounds.tenant_visits import TenantVisitor
-from skein_worker.settings import WorkerSettings
 
 TENANTS = ("a", "b", "c")
-CADENCE = WorkerSettings().expiry_seconds
+CADENCE = 300.0
 
 
 class FailingServices:

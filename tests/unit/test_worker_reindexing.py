@@ -50,7 +50,7 @@ class FailingRecall:
 async def test_a_tenant_that_fails_keeps_no_other_waiting() -> None:
     recall = FailingRecall("a", grpc.StatusCode.INTERNAL)
 
-    assert await recall.turn() == WorkerSettings().reindex_seconds
+    assert await recall.turn() == 5.0
     assert recall.visited == list(TENANTS)
 
 

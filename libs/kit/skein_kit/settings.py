@@ -10,27 +10,32 @@ import types
 import typing
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar, Self, TypeVar
 
 PREFIX = "SKEIN_"
+# What the names of advanced settings begin with.
+ADVANCED_PREFIX = f"{PREFIX}ADVANCED_"
+T = TypeVar("T")
+
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off", ""})
 LAST_PORT = 65535
 # A time limit of 0 would close every connection.
-_POSITIVE_SETTINGS = (
-    "http_header_seconds",
-    "request_body_seconds",
-    "http_idle_seconds",
-    "http_stalled_seconds",
-    "grpc_handshake_seconds",
-    "grpc_idle_seconds",
-)
+_POSITIVE_SETTINGS = ("handshake_seconds", "transfer_seconds", "idle_seconds")
 _LOG_LEVELS = ("debug", "info", "warning", "error")
 _MEMORY_SPANS = ("off", "on", "content")
 
 
 class SettingInvalid(Exception):
     """A setting cannot be used."""
+
+
+def advanced(default: T) -> T:
+    """Return the field of an advanced setting: one that only a measurement gives a reason to change.
+
+    The field `x` of the prefix SKEIN_RECALL_ is the variable SKEIN_ADVANCED_RECALL_X.
+    """
+    return dataclasses.field(default=default, metadata={"advanced": True})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -52,10 +57,19 @@ class Settings:
         return cls(**{setting.field: setting.value for setting in settings if setting.source})
 
     @classmethod
+    def variable_of(cls, field: dataclasses.Field[object]) -> str:
+        """Return the variable of a field."""
+        name = f"{cls.prefix}{field.name.upper()}"
+        return f"{ADVANCED_PREFIX}{name.removeprefix(PREFIX)}" if field.metadata.get("advanced") else name
+
+    @classmethod
     def read_all(cls, environment: Mapping[str, str]) -> list[SettingValue]:
         """Read every field; an invalid one has a `problem`."""
         hints = typing.get_type_hints(cls)
-        return [_read_setting(environment, cls.prefix, field, hints[field.name]) for field in dataclasses.fields(cls)]
+        return [
+            _read_setting(environment, cls.variable_of(field), field, hints[field.name])
+            for field in dataclasses.fields(cls)
+        ]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,10 +88,7 @@ class SettingValue:
     problem: str = ""
 
 
-def _read_setting(
-    values: Mapping[str, str], prefix: str, field: dataclasses.Field[object], kind: object
-) -> SettingValue:
-    name = f"{prefix}{field.name.upper()}"
+def _read_setting(values: Mapping[str, str], name: str, field: dataclasses.Field[object], kind: object) -> SettingValue:
     path = values.get(f"{name}_FILE") if kind is str else None
     source = "environment" if name in values else "" if path is None else f"file {path}"
     value, problem = field.default, ""
@@ -189,15 +200,13 @@ class ProcessSettings(Settings):
     replica_url: str = dataclasses.field(default="", repr=False)
     # Most connections of one service.
     pool_size: int = 10
-    # Seconds that a call waits for a free connection before it is refused.
-    pool_timeout_seconds: float = 5.0
+    # Seconds that a call waits for a free connection before it is refused. More, where callers rather wait than retry.
+    pool_timeout_seconds: float = advanced(5.0)
     # Queries that take longer are logged by name; 0 logs none.
     slow_query_seconds: float = 1.0
-    # Timeout of one statement of a read, in seconds, whatever the caller's deadline; 0: none.
-    read_seconds: float = 10.0
     # MiB of text that the filters of one tenant's reads may scan per second in one service of a process; each condition
-    # counts. Bursts may use sixteen seconds' worth. 0: no limit.
-    scan_mebibytes_per_second: float = 16.0
+    # counts. Bursts may use sixteen seconds' worth. More, for tenants that filter large stores by text; 0: no limit.
+    scan_mebibytes_per_second: float = advanced(16.0)
     # Address that internal services listen on.
     host: str = "127.0.0.1"
     # Encrypts the signing keys of auth and authenticates the worker; at least 32 characters.
@@ -219,44 +228,29 @@ class ProcessSettings(Settings):
     mtls_ca: Path | None = None
     # Port of /metrics, /livez and /readyz; 0: a free one.
     admin_port: int = 9450
-    # Timeout for the TLS handshake of a new HTTP connection and for the headers of each request, in seconds.
-    http_header_seconds: float = 10.0
-    # Timeout for the body of a request to arrive, over HTTP and gRPC, in seconds.
-    request_body_seconds: float = 60.0
-    # Seconds that an HTTP connection stays open without a request; more than the idle timeout of a proxy before it.
-    http_idle_seconds: float = 75.0
-    # Seconds that a client may stop reading an HTTP response.
-    http_stalled_seconds: float = 60.0
-    # Most HTTP connections of one address, at most half of all; 0: no limit. 127.0.0.1 and SKEIN_TRUSTED_PROXIES have
-    # none.
-    http_connections_per_address: int = 256
-    # Timeout for the handshake of a new gRPC connection: TLS, and the first frames of HTTP/2, in seconds.
-    grpc_handshake_seconds: float = 10.0
-    # Seconds that a gRPC connection stays open without a call; the client opens another for the next call.
-    grpc_idle_seconds: float = 120.0
-    # Deadline of a call whose caller set none, in seconds.
-    default_deadline_seconds: float = 30.0
-    # Longest deadline of a call, in seconds, whatever its caller set.
-    max_deadline_seconds: float = 300.0
-    # Longest duration of a stream, in seconds. It then ends without an error, and its caller resumes it.
-    max_stream_seconds: float = 3600.0
-    # Most open streams of one tenant in one service of a process.
-    max_streams_per_tenant: int = 100
-    # Seconds between two checks of the credential of a stream's caller.
-    stream_recheck_seconds: float = 5.0
-    # Admission control: refuse calls beyond the capacity of a service, so that the others keep their latency.
-    admission: bool = True
-    # Lower bound of the adaptive limit of concurrent calls of a service.
-    admission_calls_least: int = 8
-    # Upper bound of the adaptive limit of concurrent calls of a service.
-    admission_calls_most: int = 256
-    # Most calls in the fair queue; a large call counts as one for each 64 KiB.
-    admission_waiting: int = 1000
-    # Longest wait in the fair queue, in seconds, while it is never empty; three times as long otherwise.
-    admission_wait_seconds: float = 0.1
-    # Delay of the event loop, of database connections or of the embedder, in seconds, above which the adaptive limit
-    # falls.
-    admission_delay_seconds: float = 0.01
+    # Timeout for the handshake of a new connection (TLS, and the first frames of HTTP/2) and for the headers of each
+    # HTTP request, in seconds. More, for clients behind slow or lossy links.
+    handshake_seconds: float = advanced(10.0)
+    # Timeout for the body of a request to arrive, over HTTP and gRPC, and the time that a client may stop reading an
+    # HTTP response, in seconds. More, for imports over slow links.
+    transfer_seconds: float = advanced(60.0)
+    # Seconds that a connection stays open without a request; a gRPC client opens another for the next call. More than
+    # the idle timeout of a proxy before it, which otherwise sends a request into a connection that closes.
+    idle_seconds: float = advanced(120.0)
+    # Longest duration of a stream, in seconds. It then ends without an error, and its caller resumes it. Less, where a
+    # proxy cuts streams sooner.
+    max_stream_seconds: float = advanced(3600.0)
+    # Seconds without an item after which a stream sends a heartbeat. Less, where a proxy closes silent streams sooner.
+    stream_heartbeat_seconds: float = advanced(15.0)
+    # Limit of concurrent calls of a service; 0: it adapts to the delays that it measures, between 8 and 256. A large
+    # one such as 1000000 switches admission control off, for measurements.
+    admission_calls: int = advanced(0)
+    # Most calls in the fair queue; a large call counts as one for each 64 KiB. Further ones are refused. More, where
+    # bursts are long and callers do not retry.
+    admission_queue: int = advanced(1000)
+    # Longest wait in the fair queue, in seconds, while it is never empty; three times as long otherwise. More, where
+    # callers rather wait than retry.
+    admission_wait_seconds: float = advanced(0.1)
     # Seconds between reporting "not ready" and refusing new calls.
     drain_seconds: float = 0.0
     # Seconds that running calls get to finish at the end of a process.
@@ -276,15 +270,14 @@ class ProcessSettings(Settings):
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if isinstance(value, (int, float)) and value < 0:
-                message = f"{self.prefix}{field.name.upper()} should not be below 0."
+                message = f"{self.variable_of(field)} should not be below 0."
+                raise SettingInvalid(message)
+            if field.name in _POSITIVE_SETTINGS and value <= 0:
+                message = f"{self.variable_of(field)} should be above 0."
                 raise SettingInvalid(message)
         if self.pool_size < 1:
             message = "SKEIN_POOL_SIZE should be at least 1."
             raise SettingInvalid(message)
-        for name in _POSITIVE_SETTINGS:
-            if getattr(self, name) <= 0:
-                message = f"{self.prefix}{name.upper()} should be above 0."
-                raise SettingInvalid(message)
         if self.admin_port > LAST_PORT:
             message = f"SKEIN_ADMIN_PORT should be a port from 0 to {LAST_PORT}, not {self.admin_port}."
             raise SettingInvalid(message)

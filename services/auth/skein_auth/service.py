@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import timedelta
 from functools import partial
 
 from skein.auth.v1 import auth_pb2_grpc as rpc
@@ -18,7 +17,7 @@ from skein_auth.accounts.rpc import AccountHandlers
 from skein_auth.accounts.self_service import AccountSelfService, sign_up_rule
 from skein_auth.accounts.store import AccountStore
 from skein_auth.api_keys.credential_lookup import CHECK_KEY_SECONDS, CheckKeys, CredentialLookup
-from skein_auth.api_keys.last_use import LastUseRecorder
+from skein_auth.api_keys.last_use import LAST_USE_SECONDS, LastUseRecorder
 from skein_auth.api_keys.rpc import ApiKeyHandlers
 from skein_auth.api_keys.store import ApiKeyStore, LegacyTokenStore, OperatorKeyStore
 from skein_auth.assertions.client_assertions import ClientAssertions
@@ -29,7 +28,12 @@ from skein_auth.audit.chain_store import AuditChain
 from skein_auth.audit.recorder import AuditRecorder
 from skein_auth.audit.rpc import AuditHandlers
 from skein_auth.audit.store import AuditStore
-from skein_auth.auth_sessions.auth_sessions import AuthSessions, lifetimes_from, refresh_token_derivation_from
+from skein_auth.auth_sessions.auth_sessions import (
+    ACCESS_TOKEN_LIFETIME,
+    AuthSessions,
+    lifetimes_from,
+    refresh_token_derivation_from,
+)
 from skein_auth.auth_sessions.rpc import AuthSessionHandlers
 from skein_auth.auth_sessions.store import AuthSessionStore
 from skein_auth.encryption import SecretCipher
@@ -47,7 +51,7 @@ from skein_auth.login.rpc import LoginHandlers
 from skein_auth.maintenance.rpc import MaintenanceHandlers
 from skein_auth.maintenance.store import MaintenanceStore
 from skein_auth.oauth.authorizations import Authorizations
-from skein_auth.oauth.device_authorization import DeviceFlow
+from skein_auth.oauth.device_authorization import DEVICE_CODE_LIFETIME, DeviceFlow
 from skein_auth.oauth.device_store import DeviceStore
 from skein_auth.oauth.rpc import OAuthHandlers
 from skein_auth.oauth.token_endpoint import TokenEndpoint
@@ -65,7 +69,7 @@ from skein_auth.service_accounts.store import ServiceAccountStore
 from skein_auth.servicers import auth_internal_service, auth_service, oauth_service
 from skein_auth.settings import AuthSettings, SystemKeys, check_settings
 from skein_auth.signing.access_tokens import AccessTokens
-from skein_auth.signing.keyring import Keyring
+from skein_auth.signing.keyring import SIGNING_KEY_SECONDS, Keyring
 from skein_auth.signing.rpc import SigningKeyHandlers
 from skein_auth.signing.store import SigningKeyStore
 from skein_auth.tenant_directory import TenantDirectory
@@ -89,7 +93,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
         audit = AuditRecorder(audit_store)
         cipher = SecretCipher(system_keys)
         signing_key_store = SigningKeyStore(database)
-        keyring = Keyring(signing_key_store, cipher, access_seconds=settings.access_token_seconds)
+        keyring = Keyring(signing_key_store, cipher, access_seconds=int(ACCESS_TOKEN_LIFETIME.total_seconds()))
         access_tokens = AccessTokens(keyring, partial(host.issuer, settings.issuer), settings.more_resources())
         auth_session_store = AuthSessionStore(database)
         auth_sessions = AuthSessions(
@@ -212,7 +216,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
             tokens=access_tokens,
             attempts=attempts,
             audit=audit,
-            lifetime=timedelta(seconds=settings.device_code_seconds),
+            lifetime=DEVICE_CODE_LIFETIME,
         )
         identity_assertions = IdentityAssertions(
             issuers=parse_assertion_issuers(settings.assertion_issuers, outbound_settings.outbound_allow),
@@ -236,7 +240,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
             attempts=attempts,
             tenants=tenants,
             audit=audit,
-            lifetime=timedelta(seconds=settings.access_token_seconds),
+            lifetime=ACCESS_TOKEN_LIFETIME,
         )
         audit_chain = AuditChain(database, keyring, signing_key_store)
         maintenance = MaintenanceStore(
@@ -245,7 +249,6 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
             audit_chain,
             idempotency,
             audit_days=settings.audit_days,
-            client_unused_days=settings.client_unused_days,
         )
         account_handlers = AccountHandlers(
             store=accounts,
@@ -305,9 +308,9 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
 
         servicers.ready_checks.append(can_sign)
         async with background_tasks(
-            signing_keys=partial(keyring.refresh_periodically, settings.signing_key_refresh_seconds),
+            signing_keys=partial(keyring.refresh_periodically, SIGNING_KEY_SECONDS),
             check_keys=partial(check_keys.refresh_periodically, CHECK_KEY_SECONDS),
-            api_key_uses=partial(last_uses.flush_periodically, settings.api_key_use_seconds),
+            api_key_uses=partial(last_uses.flush_periodically, LAST_USE_SECONDS),
             **token_mailer.senders(),
         ):
             yield servicers

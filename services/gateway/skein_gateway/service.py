@@ -40,6 +40,7 @@ from skein_gateway.remember import RememberHandler
 from skein_gateway.servicers import gateway_service
 from skein_gateway.settings import GatewaySettings
 from skein_kit.access_log.refusals import RefusalRecorder
+from skein_kit.calls.call import DEFAULT_DEADLINE_SECONDS
 from skein_kit.host.process import Host, Service, ServicerRegistry
 from skein_kit.rpc.declared_steps import DeclaredSteps
 from skein_kit.rpc.interceptors import Handler
@@ -96,7 +97,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         index,
         blocks,
         tenancy,
-        arm_seconds=settings.gateway_recall_arm_seconds,
+        arm_seconds=settings.gateway_recall_branch_seconds,
     )
     servicer = gateway_service(
         remember=RememberHandler(sessions, memories),
@@ -109,7 +110,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             LedgerTurns(
                 session_pb2_grpc.SessionInternalServiceStub(host.channel("session", caller="gateway")), internal
             ),
-            lineage_seconds=settings.gateway_recall_arm_seconds,
+            lineage_seconds=settings.gateway_recall_branch_seconds,
         ),
         context_replay=ContextReplayHandler(index, memories, blocks, sessions, tenancy, curation, recorder),
         forget=ForgetHandler(sessions, memories, tenancy, identities),
@@ -136,7 +137,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         identify=credentials.identify,
         metadata=metadata,
         origin_check=OriginCheck(origins=origins, proxies=proxies, loopback=is_loopback(host.settings.host)),
-        timeout_seconds=host.settings.default_deadline_seconds,
+        timeout_seconds=DEFAULT_DEADLINE_SECONDS,
     )
     mcp_routes = [Route(path, mcp_handler) for path in (MCP_PATH, MCP_PATH + "/")]
     console = Console.of(host, credentials, metadata, proxies, servicers.handlers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from skein_kit.settings import Settings
+from skein_kit.settings import Settings, advanced
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -27,10 +27,12 @@ class GatewaySettings(Settings):
     # trusted.
     trusted_proxies: str = ""
     # Invalid credentials without check digits that one source may send per second, with bursts of ten times as many;
-    # all sources together may send ten times as many. A credential whose last exchange succeeded does not count.
-    unproven_credentials_per_second: float = 10.0
-    # Timeout of one search branch of a recall, in seconds, if the caller's deadline is not shorter.
-    gateway_recall_arm_seconds: float = 5.0
+    # all sources together may send ten times as many. A credential whose last exchange succeeded does not count. More,
+    # where many callers share an address.
+    unproven_credentials_per_second: float = advanced(10.0)
+    # Timeout of one search branch of a recall, in seconds, if the caller's deadline is not shorter. Less, where an
+    # early answer without one branch beats a whole one.
+    gateway_recall_branch_seconds: float = advanced(5.0)
     # Continue the traces of callers, whose sampling decision then holds. Otherwise a trace begins at the gateway,
     # linked to the caller's.
     trust_traceparent: bool = False

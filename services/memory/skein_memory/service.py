@@ -12,6 +12,7 @@ from skein.recall.v1 import recall_pb2_grpc as recall_rpc
 from skein_kit.access_log.writer import AccessLog
 from skein_kit.approval import ApprovalGate
 from skein_kit.background import background_tasks
+from skein_kit.calls.call import MAX_DEADLINE_SECONDS
 from skein_kit.cold_storage import ColdFiles
 from skein_kit.content_guard.endpoint import DetectorEndpoint
 from skein_kit.content_guard.guard import ContentGuard
@@ -46,7 +47,7 @@ from skein_memory.erasure.rpc import PurgeHandlers
 from skein_memory.erasure.store import PurgeStore
 from skein_memory.events.rpc import EventHandlers
 from skein_memory.events.store import EventStore
-from skein_memory.events.stream import EventStream
+from skein_memory.events.stream import MAX_PAUSE_SECONDS, MAX_UNREAD_CHANGES, EventStream
 from skein_memory.facts.rpc import FactHandlers
 from skein_memory.graph.rpc import GraphHandlers
 from skein_memory.graph.store import GraphStore
@@ -59,6 +60,7 @@ from skein_memory.listing.rpc import ListingHandlers
 from skein_memory.listing.store import MemoryListStore
 from skein_memory.maintenance.due_tenants import DueTenantHandlers
 from skein_memory.maintenance.rpc import Expiry, FormerRowStore, MaintenanceHandlers, Partitions, TenantPurgeStore
+from skein_memory.memories.model import MAX_CONTENT_CHARACTERS
 from skein_memory.memories.rpc import MemoryHandlers
 from skein_memory.memories.store import MemoryStore
 from skein_memory.moves.rpc import MoveHandlers
@@ -100,10 +102,10 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     settings, secrets = MemorySettings.read(host.environment), SecretSettings.read(host.environment)
     servicers = ServicerRegistry()
     index = recall_rpc.RecallInternalServiceStub(host.channel("recall", caller="memory"))
-    embeddings = EmbeddingClient(index, service="memory", max_immediate=settings.immediate_embeddings)
+    embeddings = EmbeddingClient(index, service="memory")
     master_keys = MasterKeys.of(secrets.master_key, secrets.master_key_previous)
     outbound = SafeHttpClient.from_settings(OutboundSettings.read(host.environment))
-    cold, max_content = ColdFiles(settings.archives(host.environment)), settings.max_content_characters
+    cold, max_content = ColdFiles(settings.archives(host.environment)), MAX_CONTENT_CHARACTERS
     quotas, vault = QuotaCounter("memory"), Vault(master_keys)
     async with (
         host.database("memory", servicers, init=prepare_connection) as database,
@@ -130,7 +132,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         archives = ArchiveStore(database, quotas=quotas, months=months, reader=archive_reader, cold=cold)
         # The access log has what callers of every space read.
         access_log_erasure = AccessLogErasure(
-            database.for_all_spaces(), longest_call=timedelta(seconds=host.settings.max_deadline_seconds)
+            database.for_all_spaces(), longest_call=timedelta(seconds=MAX_DEADLINE_SECONDS)
         )
         erasure_completer = ErasureCompleter(access_log_erasure)
         snapshots = SnapshotStore(database, quotas=quotas, policies=policies, months=months, max_content=max_content)
@@ -142,9 +144,9 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         events = EventStore(database)
         stream = EventStream(
             events,
-            heartbeat_seconds=settings.watch_heartbeat_seconds,
-            longest_pause_seconds=settings.watch_pause_seconds,
-            capacity=settings.watch_buffer,
+            heartbeat_seconds=host.settings.stream_heartbeat_seconds,
+            longest_pause_seconds=MAX_PAUSE_SECONDS,
+            capacity=MAX_UNREAD_CHANGES,
         )
         accesses, jobs, pending_writes = (
             AccessLogStore(database),

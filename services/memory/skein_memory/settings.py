@@ -27,21 +27,11 @@ class MemorySettings(Settings):
 
     prefix: ClassVar[str] = "SKEIN_MEMORY_"
 
-    # Longest content of a memory, in characters.
-    max_content_characters: int = 100_000
     # Folder of memories in cold storage, shared by all processes of the service. Empty: "archives" below
     # SKEIN_DATA_DIR.
     archive_dir: str = ""
     # Whole months to keep the access log; 0: without a limit.
     access_log_months: int = 24
-    # Seconds without a change after which a stream sends a heartbeat.
-    watch_heartbeat_seconds: float = 15.0
-    # Longest pause between two polls of the event log of a tenant with subscribers, in seconds.
-    watch_pause_seconds: float = 1.0
-    # Most unread changes of a subscriber; its stream ends when there are more.
-    watch_buffer: int = 1000
-    # Memories of one write that are embedded before the reply. The vectors of larger writes follow after it.
-    immediate_embeddings: int = 16
 
     def archives(self, environment: Mapping[str, str]) -> Path:
         if self.archive_dir:

@@ -41,6 +41,12 @@ _AGENTS = {number: number for number in (5570, 5576, 5596, 5574, 7140, 5598)} | 
     5599: 5598,
 }
 _MAX_SOCKETS = 16_384
+# Messages of one port that are processed at the same time: more only wait for the gateway's limits.
+MAX_CONCURRENT_MESSAGES = 64
+# Messages in the queue of one port; further ones are refused at once. At 64 at a time they wait a second or two.
+MAX_QUEUED_MESSAGES = 1000
+# Seconds between two heartbeats of the session agent: what the deployed agents expect.
+HEARTBEAT_SECONDS = 5.0
 # Health ports that also publish, except with CURVE, which hides a peer's socket type.
 _HEALTH_EVENT_PORTS = frozenset({5599})
 
@@ -54,7 +60,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         host.channel("gateway", caller="pc2"), host.environment, is_trusted_proxy=settings.forward_addresses
     )
     deletions, updates = BackgroundDeletions(), BackgroundUpdates()
-    dialects = _create_dialects(apis, deletions, updates, max_concurrency=settings.at_once)
+    dialects = _create_dialects(apis, deletions, updates, max_concurrency=MAX_CONCURRENT_MESSAGES)
     publishers = _create_publishers(apis)
     servicers = ServicerRegistry()
     async with AsyncExitStack() as stack:
@@ -63,7 +69,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         context.set(zmq.MAX_SOCKETS, _MAX_SOCKETS)
         stack.callback(context.term)
         await stack.enter_async_context(run_zap_handler(context, certificates))
-        ports = await stack.enter_async_context(Ports(context, host.addresses, max_queued_messages=settings.waiting))
+        ports = await stack.enter_async_context(Ports(context, host.addresses, max_queued_messages=MAX_QUEUED_MESSAGES))
 
         async def is_ready() -> bool:
             return ports.are_open() and await apis.are_accepted()
@@ -79,7 +85,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             )
             for number, dialect, port_publishers in _port_roles(dialects, publishers, host.environment, certificates)
         )
-        tasks = _create_publisher_tasks(apis, publishers, settings)
+        tasks = _create_publisher_tasks(apis, publishers)
         tasks |= {"pc2 ports": ports.open_pending, "pc2 deletions": deletions.run, "pc2 updates": updates.run}
         await stack.enter_async_context(background_tasks(**tasks))
         yield servicers
@@ -129,13 +135,13 @@ def _create_publishers(apis: PortApis) -> dict[int, list[Publisher]]:
 
 
 def _create_publisher_tasks(
-    apis: PortApis, publishers: Mapping[int, list[Publisher]], settings: Pc2Settings
+    apis: PortApis, publishers: Mapping[int, list[Publisher]]
 ) -> dict[str, Callable[[], Awaitable[None]]]:
     """Return the background tasks that publish, each with the key of its agent."""
     by_api = {apis.of(_AGENTS[number]): publishers[number] for number in _EVENT_PORTS}
     tasks = {f"pc2 events {count}": EventPublisher(*pair).run for count, pair in enumerate(by_api.items())}
     heartbeat = HeartbeatPublisher(
-        apis.of(_AGENTS[_HEARTBEAT_PORT]), publishers[_HEARTBEAT_PORT], interval_seconds=settings.pulse_seconds
+        apis.of(_AGENTS[_HEARTBEAT_PORT]), publishers[_HEARTBEAT_PORT], interval_seconds=HEARTBEAT_SECONDS
     )
     return {**tasks, "pc2 pulse": heartbeat.run}
 

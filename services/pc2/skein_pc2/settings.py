@@ -52,12 +52,6 @@ class Pc2Settings(Settings):
     # 1: a gateway in another process learns the address of each assistant, for its access log. It must trust pc2's
     # address (SKEIN_TRUSTED_PROXIES).
     forward_addresses: bool = False
-    # Messages of one port that are processed at the same time.
-    at_once: int = 64
-    # Most messages in the queue of one port; further ones are refused at once.
-    waiting: int = 1000
-    # Seconds between two heartbeats of the session agent on port 6583.
-    pulse_seconds: float = 5.0
 
     @classmethod
     def read(cls, environment: Mapping[str, str] | None = None) -> Self:

@@ -62,7 +62,7 @@ from skein_recall.term_cache.store import TermCacheStore
 from skein_recall.usage.counter import SearchCounter
 from skein_recall.usage.rpc import UsageHandlers
 from skein_recall.usage.store import SearchCountStore
-from skein_recall.vector_cache.cache import VectorCache
+from skein_recall.vector_cache.cache import MIN_RECALL, VectorCache
 from skein_recall.vector_cache.store import VectorCacheStore
 
 
@@ -126,15 +126,15 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         vector_store = VectorCacheStore(whole_database)
         vector_cache = VectorCache(
             vector_store,
-            max_bytes=settings.held_megabytes * 1_000_000,
-            min_chunks=settings.held_least_chunks,
-            max_exact_chunks=settings.held_exact_chunks,
-            min_recall=settings.held_least_recall,
+            max_bytes=settings.cache_megabytes * 1_000_000,
+            min_chunks=settings.cache_min_chunks,
+            max_exact_chunks=settings.cache_exact_chunks,
+            min_recall=MIN_RECALL,
         )
         term_cache = TermCache(
             TermCacheStore(whole_database),
             vector_store,
-            max_bytes=settings.held_word_megabytes * 1_000_000 if settings.held_megabytes else 0,
+            max_bytes=settings.cache_megabytes * 1_000_000 // 4,
         )
         sampler = Sampler(queries, share=settings.sample_share, on_result=vector_cache.observe_recall)
         name_cache = NameCache(database)

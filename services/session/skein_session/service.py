@@ -38,9 +38,10 @@ from skein_session.items.store import ItemStore
 from skein_session.ledgers.rpc import LedgerHandlers
 from skein_session.ledgers.store import LedgerStore
 from skein_session.maintenance.rpc import MaintenanceHandlers
+from skein_session.messages.model import MAX_CONTENT_CHARACTERS
 from skein_session.messages.rpc import MessageHandlers
 from skein_session.messages.store import MessageStore
-from skein_session.messages.stream import StreamHub
+from skein_session.messages.stream import MAX_POLL_SECONDS, StreamHub
 from skein_session.search.rpc import SearchHandlers
 from skein_session.search.store import SearchStore
 from skein_session.servicers import session_internal_service, session_service
@@ -69,7 +70,6 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         embeddings = EmbeddingClient(
             recall_pb2_grpc.RecallInternalServiceStub(recall),
             service="session",
-            max_immediate=settings.immediate_embeddings,
         )
         sessions = SessionStore(database, quotas, policies)
         extractions = ExtractionStore(database, policies)
@@ -90,11 +90,11 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         )
         streams = StreamHub(
             messages,
-            heartbeat_seconds=settings.stream_heartbeat_seconds,
-            max_poll_seconds=settings.stream_pause_seconds,
+            heartbeat_seconds=host.settings.stream_heartbeat_seconds,
+            max_poll_seconds=MAX_POLL_SECONDS,
         )
         message_handlers = MessageHandlers(
-            messages, idempotency, streams, embeddings, max_content_characters=settings.max_content_characters
+            messages, idempotency, streams, embeddings, max_content_characters=MAX_CONTENT_CHARACTERS
         )
         servicer = session_service(
             sessions=SessionHandlers(sessions, idempotency),

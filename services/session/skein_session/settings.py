@@ -16,14 +16,6 @@ class SessionSettings(Settings):
 
     prefix: ClassVar[str] = "SKEIN_SESSION_"
 
-    # Longest content of a message, in characters.
-    max_content_characters: int = 100_000
-    # Messages of one write that are embedded before the reply. The vectors of larger writes follow after it.
-    immediate_embeddings: int = 16
-    # Seconds without a message after which a stream sends a heartbeat.
-    stream_heartbeat_seconds: float = 15.0
-    # Longest pause between two polls of a tenant's sessions with subscribers, in seconds.
-    stream_pause_seconds: float = 1.0
     # Base URL of an OpenAI-compatible API that writes summaries, e.g. http://127.0.0.1:11434/v1. It receives
     # transcripts.
     summary_url: str = ""
@@ -31,9 +23,6 @@ class SessionSettings(Settings):
     summary_model: str = ""
     # API key of SKEIN_SESSION_SUMMARY_URL, if it needs one.
     summary_key: str = dataclasses.field(default="", repr=False)
-    # Timeout of SKEIN_SESSION_SUMMARY_URL, in seconds; after it the summary consists of the conversation's own
-    # sentences.
-    summary_timeout_seconds: float = 20.0
     # Folder of messages in cold storage, shared by all processes of the service. Empty: "session-archives" below
     # SKEIN_DATA_DIR.
     archive_dir: str = ""

@@ -27,6 +27,7 @@ from skein_tenancy.agents.store import AgentStore
 from skein_tenancy.canary.store import CanaryStore
 from skein_tenancy.deletions.rpc import DeletionHandlers
 from skein_tenancy.deletions.store import DeletionStore
+from skein_tenancy.invitations.model import MAX_INVITATIONS_PER_HOUR
 from skein_tenancy.invitations.rpc import InvitationHandlers, InvitationMailer
 from skein_tenancy.invitations.store import InvitationStore
 from skein_tenancy.jobs.rpc import JobHandlers
@@ -50,6 +51,7 @@ from skein_tenancy.spaces.rpc import SpaceHandlers
 from skein_tenancy.spaces.store import SpaceStore
 from skein_tenancy.subjects.rpc import SubjectHandlers
 from skein_tenancy.subjects.store import SubjectStore
+from skein_tenancy.tenants.model import MAX_TENANTS_OF_ACCOUNT
 from skein_tenancy.tenants.rpc import TenantHandlers
 from skein_tenancy.tenants.store import TenantStore
 from skein_tenancy.tools.rpc import ToolHandlers
@@ -76,7 +78,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         rate_limits, spaces = RateLimitStore(database), SpaceStore(database)
         member_handlers = MemberHandlers(members, spaces, accounts, idempotency)
         invitation_handlers = InvitationHandlers(
-            invitations, mailer, accounts, idempotency, max_per_hour=settings.invitations_most
+            invitations, mailer, accounts, idempotency, max_per_hour=MAX_INVITATIONS_PER_HOUR
         )
         deletion_handlers = DeletionHandlers(
             DeletionStore(database), idempotency, default_grace=timedelta(seconds=settings.delete_grace_seconds)
@@ -89,7 +91,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
                 accounts,
                 idempotency,
                 accounts_organization=settings.accounts_organization,
-                max_owned=settings.accounts_tenants_most,
+                max_owned=MAX_TENANTS_OF_ACCOUNT,
             ),
             deletions=deletion_handlers,
             members=member_handlers,

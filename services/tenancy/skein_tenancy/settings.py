@@ -16,17 +16,8 @@ class TenancySettings(Settings):
     issuer: str = ""
     # Slug of the organization of tenants that accounts create; empty: the oldest one.
     accounts_organization: str = ""
-    # Most tenants that one account may create and own; each has its own rate limits.
-    accounts_tenants_most: int = 10
-    # Most invitations of one tenant within an hour.
-    invitations_most: int = 100
-    # Rate limit of a tenant without a quota of its own, in calls per second.
+    # Rate limit of a tenant without a quota of its own, in calls per second, with bursts of twice as many. One key or
+    # account gets half of both. More, for tenants that import or measure; a quota sets it for one tenant.
     tenant_requests_per_second: float = 1000.0
-    # Burst of a tenant without a quota of its own, in calls.
-    tenant_request_burst: float = 2000.0
-    # Rate limit of one key or account without a quota of its own, in calls per second.
-    caller_requests_per_second: float = 500.0
-    # Burst of one key or account without a quota of its own, in calls.
-    caller_request_burst: float = 1000.0
     # Seconds between the deletion of a tenant and its purge; only operators may choose less.
     delete_grace_seconds: int = 604800

@@ -25,7 +25,7 @@ from skein_worker.measure import newest_backup
 from skein_worker.measure.measurements import ServerMeasurements
 from skein_worker.measure.store import MeasurementStore
 from skein_worker.rounds import catalog
-from skein_worker.rounds.backlog import BACKLOG_SCAN_JOB, BacklogJobs
+from skein_worker.rounds.backlog import BACKLOG_SCAN_JOB, SCAN_SECONDS, BacklogJobs
 from skein_worker.rounds.extraction import EXTRACTION_JOB, ExtractionJob, FactWriter
 from skein_worker.rounds.maintenance import MAINTENANCE, MAINTENANCE_JOBS, MaintenanceJob
 from skein_worker.rounds.model_extraction import MODEL_EXTRACTION_JOB, ModelExtractionJob
@@ -35,6 +35,16 @@ from skein_worker.rounds.tenant_rounds import TenantRounds
 from skein_worker.rounds.tenant_visits import TenantVisitor
 from skein_worker.settings import WorkerSettings, check_system_key
 from skein_worker.system_identity import SystemIdentity
+
+# Tenants that one round visits at the same time: enough to hide the services' delay, too few to crowd out callers.
+_TENANTS_AT_ONCE = 4
+# Seconds that running jobs get to finish at the end of a process, half of SKEIN_GRACE_SECONDS; then another worker
+# takes them.
+STOP_SECONDS = 5.0
+# Seconds between two rounds that purge deleted tenants, whose grace counts in days.
+_DELETION_SECONDS = 60.0
+# Seconds between two measurements of the server and the queue: Prometheus scrapes as often.
+_MEASURE_SECONDS = 15.0
 
 
 @asynccontextmanager
@@ -50,16 +60,16 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     queue = JobQueue(
         # A PgBouncer in transaction mode passes on no notifications, for which the queue listens.
         service_url(host.settings.database_direct_url or host.settings.database_url, "worker", host.environment),
-        poll_seconds=settings.backlog_seconds,
-        silence_seconds=settings.silence_seconds,
-        stop_seconds=settings.stop_seconds,
+        poll_seconds=SCAN_SECONDS * settings.pause_factor,
+        silence_seconds=settings.heartbeat_timeout_seconds,
+        stop_seconds=STOP_SECONDS,
     )
     registry = ServicerRegistry()
     registry.ready_checks.append(queue.is_connected)
     async with host.database("worker", registry) as database:
         store = JobStore(database)
         system = SystemIdentity(auth, key=host.settings.system_key)
-        visitor = TenantVisitor(system, at_once=settings.tenants_at_once, has_machines=host.settings.database_citus)
+        visitor = TenantVisitor(system, at_once=_TENANTS_AT_ONCE, has_machines=host.settings.database_citus)
         rounds = TenantRounds(
             visitor,
             system,
@@ -83,7 +93,9 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             **BacklogJobs(index, system, visitor, store, queue.add, settings).handlers(),
             MAINTENANCE: maintenance.run,
             REINDEX_JOB.name: ReindexJob(index, system, visitor, settings).run,
-            DELETION_JOB.name: TenantDeletionJob(tenancy, auth, stages, system, seconds=settings.deletion_seconds).run,
+            DELETION_JOB.name: TenantDeletionJob(
+                tenancy, auth, stages, system, seconds=_DELETION_SECONDS * settings.pause_factor
+            ).run,
             EXTRACTION_JOB.name: extraction.run,
             MODEL_EXTRACTION_JOB.name: model_extraction.run,
             CANARY_JOB.name: isolation_check.run,
@@ -98,13 +110,12 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             DELETION_JOB,
             *([CANARY_JOB] if canary_seconds > 0 else []),
         ]
+        measure_seconds = _MEASURE_SECONDS * settings.pause_factor
         # Not jobs, because they measure a queue that stands still too.
-        measurements = {
-            "measuring": ServerMeasurements(MeasurementStore(database), seconds=settings.measure_seconds).run
-        }
+        measurements = {"measuring": ServerMeasurements(MeasurementStore(database), seconds=measure_seconds).run}
         backup_dir = BackupSettings.read(host.environment).backup_dir
         if backup_dir is not None:
-            measurements["backups"] = partial(newest_backup.run, backup_dir, settings.measure_seconds)
+            measurements["backups"] = partial(newest_backup.run, backup_dir, measure_seconds)
         async with background_tasks(**measurements), queue.run(handlers, periodic_jobs=periodic_jobs):
             yield registry
 

@@ -46,6 +46,12 @@ WAIT = Histogram(
 )
 
 _LOOP = "event loop"
+# Bounds of the adaptive limit. Fewer calls leave cores idle while one waits for the database; more only wait for each
+# other: a process runs one thread of Python and ten connections.
+_MIN_CALLS = 8
+_MAX_CALLS = 256
+# Delay of the event loop, of database connections or of the embedder above which the limit falls: a few calls' work.
+_TARGET_DELAY_SECONDS = 0.01
 # Seconds of processor time up to which threads of costlier calls pause for a call.
 _MAX_CHEAP = 0.06
 # Pause before a retry that refused callers get, multiplied when many calls are refused.
@@ -66,12 +72,12 @@ class AdmissionControl:
         """At the edge every call comes from outside, whatever its metadata says."""
         self._is_edge = is_edge
         self._limit = AdaptiveLimit(
-            minimum=settings.admission_calls_least,
-            maximum=settings.admission_calls_most,
-            target_seconds=settings.admission_delay_seconds,
+            minimum=settings.admission_calls or _MIN_CALLS,
+            maximum=settings.admission_calls or _MAX_CALLS,
+            target_seconds=_TARGET_DELAY_SECONDS,
         )
         self._queue = FairQueue(
-            self._limit, max_waiting=settings.admission_waiting, wait_seconds=settings.admission_wait_seconds
+            self._limit, max_waiting=settings.admission_queue, wait_seconds=settings.admission_wait_seconds
         )
         self._estimates = CostEstimates()
         self._is_sampling = False

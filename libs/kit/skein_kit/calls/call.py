@@ -54,6 +54,11 @@ USER_AGENT_KEY = "skein-user-agent"
 HOPS_KEY = "skein-hops"
 # The peer of a call within the process.
 IN_PROCESS = "in-process"
+# Deadline of a call whose caller set none, in seconds: gRPC itself would let it wait for ever.
+DEFAULT_DEADLINE_SECONDS = 30.0
+# Longest deadline of a call, in seconds, whatever its caller set: as long as a transaction may keep rows from being
+# cleaned up.
+MAX_DEADLINE_SECONDS = 300.0
 _MAX_USER_AGENT = 255
 _MAX_CLAIM = 255
 _MAX_REQUEST_ID = 128

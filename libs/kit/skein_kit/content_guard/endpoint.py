@@ -24,6 +24,8 @@ _KIND: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
 # Kinds are labels of a metric, so a process knows only so many; others are "other".
 _MAX_KINDS, _OTHER_KIND = 100, "other"
 _MAX_RESPONSE_BYTES: Final = 4 * 1024 * 1024
+# A write waits for the detector; callers of a conversation give up after a few seconds.
+_TIMEOUT_SECONDS: Final = 2.0
 _REFUSE, _PASS = "refuse", "pass"
 
 FAILURES = Counter(
@@ -42,8 +44,6 @@ class GuardSettings(Settings):
     guard_url: str = ""
     # Sent to SKEIN_GUARD_URL as a bearer token, if it needs one.
     guard_key: str = dataclasses.field(default="", repr=False)
-    # Timeout of SKEIN_GUARD_URL, in seconds. A write waits for it.
-    guard_timeout_seconds: float = 2.0
     # What a failure of SKEIN_GUARD_URL does: "refuse" ends the write with CONTENT_GUARD_UNAVAILABLE, "pass" lets it
     # through with what the built-in detectors find.
     guard_failure: str = _REFUSE
@@ -61,13 +61,10 @@ class DetectorEndpoint:
         if settings.guard_failure not in {_REFUSE, _PASS}:
             message = 'SKEIN_GUARD_FAILURE should be "refuse" or "pass".'
             raise SettingInvalid(message)
-        if settings.guard_timeout_seconds <= 0:
-            message = "SKEIN_GUARD_TIMEOUT_SECONDS should be greater than 0."
-            raise SettingInvalid(message)
         self._url = settings.guard_url
         self._outbound = SafeHttpClient(allow=(f"{parts.scheme}://{parts.netloc}",))
         self._headers = {"Authorization": f"Bearer {settings.guard_key}"} if settings.guard_key else {}
-        self._timeout = settings.guard_timeout_seconds
+        self._timeout = _TIMEOUT_SECONDS
         self._refuses = settings.guard_failure == _REFUSE
         self._service = service
         self._kinds: set[str] = set()

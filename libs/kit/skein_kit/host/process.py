@@ -23,7 +23,7 @@ from skein_kit.admission.overload import AdmissionControl
 from skein_kit.admission.scan_budget import MEBIBYTE
 from skein_kit.background import log_unhandled_exceptions, run_forever
 from skein_kit.calls import database_revision
-from skein_kit.calls.call import Call, caller
+from skein_kit.calls.call import DEFAULT_DEADLINE_SECONDS, MAX_DEADLINE_SECONDS, Call, caller
 from skein_kit.database.connection_settings import database_role, service_url
 from skein_kit.database.named_queries import Queries
 from skein_kit.database.probe import DatabaseProbe
@@ -41,7 +41,7 @@ from skein_kit.rpc.grpc_handler import GrpcHandler
 from skein_kit.rpc.health_reflection import HealthReflectionHandler, HealthStatuses
 from skein_kit.rpc.interceptors import Identify, InterceptorChain, bearer_credential, translate_identify_errors
 from skein_kit.rpc.servicer_registry import ServicerRegistry
-from skein_kit.rpc.streaming import StreamLimiter
+from skein_kit.rpc.streaming import MAX_PER_TENANT, RECHECK_SECONDS, StreamLimiter
 from skein_kit.settings import ProcessSettings
 from skein_kit.telemetry.memory_spans import MemorySpans
 from skein_kit.telemetry.metrics import BUILD, TRACING, VERSION, measure_event_loop
@@ -67,6 +67,9 @@ _SWITCH_SECONDS = 0.0001
 # Seconds to wait for a connection to a replica; then the primary answers.
 _REPLICA_SECONDS = 1.0
 _EDGE = "gateway"
+# Timeout of one statement of a read, whatever the caller's deadline: a read that takes longer keeps its connection from
+# some hundred others.
+_READ_SECONDS = 10.0
 
 
 class PortTaken(Exception):
@@ -176,7 +179,7 @@ class Host:
         """Open a service's pool. The service is ready while the database answers with a supported schema version."""
         url = service_url(self.settings.database_url, service, self.environment)
         limits = ReadLimits(
-            seconds=self.settings.read_seconds,
+            seconds=_READ_SECONDS,
             scan_bytes_per_second=self.settings.scan_mebibytes_per_second * MEBIBYTE,
         )
         async with (
@@ -315,17 +318,17 @@ async def _serve(
     streams = StreamLimiter(
         reidentify=translate_identify_errors(identify if servicers.is_edge else _reidentify_by_key(host)),
         max_seconds=settings.max_stream_seconds,
-        max_per_tenant=settings.max_streams_per_tenant,
-        recheck_seconds=settings.stream_recheck_seconds,
-        operation_seconds=settings.default_deadline_seconds,
+        max_per_tenant=MAX_PER_TENANT,
+        recheck_seconds=RECHECK_SECONDS,
+        operation_seconds=DEFAULT_DEADLINE_SECONDS,
     )
-    overload = AdmissionControl(service.name, settings, is_edge=servicers.is_edge) if settings.admission else None
+    overload = AdmissionControl(service.name, settings, is_edge=servicers.is_edge)
     chain = InterceptorChain(
         identify=identify,
         admit=servicers.admit,
         overload=overload,
-        default_deadline=host.settings.default_deadline_seconds,
-        max_deadline=host.settings.max_deadline_seconds,
+        default_deadline=DEFAULT_DEADLINE_SECONDS,
+        max_deadline=MAX_DEADLINE_SECONDS,
         is_edge=servicers.is_edge,
         continues_trace=servicers.continues_trace,
         page_token_key=lambda: host.page_token_key,
@@ -368,7 +371,7 @@ async def _listen(
     options = grpc_handler.server_options(host.settings, connections=connections, is_edge=servicers.is_edge)
     server = aio.server(options=options)
     origin = servicers.resolve_origin if servicers.is_edge else None
-    seconds = host.settings.request_body_seconds
+    seconds = host.settings.transfer_seconds
     health_reflection = HealthReflectionHandler(health, servicers.service_names, message_seconds=seconds)
     server.add_generic_rpc_handlers((GrpcHandler(handlers, origin, body_seconds=seconds), health_reflection))
     address = host.addresses[service.name]

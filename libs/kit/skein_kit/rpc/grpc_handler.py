@@ -10,7 +10,14 @@ import grpc
 from grpc import aio
 
 from skein_kit import errors
-from skein_kit.calls.call import AUTHORIZATION_KEY, Call, CallAborted, peer_address, status_metadata
+from skein_kit.calls.call import (
+    AUTHORIZATION_KEY,
+    MAX_DEADLINE_SECONDS,
+    Call,
+    CallAborted,
+    peer_address,
+    status_metadata,
+)
 from skein_kit.identity.permissions import ACCESS_RULES
 from skein_kit.identity.service_identity import services_of
 from skein_kit.rpc.channel import InProcessHandlers
@@ -191,14 +198,14 @@ _AGE_GRACE_SECONDS = 30.0
 
 def server_options(settings: ProcessSettings, *, connections: int, is_edge: bool) -> Sequence[tuple[str, int]]:
     """Return the options of a server with at most this many connections; the core closes further ones."""
-    max_call_seconds = max(settings.max_stream_seconds, settings.max_deadline_seconds) + _AGE_GRACE_SECONDS
+    max_call_seconds = max(settings.max_stream_seconds, MAX_DEADLINE_SECONDS) + _AGE_GRACE_SECONDS
     options = (
         *_OPTIONS,
         # When on by mistake, a second process could bind the same port and get half of the calls.
         ("grpc.so_reuseport", int(is_edge and settings.share_gateway_ports)),
         ("grpc.max_allowed_incoming_connections", connections),
-        ("grpc.server_handshake_timeout_ms", _milliseconds(settings.grpc_handshake_seconds)),
-        ("grpc.max_connection_idle_ms", _milliseconds(settings.grpc_idle_seconds)),
+        ("grpc.server_handshake_timeout_ms", _milliseconds(settings.handshake_seconds)),
+        ("grpc.max_connection_idle_ms", _milliseconds(settings.idle_seconds)),
         ("grpc.max_connection_age_grace_ms", _milliseconds(max_call_seconds)),
     )
     return (*options, ("grpc.max_concurrent_streams", _MAX_CALLS_PER_CONNECTION)) if is_edge else options

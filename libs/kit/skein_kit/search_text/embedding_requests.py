@@ -18,6 +18,9 @@ from skein_kit.telemetry import logs
 MARGIN_SECONDS = 0.25
 # The longest wait of a caller for vectors; recall finds the documents by their words already.
 MAX_SECONDS = 2.0
+# Documents of one write that are embedded before the reply: one batch of the embedded model, some 50 ms. The vectors of
+# larger writes follow after it.
+MAX_IMMEDIATE = 16
 # Characters that one core embeds well within MAX_SECONDS; the worker embeds larger batches.
 MAX_CHARACTERS = 20_000
 
@@ -25,12 +28,8 @@ MAX_CHARACTERS = 20_000
 class EmbeddingClient:
     """Requests vectors from recall for one service."""
 
-    def __init__(
-        self, index: recall_pb2_grpc.RecallInternalServiceAsyncStub, *, service: str, max_immediate: int
-    ) -> None:
-        """Up to `max_immediate` documents get their vectors while the caller waits."""
+    def __init__(self, index: recall_pb2_grpc.RecallInternalServiceAsyncStub, *, service: str) -> None:
         self._index = index
-        self._max_immediate = max_immediate
         self._log = logs.get(service)
 
     def has_pending_embeddings(self, documents: Sequence[Document], *, should_defer: bool = False) -> int:
@@ -68,7 +67,4 @@ class EmbeddingClient:
         return max(0, len(items) - response.indexed_count)
 
     def _is_small(self, documents: Sequence[Document]) -> bool:
-        return (
-            len(documents) <= self._max_immediate
-            and sum(len(document.text) for document in documents) <= MAX_CHARACTERS
-        )
+        return len(documents) <= MAX_IMMEDIATE and sum(len(document.text) for document in documents) <= MAX_CHARACTERS

@@ -26,6 +26,9 @@ from skein_kit.telemetry import logs
 
 # Mails that wait to be sent; a relay that hangs must delay no call.
 MAX_QUEUED_MAILS = 1000
+# A mailbox is looked into within a day; a link that sets a password is asked for by a person who waits.
+VERIFICATION_LIFETIME = timedelta(days=1)
+RESET_LIFETIME = timedelta(hours=1)
 # Mails that the relay gets at a time.
 SENDERS = 2
 
@@ -99,8 +102,8 @@ class TokenMailer:
         self._issuer = issuer
         self._queue: asyncio.Queue[OutgoingMail] = asyncio.Queue(MAX_QUEUED_MAILS)
         self.lifetimes: Mapping[TokenPurpose, timedelta] = {
-            TokenPurpose.EMAIL_VERIFICATION: timedelta(seconds=settings.verification_seconds),
-            TokenPurpose.PASSWORD_RESET: timedelta(seconds=settings.password_reset_seconds),
+            TokenPurpose.EMAIL_VERIFICATION: VERIFICATION_LIFETIME,
+            TokenPurpose.PASSWORD_RESET: RESET_LIFETIME,
         }
 
     @property

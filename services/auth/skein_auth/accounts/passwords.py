@@ -45,7 +45,12 @@ _MAX_LANES = 16
 _PBKDF2 = "pbkdf2_sha256"
 _PBKDF2_BYTES = range(16, 65)
 # Argon2 needs this much for each lane.
-_MIN_LANE_KIB = 8
+_MIN_MEMORY_KIB = 8
+# OWASP's figures for argon2id with 19 MiB; one lane, because each hash has one thread.
+_ITERATIONS = 2
+_PARALLELISM = 1
+# Calls that wait for a hash; further ones are refused. At 40 ms a hash and two threads they wait 1.3 s.
+MAX_WAITING = 64
 # Longest wait in a queue that does not get shorter; in a burst, three times as long.
 _WAIT_SECONDS = 2.0
 _RETRY_SECONDS = 1.0
@@ -152,11 +157,10 @@ def normalize_new_password(text: str) -> str:
 
 def check_password_settings(settings: AuthSettings) -> None:
     """Raises SettingInvalid for settings that no password can be hashed with."""
-    lanes = settings.password_hash_parallelism
-    if lanes < 1 or settings.password_hash_iterations < 1 or settings.password_hash_threads < 1:
-        raise SettingInvalid("SKEIN_PASSWORD_HASH_ITERATIONS, _PARALLELISM and _THREADS should be at least 1.")
-    if settings.password_hash_memory_kib < _MIN_LANE_KIB * lanes:
-        raise SettingInvalid("SKEIN_PASSWORD_HASH_MEMORY_KIB should be at least 8 for each lane of parallelism.")
+    if settings.password_hash_threads < 1:
+        raise SettingInvalid("SKEIN_PASSWORD_HASH_THREADS should be at least 1.")
+    if settings.password_hash_memory_kib < _MIN_MEMORY_KIB:
+        raise SettingInvalid(f"SKEIN_ADVANCED_PASSWORD_HASH_MEMORY_KIB should be at least {_MIN_MEMORY_KIB}.")
 
 
 class Passwords:
@@ -175,17 +179,15 @@ class Passwords:
         """Run the threads until the block ends. Raises SettingInvalid."""
         check_password_settings(settings)
         hasher = PasswordHasher(
-            time_cost=settings.password_hash_iterations,
+            time_cost=_ITERATIONS,
             memory_cost=settings.password_hash_memory_kib,
-            parallelism=settings.password_hash_parallelism,
+            parallelism=_PARALLELISM,
             hash_len=_HASH_BYTES,
             salt_len=_SALT_BYTES,
         )
         threads = ThreadPoolExecutor(settings.password_hash_threads, thread_name_prefix="passwords")
         try:
-            queue = PasswordQueue(
-                max_running=settings.password_hash_threads, max_waiting=settings.password_hash_waiting
-            )
+            queue = PasswordQueue(max_running=settings.password_hash_threads, max_waiting=MAX_WAITING)
             yield cls(hasher, threads, queue)
         finally:
             threads.shutdown(wait=False, cancel_futures=True)

@@ -15,6 +15,9 @@ from skein_kit.telemetry import logs
 # Most uses between two writes; a use beyond them is recorded with a later one.
 _MAX_PENDING = 100_000
 
+# Seconds between two writes of the last use of API keys, which is known to the minute.
+LAST_USE_SECONDS = 60.0
+
 log = logs.get("auth")
 
 

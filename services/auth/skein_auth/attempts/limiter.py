@@ -52,6 +52,17 @@ _NO_GUESSES = frozenset(
     }
 )
 _HOUR = timedelta(hours=1)
+# The window of failed attempts: with ten of them, a guess of a six-digit code succeeds once in a year and a half.
+_WINDOW = timedelta(minutes=15)
+_ADDRESS_ATTEMPTS = 10
+# What one household does within an hour at most; SKEIN_ADVANCED_ADDRESS_LIMIT_FACTOR multiplies it.
+SIGN_UPS = 10
+REGISTRATIONS = 20
+# A device polls with one code for ten minutes; a person who mistypes starts again a few times.
+DEVICE_STARTS = 60
+_MAIL_REQUESTS = 10
+# Mails with one purpose to one mailbox within an hour: more would be a nuisance that strangers cause.
+MAX_MAILS_TO = 5
 _FIRST_PAUSE_SECONDS = 0.01
 _MAX_PAUSE_SECONDS = 0.2
 # How long an attempt waits for pending ones.
@@ -70,38 +81,44 @@ class Limit:
 
 def limits(settings: AuthSettings) -> Mapping[str, Limit]:
     """Return the limit of every kind of attempt."""
-    window = timedelta(seconds=settings.attempts_window_seconds)
+    address_attempts = Limit(scaled(_ADDRESS_ATTEMPTS, settings), _WINDOW)
+    attempts = Limit(settings.max_attempts, _WINDOW)
     return {
         # Failed logins from unknown devices, by e-mail address and source.
-        "sign_in": Limit(settings.attempts_most, window),
+        "sign_in": attempts,
         # Failed logins from a known device, by device.
-        "device": Limit(settings.attempts_most, window),
+        "device": attempts,
         # Wrong codes after the right password or identity, by account.
-        "second_factor": Limit(settings.attempts_most, window),
+        "second_factor": attempts,
         # Wrong passwords and codes within an auth session, by session.
-        "own_proof": Limit(settings.attempts_most, window),
+        "own_proof": attempts,
         # User codes that no device has, by account.
-        "user_code": Limit(settings.attempts_most, window),
+        "user_code": attempts,
         # Wrong secrets of an imported client, by client and source. The right secret passes, but slowly.
-        "client": Limit(settings.attempts_most, window),
+        "client": attempts,
         # Refused identities of a provider that auth calls for each of them, by source.
-        "identity": Limit(settings.address_attempts_most, window),
+        "identity": address_attempts,
         # Wrong keys of service accounts without check digits, by source.
-        "unchecked_key": Limit(settings.address_attempts_most, window),
+        "unchecked_key": address_attempts,
         # Recorded refusals, by client and by source. These limits do not stop a right credential.
-        "refused_client": Limit(settings.attempts_most, window),
-        "refused_address": Limit(settings.address_attempts_most, window),
-        "refused_sign_in": Limit(settings.address_attempts_most, window),
+        "refused_client": attempts,
+        "refused_address": address_attempts,
+        "refused_sign_in": address_attempts,
         # Unknown invitations, by source.
-        "invitation": Limit(settings.sign_ups_most, _HOUR),
+        "invitation": Limit(scaled(SIGN_UPS, settings), _HOUR),
         # By source; a sign-up with an invitation by invitation, a device of a client with a secret by client.
-        "sign_up": Limit(settings.sign_ups_most, _HOUR),
-        "registration": Limit(settings.registrations_most, _HOUR),
-        "device_start": Limit(settings.device_starts_most, _HOUR),
-        "mail_request": Limit(settings.mail_requests_most, _HOUR),
+        "sign_up": Limit(scaled(SIGN_UPS, settings), _HOUR),
+        "registration": Limit(scaled(REGISTRATIONS, settings), _HOUR),
+        "device_start": Limit(scaled(DEVICE_STARTS, settings), _HOUR),
+        "mail_request": Limit(scaled(_MAIL_REQUESTS, settings), _HOUR),
         # By purpose and recipient. The links of these mails work until the window ends.
-        "mail_to": Limit(settings.mails_to_most, min(_HOUR, timedelta(seconds=settings.password_reset_seconds))),
+        "mail_to": Limit(MAX_MAILS_TO, _HOUR),
     }
+
+
+def scaled(count: int, settings: AuthSettings) -> int:
+    """Return what one address may do, for a figure that holds for a household."""
+    return max(1, round(count * settings.address_limit_factor))
 
 
 class AttemptLimiter:

@@ -35,6 +35,14 @@ from skein_kit.ids import new_id, now
 _REFRESH_TOKENS = b"skein auth refresh tokens v1"
 # A thief of a token cannot take the account over with it: that needs a login within this time.
 RECENT_LOGIN = timedelta(minutes=15)
+# The longest that RFC 6749, 4.1.2 recommends for a code.
+CODE_LIFETIME = timedelta(minutes=10)
+# How long a copied access token works at most; clients refresh in the background, so a longer life gains nothing.
+ACCESS_TOKEN_LIFETIME = timedelta(hours=1)
+# A person who comes back within a month stays logged in; SKEIN_SIGN_IN_SECONDS ends the session in any case.
+_REFRESH_TOKEN_LIFETIME = timedelta(days=30)
+# A client that lost the response repeats the refresh, or the request with a device code, within seconds.
+_REFRESH_GRACE = timedelta(seconds=10)
 
 
 class SystemRandomSource:
@@ -48,13 +56,13 @@ class SystemRandomSource:
 
 
 def lifetimes_from(settings: AuthSettings) -> Lifetimes:
-    """Return the lifetimes that the settings name."""
+    """Return the lifetimes of codes, tokens and auth sessions."""
     return Lifetimes(
-        code=timedelta(seconds=settings.code_seconds),
-        access=timedelta(seconds=settings.access_token_seconds),
-        refresh=timedelta(seconds=settings.refresh_token_seconds),
+        code=CODE_LIFETIME,
+        access=ACCESS_TOKEN_LIFETIME,
+        refresh=_REFRESH_TOKEN_LIFETIME,
         session=timedelta(seconds=settings.sign_in_seconds),
-        grace=timedelta(seconds=settings.refresh_grace_seconds),
+        grace=_REFRESH_GRACE,
     )
 
 

@@ -23,6 +23,9 @@ DEFAULT_PURGE = 1000
 _BATCH = 5_000
 # How long a revoked auth session is kept.
 _REVOKED_RETENTION = timedelta(days=30)
+# A self-registered OAuth client without grants is deleted this long after its registration or the end of its last
+# grant: as long as a refresh token lives.
+_CLIENT_RETENTION = timedelta(days=30)
 # The canary makes a key every hour; after a day, neither the key nor its audit events are of use.
 _CANARY_RETENTION = timedelta(days=1)
 _EXPIRY_QUERIES = (
@@ -62,13 +65,12 @@ class MaintenanceStore:
         idempotency: IdempotencyStore,
         *,
         audit_days: int,
-        client_unused_days: int,
     ) -> None:
         self._database = database
         self._audit = audit
         self._audit_chain = audit_chain
         self._audit_retention = timedelta(days=audit_days)
-        self._client_retention = timedelta(days=client_unused_days)
+        self._client_retention = _CLIENT_RETENTION
         self._idempotency = idempotency
 
     async def list_due_tenants(self, request: pb.ListDueTenantsRequest, at: datetime) -> pb.ListDueTenantsResponse:

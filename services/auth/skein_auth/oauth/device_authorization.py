@@ -30,6 +30,8 @@ from skein_kit.ids import now
 LETTERS = "BCDFGHJKLMNPQRSTVWXZ"
 _CODE_LENGTH = 8
 INTERVAL = timedelta(seconds=5)
+# As long as RFC 8628 shows: a person finds the other device within ten minutes.
+DEVICE_CODE_LIFETIME = timedelta(minutes=10)
 # There are 20 ** 8 codes, so a collision is rare.
 _MAX_ATTEMPTS = 5
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from skein_auth.accounts.passwords import Passwords, QueueKey
 from skein_auth.assertions.client_assertions import ClientAssertions
-from skein_auth.attempts.limiter import AttemptLimiter, subject_at_network
+from skein_auth.attempts.limiter import AttemptLimiter, scaled, subject_at_network
 from skein_auth.audit.recorder import AuditRecorder
 from skein_auth.errors import ClientUnknown, InvalidClient, InvalidClientMetadata, InvalidToken, TooManyAttempts
 from skein_auth.oauth_clients import model as clients
@@ -30,6 +30,11 @@ from skein_kit.telemetry import logs
 _MIN_CACHE_TIME = timedelta(minutes=5)
 _MAX_CACHE_TIME = timedelta(hours=24)
 _DEFAULT_CACHE_TIME = timedelta(hours=1)
+# Clients without a grant that were registered from one address (IPv6: one /64). A further one replaces the oldest, if
+# that is at least an hour old; otherwise it is refused. Twenty registrations an hour fill them in five hours.
+MAX_UNUSED_PER_ADDRESS = 100
+# Clients without a grant of all addresses: 20 MB of rows.
+MAX_UNUSED = 20_000
 
 log = logs.get("auth")
 
@@ -186,8 +191,8 @@ class ClientRegistry:
     def _quota(self) -> RegistrationQuota:
         return RegistrationQuota(
             address_hash=self._attempts.subject_hash("registration", client_address()),
-            max_per_address=self._settings.unused_clients_per_address_most,
-            max_clients=self._settings.unused_clients_most,
+            max_per_address=scaled(MAX_UNUSED_PER_ADDRESS, self._settings),
+            max_clients=MAX_UNUSED,
         )
 
     def _check_registration(self, initial_access_token: str) -> None:

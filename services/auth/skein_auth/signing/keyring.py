@@ -39,6 +39,9 @@ UNKNOWN_KEY_SECONDS = 0.25
 MIN_SECONDS = LIFETIME_SECONDS / 2
 _MAX_CACHED = 10_000
 
+# Seconds until a replica reads a new signing key of another one: less than the caches of checking keys take.
+SIGNING_KEY_SECONDS = 2.0
+
 log = logs.get("auth")
 
 

@@ -251,8 +251,7 @@ def divided_settings(environment: Mapping[str, str], processes: int) -> dict[str
     recall, auth = RecallSettings.read(environment), AuthSettings.read(environment)
     return {
         # 0 stays 0: no cache.
-        "SKEIN_RECALL_HELD_MEGABYTES": str(-(-recall.held_megabytes // processes)),
-        "SKEIN_RECALL_HELD_WORD_MEGABYTES": str(-(-recall.held_word_megabytes // processes)),
+        "SKEIN_RECALL_CACHE_MEGABYTES": str(-(-recall.cache_megabytes // processes)),
         "SKEIN_RECALL_EMBEDDER_THREADS": str(max(1, recall.embedder_threads // processes)),
         "SKEIN_RECALL_EMBEDDER_BULK_THREADS": str(max(1, recall.embedder_bulk_threads // processes)),
         "SKEIN_PASSWORD_HASH_THREADS": str(max(1, auth.password_hash_threads // processes)),

@@ -55,6 +55,7 @@ from skein_gateway.oauth.forms import Parameters
 from skein_gateway.oauth.login import BrowserLogin
 from skein_gateway.oauth.metadata import ServerMetadata
 from skein_gateway.oauth.request_handler import RequestHandler
+from skein_kit.calls.call import DEFAULT_DEADLINE_SECONDS
 from skein_kit.erasure_certificates import key_set
 from skein_kit.host.process import Host
 from skein_kit.rpc.channel import InProcessHandlers
@@ -252,7 +253,7 @@ class Console:
         handlers: InProcessHandlers,
     ) -> Console:
         """Build the console; `handlers` are the public RPCs behind their interceptors."""
-        request_handler = RequestHandler(proxies, host.settings.default_deadline_seconds)
+        request_handler = RequestHandler(proxies, DEFAULT_DEADLINE_SECONDS)
         login = BrowserLogin(
             credentials,
             auth_pb2_grpc.AuthServiceStub(host.channel("auth", caller="gateway")),

@@ -18,6 +18,7 @@ from skein_gateway.oauth.pages import STYLE_PATH, style
 from skein_gateway.oauth.registration import Registration
 from skein_gateway.oauth.request_handler import RequestHandler
 from skein_gateway.oauth.token_endpoints import TokenEndpoints
+from skein_kit.calls.call import DEFAULT_DEADLINE_SECONDS
 from skein_kit.host.process import Host
 
 
@@ -28,7 +29,7 @@ def oauth_routes(
     oauth = oauth_pb2_grpc.OAuthServiceStub(host.channel("auth", caller="gateway"))
     auth = auth_pb2_grpc.AuthServiceStub(host.channel("auth", caller="gateway"))
     tenancy = tenancy_pb2_grpc.TenancyServiceStub(host.channel("tenancy", caller="gateway"))
-    request_handler = RequestHandler(proxies, host.settings.default_deadline_seconds)
+    request_handler = RequestHandler(proxies, DEFAULT_DEADLINE_SECONDS)
     login = BrowserLogin(credentials, auth, tenancy)
     discovery = DiscoveryEndpoints(request_handler, metadata, auth)
     tokens = TokenEndpoints(request_handler, metadata, oauth, credentials)

@@ -25,6 +25,10 @@ from skein_memory.events.model import Change, EventFilter, Position
 from skein_memory.events.store import EventStore
 
 MIN_POLL_SECONDS = 0.05
+# Longest pause between two polls of the event log of a tenant with subscribers.
+MAX_PAUSE_SECONDS = 1.0
+# Unread changes of a subscriber, some 1 MB; its stream ends when there are more, and it reads the log instead.
+MAX_UNREAD_CHANGES = 1000
 # Changes read at once.
 _BATCH_SIZE = 500
 # Seconds after which a poll is cancelled.

@@ -28,6 +28,8 @@ from skein_memory.memories.near_text import rough_beginning
 from skein_memory.validation import check_revision, check_storable
 
 FACT = "fact"
+# Longest content of a memory: the hundred thousand characters that a batch of twenty still carries in one message.
+MAX_CONTENT_CHARACTERS = 100_000
 # Of the principals of extractors.
 EXTRACTOR_PREFIX = "extractor:"
 DEFAULT_TYPE = "note"

@@ -1,7 +1,7 @@
 """Drops cached data of tenants in which a person or a session was erased.
 
 Each erasure writes a record in its own transaction. The memory service removes the record when the longest call
-(SKEIN_MAX_DEADLINE_SECONDS) and half a minute have passed since the erasure began. So the record stays for at least
+(five minutes) and half a minute have passed since the erasure began. So the record stays for at least
 half a minute after the commit. A process polls the records every five seconds; after twenty without success it drops
 everything.
 

@@ -22,7 +22,7 @@ from skein_recall.models.store import ModelStore
 from skein_recall.providers.provider import TextRejected
 from skein_recall.providers.text_embedder import TextEmbedder
 from skein_recall.reindexes.model import Reindex, ReindexDraft
-from skein_recall.reindexes.reindexer import Reindexer
+from skein_recall.reindexes.reindexer import TEXTS_PER_SECOND, Reindexer
 from skein_recall.reindexes.store import ReindexStore
 from skein_recall.settings import RecallSettings
 
@@ -189,7 +189,7 @@ class ReindexHandlers:
         return ReindexDraft(
             model=model,
             only_tenant_id=tenant_id,
-            texts_per_second=rate or self._settings.reindex_texts_per_second,
+            texts_per_second=rate or TEXTS_PER_SECOND,
             settle_time=at + timedelta(seconds=self._settings.settle_seconds),
             at=at,
             created_by=principal,

@@ -29,6 +29,8 @@ LIST_FIELDS = ("parts", "tool_calls", "tool_returns")
 _LONG_COLUMNS = ("content", *LIST_FIELDS, "metadata")
 # Characters of a session's default title.
 MAX_TITLE_CHARACTERS = 100
+# Longest content of a message; a document of a long conversation fits.
+MAX_CONTENT_CHARACTERS = 100_000
 # The first ranges of ids, newest first.
 _RANGE_SPANS = (timedelta(days=31), timedelta(days=366))
 

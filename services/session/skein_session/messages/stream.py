@@ -22,6 +22,8 @@ from skein_session.errors import SessionArchived, SessionNotFound
 from skein_session.messages.store import MessageStore, StreamPosition
 
 MIN_POLL_SECONDS = 0.05
+# Pause between two polls of a tenant whose sessions have subscribers and no new messages.
+MAX_POLL_SECONDS = 1.0
 _POLL_TIMEOUT_SECONDS = 10.0
 # Failed polls in a row after which the streams fail.
 _MAX_FAILURES = 10

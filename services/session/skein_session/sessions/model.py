@@ -20,7 +20,6 @@ from skein_session.errors import SessionEnded, SessionHidden
 DEFAULT_TYPE = "conversation"
 # A time further ahead would sort before every row written until then.
 MAX_CLOCK_SKEW = timedelta(minutes=5)
-# The state of a hidden session is called archived in the database.
 ACTIVE, ENDED, HIDDEN = "active", "ended", "hidden"
 # The end_reason of sessions that ended by idling.
 END_REASON_IDLE = "idle"

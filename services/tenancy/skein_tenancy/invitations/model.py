@@ -14,6 +14,8 @@ PREFIX = "skein_inv_"
 DEFAULT_LIFETIME = timedelta(days=7)
 # The settings limit how many invitations a tenant makes within this time.
 RATE_WINDOW = timedelta(hours=1)
+# Invitations of one tenant within the window: a department at once, and too few for a sender of unwanted mail.
+MAX_INVITATIONS_PER_HOUR = 100
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

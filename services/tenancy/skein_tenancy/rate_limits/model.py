@@ -15,6 +15,10 @@ LEASE_SECONDS = 5.0
 IDLE_BUCKET_AGE = timedelta(days=1)
 # A bucket that was refilled longer than this after now was refilled by a clock that was ahead.
 MAX_CLOCK_LEAD = timedelta(minutes=1)
+# One key or account gets half of its tenant's rate, so that one program leaves the others calls.
+_CALLER_SHARE = 0.5
+# A bucket holds the calls of two seconds: the pages of one screen, the writes of one conversation.
+_BURST_SECONDS = 2.0
 _MINUTE_SECONDS, _HOUR_SECONDS, _DAY_SECONDS = 60.0, 3600.0, 86400.0
 
 
@@ -57,11 +61,13 @@ class DefaultRateLimits:
 
     @classmethod
     def from_settings(cls, settings: TenancySettings) -> DefaultRateLimits:
+        tenant_rate = settings.tenant_requests_per_second
+        caller_rate = tenant_rate * _CALLER_SHARE
         return cls(
-            tenant_rate=settings.tenant_requests_per_second,
-            tenant_burst=settings.tenant_request_burst,
-            caller_rate=settings.caller_requests_per_second,
-            caller_burst=settings.caller_request_burst,
+            tenant_rate=tenant_rate,
+            tenant_burst=tenant_rate * _BURST_SECONDS,
+            caller_rate=caller_rate,
+            caller_burst=caller_rate * _BURST_SECONDS,
         )
 
     def of_tenant(self, limits: Mapping[str, int]) -> RateLimit:

@@ -16,7 +16,7 @@ from skein_kit.telemetry.metrics import without_tracing
 from skein_worker.job_queue.job_queue import Job, JobHandler
 from skein_worker.job_queue.store import JobStore
 from skein_worker.measure.measurements import PendingCounts, set_backlog_metrics
-from skein_worker.rounds.catalog import TURN_SECONDS
+from skein_worker.rounds.catalog import MAX_BACKOFF_SECONDS, TENANT_JOB_SECONDS, TURN_SECONDS
 from skein_worker.rounds.tenant_rounds import run_turn
 from skein_worker.rounds.tenant_visits import IdleBackoff, TenantVisitor
 from skein_worker.settings import WorkerSettings
@@ -34,6 +34,10 @@ VISITED = Gauge("skein_worker_visited_tenants", "Tenants that the last round of 
 # visit's end. A tenant with more gets a job.
 _ITEMS_PER_VISIT = 8
 _CHARACTERS_PER_VISIT = 16_000
+# Seconds between two scans for tenants with items without vectors: how long a search misses them at least.
+SCAN_SECONDS = 2.0
+# Items of one call of a job.
+_BATCH_ITEMS = 64
 # The pause after a scan, in durations of the scan, so that scans take at most a fifth of one worker.
 _PAUSE_FACTOR = 4
 # Characters of the texts of one call of a job, but for an item that is longer and comes alone.
@@ -62,8 +66,8 @@ class BacklogJobs:
         self._visitor = visitor
         self._store = store
         self._add_job = add_job
-        self._settings = settings
-        self._backoff = IdleBackoff(settings.backlog_seconds, settings.rest_seconds)
+        self._seconds = SCAN_SECONDS * settings.pause_factor
+        self._backoff = IdleBackoff(self._seconds, MAX_BACKOFF_SECONDS * settings.pause_factor)
         # Items without vectors, by tenant.
         self._pending_counts = PendingCounts()
 
@@ -83,7 +87,7 @@ class BacklogJobs:
             active_keys = await self._store.list_active_dedupe_keys(_BACKLOG)
         except RpcError as error:
             log.warning("backlog_scan_incomplete", reason=error.reason)
-            return self._settings.backlog_seconds
+            return self._seconds
 
         async def visit(tenant_id: str) -> bool:
             job = Job(name=_BACKLOG, dedupe_key=f"{_BACKLOG} {tenant_id}", payload=tenant_id.encode())
@@ -103,7 +107,7 @@ class BacklogJobs:
         VISITED.set(progress.visited_count)
         if progress.failures:
             log.warning("backlog_scan_incomplete", tenants=progress.visited_count, failures=progress.failures)
-        pause = max(self._settings.backlog_seconds, _PAUSE_FACTOR * (loop.time() - start))
+        pause = max(self._seconds, _PAUSE_FACTOR * (loop.time() - start))
         if not progress.is_stopped:
             self._pending_counts.retain_only(progress.tenant_ids)
             set_backlog_metrics(self._pending_counts, pause=pause)
@@ -113,12 +117,10 @@ class BacklogJobs:
         """Embed items of one tenant for one turn; the next scan finds the rest."""
         tenant_id = payload.decode()
         loop = asyncio.get_running_loop()
-        end = loop.time() + self._settings.turn_seconds
+        end = loop.time() + TENANT_JOB_SECONDS
         while loop.time() < end and not stop.is_set():
             try:
-                response = await self._index(
-                    tenant_id, self._settings.backlog_batch, max_characters=_CHARACTERS_PER_CALL
-                )
+                response = await self._index(tenant_id, _BATCH_ITEMS, max_characters=_CHARACTERS_PER_CALL)
                 if response.more and response.indexed_count == 0:
                     # The oldest item is longer.
                     response = await self._index(tenant_id, 1, seconds=_LONG_ITEM_SECONDS)

@@ -20,6 +20,24 @@ from skein_worker.settings import WorkerSettings
 
 # How long one worker does the rounds that are frequent before another may.
 TURN_SECONDS = 60.0
+# A tenant's job ends after this long, so that other tenants get a worker.
+TENANT_JOB_SECONDS = 20.0
+# Longest idle backoff of a tenant for rounds of the backlog, webhooks and snapshots. Each visit without progress
+# doubles the backoff: a tenant without work costs three visits a minute.
+MAX_BACKOFF_SECONDS = 20.0
+# Seconds between two rounds; SKEIN_ADVANCED_WORKER_PAUSE_FACTOR multiplies them. Callers wait for the first two.
+_WEBHOOK_SECONDS = 1.0
+_TRUST_SECONDS = 1.0
+# A snapshot takes minutes, so ten seconds do not matter.
+_SNAPSHOT_SECONDS = 10.0
+# Expired rows are hidden from reads before their purge; quotas of organizations are not exact to the minute.
+_EXPIRY_SECONDS = 300.0
+_USAGE_SECONDS = 300.0
+# How long an audit event is without a signed checkpoint at most.
+_AUDIT_CHAIN_SECONDS = 900.0
+# Policies and scores count in days.
+_LIFECYCLE_SECONDS = 3600.0
+_DECAY_SECONDS = 86400.0
 # More calls than one tenant's idle sessions need, so that one visit ends them all.
 _MANY_REPEATS = 10_000
 # Work of memory that reaches a tenant as a whole.
@@ -44,11 +62,13 @@ def build_rounds(
     """Return all rounds."""
     return [
         _webhooks(memory, settings),
-        expiry(auth=auth, tenancy=tenancy, session=session, memory=memory, seconds=settings.expiry_seconds),
-        audit_chain(auth, seconds=settings.audit_chain_seconds),
+        expiry(
+            auth=auth, tenancy=tenancy, session=session, memory=memory, seconds=_EXPIRY_SECONDS * settings.pause_factor
+        ),
+        audit_chain(auth, seconds=_AUDIT_CHAIN_SECONDS * settings.pause_factor),
         Round(
             name="decay",
-            seconds=settings.decay_seconds,
+            seconds=_DECAY_SECONDS * settings.pause_factor,
             stages=[
                 _memory_stage(
                     memory,
@@ -59,7 +79,7 @@ def build_rounds(
         ),
         Round(
             name="snapshots",
-            seconds=settings.snapshot_seconds,
+            seconds=_SNAPSHOT_SECONDS * settings.pause_factor,
             stages=[
                 _memory_stage(
                     memory,
@@ -68,12 +88,12 @@ def build_rounds(
                 )
             ],
             priority=2,
-            max_backoff_seconds=settings.rest_seconds,
+            max_backoff_seconds=MAX_BACKOFF_SECONDS * settings.pause_factor,
             turn_seconds=TURN_SECONDS,
         ),
         Round(
             name="trust",
-            seconds=settings.trust_seconds,
+            seconds=_TRUST_SECONDS * settings.pause_factor,
             stages=[
                 _memory_stage(
                     memory,
@@ -86,7 +106,7 @@ def build_rounds(
         ),
         Round(
             name="lifecycle",
-            seconds=settings.lifecycle_seconds,
+            seconds=_LIFECYCLE_SECONDS * settings.pause_factor,
             stages=[
                 _memory_stage(
                     memory,
@@ -105,7 +125,7 @@ def build_rounds(
         ),
         Round(
             name="usage",
-            seconds=settings.usage_seconds,
+            seconds=_USAGE_SECONDS * settings.pause_factor,
             stages=[
                 _tenancy_stage(
                     tenancy,
@@ -131,7 +151,7 @@ def _webhooks(memory: memory_pb2_grpc.MemoryInternalServiceAsyncStub, settings: 
 
     return Round(
         name="webhooks",
-        seconds=settings.webhook_seconds,
+        seconds=_WEBHOOK_SECONDS * settings.pause_factor,
         # No wait: memory continues the deliveries after the reply, so slow receivers delay no other tenant.
         stages=[
             _memory_stage(
@@ -143,7 +163,7 @@ def _webhooks(memory: memory_pb2_grpc.MemoryInternalServiceAsyncStub, settings: 
         priority=2,
         # A tenant with many events continues in the next round.
         max_repeats=1,
-        max_backoff_seconds=settings.rest_seconds,
+        max_backoff_seconds=MAX_BACKOFF_SECONDS * settings.pause_factor,
         # Short, because receivers wait for events.
         pause_factor=0.5,
         turn_seconds=TURN_SECONDS,

@@ -45,6 +45,8 @@ UNSTORED = Counter(
 CALL_SECONDS = 30.0
 # Leases of one visit, so that other tenants get their turn.
 _MAX_LEASES = 20
+# Seconds between two rounds that find facts in messages: the next turn of a conversation may need them.
+ROUND_SECONDS = 1.0
 # What another attempt would get too: the guard, the policy's types, a source that is gone meanwhile.
 FINAL_REFUSALS = frozenset(
     {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.NOT_FOUND}
@@ -130,7 +132,7 @@ class ExtractionJob:
             await self._visitor.visit_due(self._session.ListDueTenants, request, visit, progress)
         if progress.failures:
             log.warning("extraction_interrupted", failures=progress.failures)
-        return self._settings.extraction_seconds
+        return ROUND_SECONDS * self._settings.pause_factor
 
     async def extract_session(self, tenant_id: str, space_id: str = "") -> bool:
         """Extract the due messages of one session of a space by rules; return whether there was one.

@@ -33,6 +33,10 @@ HORIZON = Gauge("skein_partition_horizon_seconds", "Time until the end of the la
 
 _CALL_SECONDS = 30.0
 _RETRY_SECONDS = 60.0
+# Partitions exist for months ahead.
+_RUN_SECONDS = 3600.0
+# The log of finished jobs helps to explain yesterday's incident.
+_LOG_RETENTION = timedelta(days=1)
 
 log = logs.get("worker")
 
@@ -62,20 +66,20 @@ class MaintenanceJob:
             # A time of its own: on Citus a month takes two seconds.
             async with self._system.as_system(seconds=_CALL_SECONDS):
                 memory = await self._memory.EnsurePartitions(memory_pb2.EnsurePartitionsRequest())
-            await self._store.purge_job_log(datetime.now(UTC) - timedelta(seconds=self._settings.log_seconds))
+            await self._store.purge_job_log(datetime.now(UTC) - _LOG_RETENTION)
         except aio.AioRpcError as error:
             log.warning("maintenance_failed", code=error.code().name)
-            return min(_RETRY_SECONDS, self._settings.upkeep_seconds)
+            return _RETRY_SECONDS
         except RpcError as error:
             log.warning("maintenance_failed", reason=error.reason)
-            return min(_RETRY_SECONDS, self._settings.upkeep_seconds)
+            return _RETRY_SECONDS
         # A function, because the time shrinks between two runs.
         for service, horizon in (("session", session.horizon_time), ("memory", memory.horizon_time)):
             HORIZON.labels(service).set_function(functools.partial(_seconds_until, horizon.seconds))
         created_count = session.created_count + memory.created_count
         if created_count:
             log.info("partitions_created", count=created_count, horizon=memory.horizon_time.ToJsonString())
-        return None if payload == RUN_ONCE else self._settings.upkeep_seconds
+        return None if payload == RUN_ONCE else _RUN_SECONDS * self._settings.pause_factor
 
 
 def _seconds_until(at: float) -> float:

@@ -26,7 +26,15 @@ from skein_worker.extraction.model import MODEL_EXTRACTOR
 from skein_worker.extraction.rules import extract, takes_back_message_before
 from skein_worker.job_queue.job_queue import Job
 from skein_worker.rounds.catalog import TURN_SECONDS
-from skein_worker.rounds.extraction import CALL_SECONDS, FINAL_REFUSALS, FactWriter, endpoints_of, message_of, origin_of
+from skein_worker.rounds.extraction import (
+    CALL_SECONDS,
+    FINAL_REFUSALS,
+    ROUND_SECONDS,
+    FactWriter,
+    endpoints_of,
+    message_of,
+    origin_of,
+)
 from skein_worker.rounds.tenant_rounds import run_turn
 from skein_worker.rounds.tenant_visits import TenantVisitor
 from skein_worker.settings import WorkerSettings
@@ -127,7 +135,7 @@ class ModelExtractionJob:
         WAITING.set(sum(self._waiting_counts.values()))
         if progress.failures:
             log.warning("model_extraction_interrupted", failures=progress.failures)
-        return self._settings.extraction_seconds
+        return ROUND_SECONDS * self._settings.pause_factor
 
     async def _visit(self, tenant_id: str) -> bool:
         spaces = await self._system.spaces(tenant_id, seconds=CALL_SECONDS)

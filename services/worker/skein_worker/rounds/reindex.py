@@ -13,6 +13,7 @@ from skein.recall.v1 import recall_pb2, recall_pb2_grpc
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import without_tracing
 from skein_worker.job_queue.job_queue import Job
+from skein_worker.rounds.catalog import TENANT_JOB_SECONDS
 from skein_worker.rounds.tenant_visits import TenantVisitor
 from skein_worker.settings import WorkerSettings
 from skein_worker.system_identity import SystemIdentity
@@ -25,6 +26,8 @@ REINDEXED = Counter(
 
 # Longer than one call of recall takes, because a deadline would end its work.
 _CALL_SECONDS = 60.0
+# Seconds between two rounds; a reindex takes minutes at least.
+_ROUND_SECONDS = 5.0
 
 log = logs.get("worker")
 
@@ -56,11 +59,11 @@ class ReindexJob:
             await self._visitor.visit_due(self._index.ListDueReindexes, request, visit, progress)
         if progress.failures:
             log.warning("reindex_interrupted", failures=progress.failures)
-        return self._settings.reindex_seconds
+        return _ROUND_SECONDS * self._settings.pause_factor
 
     async def _reindex_tenant(self, tenant_id: str, stop: asyncio.Event) -> None:
         loop = asyncio.get_running_loop()
-        end = loop.time() + self._settings.turn_seconds
+        end = loop.time() + TENANT_JOB_SECONDS
         more = True
         while more and loop.time() < end and not stop.is_set():
             async with self._system.as_system(tenant_id=tenant_id, seconds=_CALL_SECONDS):

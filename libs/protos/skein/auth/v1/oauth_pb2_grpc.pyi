@@ -101,7 +101,7 @@ class OAuthServiceStub:
     """ExchangeToken returns tokens for a grant. A code, a device code or a
     refresh token works once. A second use by its own client revokes the tokens
     of the first use. For device codes and refresh tokens this applies after
-    ten seconds (SKEIN_REFRESH_GRACE_SECONDS): a retry before then returns the
+    ten seconds: a retry before then returns the
     same refresh token. A refused code or token does not count as an attempt,
     so it locks nothing.
 
@@ -239,7 +239,7 @@ class OAuthServiceAsyncStub(OAuthServiceStub):
     """ExchangeToken returns tokens for a grant. A code, a device code or a
     refresh token works once. A second use by its own client revokes the tokens
     of the first use. For device codes and refresh tokens this applies after
-    ten seconds (SKEIN_REFRESH_GRACE_SECONDS): a retry before then returns the
+    ten seconds: a retry before then returns the
     same refresh token. A refused code or token does not count as an attempt,
     so it locks nothing.
 
@@ -422,7 +422,7 @@ class OAuthServiceServicer(metaclass=_abc_1.ABCMeta):
         """ExchangeToken returns tokens for a grant. A code, a device code or a
         refresh token works once. A second use by its own client revokes the tokens
         of the first use. For device codes and refresh tokens this applies after
-        ten seconds (SKEIN_REFRESH_GRACE_SECONDS): a retry before then returns the
+        ten seconds: a retry before then returns the
         same refresh token. A refused code or token does not count as an attempt,
         so it locks nothing.
 
