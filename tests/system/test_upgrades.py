@@ -239,6 +239,8 @@ async def test_a_backup_and_an_export_of_this_version_are_read_by_a_later_one(se
         assert backed_up.code == 0, backed_up.err
         key = ("--key", backed_up.json["key"])
         into = await second.run("backup", "restore", "--latest", *place, *key, "--data-dir", str(other))
+        # A backup has no keys.
+        shutil.copy(home / "credentials.json", other)
         async with up(other, **second.settings):
             await check_filled(other)
             await check_kept(other, load)

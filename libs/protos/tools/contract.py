@@ -15,7 +15,9 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorSet, ServiceDescriptorProto
@@ -62,7 +64,7 @@ def public_types() -> list[str]:
         every = FileDescriptorSet.FromString(Path(scratch, "all.binpb").read_bytes())
     pool = DescriptorPool()
     for file in every.file:
-        pool.Add(file)  # type: ignore[no-untyped-call]
+        pool.Add(file)
     ours = [pool.FindFileByName(file.name) for file in every.file if file.package.startswith("skein.")]
     named: set[str] = set()
     for service in (service for file in ours for service in file.services_by_name.values()):
@@ -83,7 +85,8 @@ def public_types() -> list[str]:
 
 
 def is_internal(service: ServiceDescriptorProto) -> bool:
-    return all(method.options.Extensions[options_pb2.rule].only_service for method in service.method)
+    rule: Any = options_pb2.rule
+    return all(method.options.Extensions[rule].only_service for method in service.method)
 
 
 def collect(message: Descriptor, names: set[str]) -> None:
@@ -113,4 +116,5 @@ def git(*arguments: str) -> bool:
 
 
 if __name__ == "__main__":
-    {"write": write, "compare": compare, "check": check}[sys.argv[1]](*sys.argv[2:])
+    commands: dict[str, Callable[..., None]] = {"write": write, "compare": compare, "check": check}
+    commands[sys.argv[1]](*sys.argv[2:])
