@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import os
 import shutil
 import tomllib
@@ -60,8 +61,10 @@ async def present(tmp_path_factory: pytest.TempPathFactory) -> Path:
         async with running(home) as (cluster, tenant):
             await fill(tenant)
             await command(cluster.addresses["gateway"], tenant, "export", "-o", str(folder / f"{VERSION}.jsonl"))
-            options = ("--format", "custom", "--compress", "9")
-            await run_program(cluster.postgres, "pg_dump", *options, "--file", folder / f"{VERSION}.dump", DATABASE)
+            dump = home / "dump"
+            options = ("--format", "custom", "--compress", "0")
+            await run_program(cluster.postgres, "pg_dump", *options, "--file", dump, DATABASE)
+            (folder / f"{VERSION}.dump.xz").write_bytes(lzma.compress(dump.read_bytes()))
     return folder
 
 
@@ -73,16 +76,17 @@ def releases() -> list[str]:
 def data_of(release: str, present: Path) -> tuple[Path, Path]:
     """Return the dump and the export of a release."""
     folder, version = (present, VERSION) if release == "present" else (RELEASED, release)
-    return folder / f"{version}.dump", folder / f"{version}.jsonl"
+    return folder / f"{version}.dump.xz", folder / f"{version}.jsonl"
 
 
 @pytest.mark.parametrize("release", ["present", *releases()])
 async def test_a_dump_starts_with_this_version_and_has_everything(release: str, present: Path, tmp_path: Path) -> None:
     dump, former = data_of(release, present)
-    export = tmp_path / "export.jsonl"
+    export, unpacked = tmp_path / "export.jsonl", tmp_path / "dump"
+    unpacked.write_bytes(lzma.decompress(dump.read_bytes()))
 
     with open_folder() as home:
-        await restored(home, dump)
+        await restored(home, unpacked)
         async with running(home) as (cluster, tenant):
             await command(cluster.addresses["gateway"], tenant, "export", "-o", str(export))
             hits = (await tenant.gateway.Recall(gateway_pb2.RecallRequest(query=QUESTION))).hits
