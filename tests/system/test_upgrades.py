@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from skein_cluster import embedded, registry
 from skein_cluster.cli.exit_codes import ExitCode
 from skein_cluster.embedded.databases import DATABASE
 from skein_cluster.embedded.recovery import find_server
+from skein_cluster.embedded.server import Server
 from skein_cluster.processes.single_process import LocalCluster, single_process_cluster
 
 pytestmark = pytest.mark.timeout(600)
@@ -303,3 +305,20 @@ async def test_data_of_a_build_from_before_the_release_is_refused_with_the_way_t
     assert (
         "`skein export -o FILE` for each tenant, and `skein import jsonl FILE` into an empty data folder" in check.err
     )
+
+
+async def test_a_database_by_its_url_is_checked_and_upgraded(server: Server) -> None:
+    name = f"upgraded_{uuid.uuid4().hex}"
+    await embedded.create_database(server, name)
+    url = server.url(user="postgres", database=name)
+
+    before = await skein("upgrade", "--check", "--json", SKEIN_DATABASE_URL=url)
+    upgraded = await skein("upgrade", "--json", SKEIN_DATABASE_URL=url)
+    after = await skein("upgrade", "--check", "--json", SKEIN_DATABASE_URL=url)
+    nowhere = await skein("upgrade", "--check", SKEIN_DATABASE_URL="postgresql://postgres@127.0.0.1:9/skein")
+    await embedded.drop_database(server, name)
+
+    assert [each.code for each in (before, upgraded, after, nowhere)] == [1, 0, 0, ExitCode.UNREACHABLE]
+    assert [each["number"] for each in before.json["migrations"]] == list(range(1, NEWEST + 1))
+    assert len(upgraded.json["applied"]) == NEWEST
+    assert (after.json["schema_version"], after.json["migrations"], after.json["free_bytes"]) == (NEWEST, [], None)
