@@ -95,7 +95,7 @@ check: .venv/ready ## Lint, types, layers, contract, drift of stubs and referenc
 	@$(PYTHON) -m mypy
 	@$(PYTHON) -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
 	@.venv/bin/buf lint
-	@libs/protos/tools/breaking.sh
+	@$(PYTHON) libs/protos/tools/contract.py check
 	@$(PYTHON) libs/protos/tools/stubs.py check
 	@$(PYTHON) libs/client/tools/sync_client.py check
 	@$(PYTHON) docs/tools/reference.py check
@@ -223,6 +223,11 @@ dist: .venv/ready .edge/dist/ready .edge/audit/ready ## Build the packages of a 
 	@$(PYTHON) deploy/dist.py dist $(PROJECT_URL)
 	@.edge/dist/bin/python -m twine check --strict dist/*.whl dist/*.tar.gz
 	@$(PYTHON) deploy/release.py describe dist .edge/audit/bin/python
+
+.PHONY: freeze
+freeze: .venv/ready ## Write what later versions keep of this one into deploy/released: migrations, contract, data; commit it
+	@$(PYTHON) deploy/release.py freeze
+	@SKEIN_TEST_FREEZE=deploy/released $(PYTHON) -m pytest -q tests/system/test_released_data.py -k present
 
 .PHONY: sign
 sign: .venv/ready ## Sign dist/SHA256SUMS with a private key of OpenSSH (SIGNING_KEY)

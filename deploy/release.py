@@ -3,6 +3,7 @@
 deploy/release.py describe FOLDER TOOLS    write skein-VERSION.cdx.json (CycloneDX) and SHA256SUMS for the packages of a
                                            folder; TOOLS is the interpreter that has cyclonedx-bom
 deploy/release.py sign FOLDER KEY          sign SHA256SUMS with a private key of OpenSSH, into SHA256SUMS.sig
+deploy/release.py freeze [FOLDER]          write what later versions keep: migrations.toml and contract.binpb.gz
 deploy/release.py notes TAG                print the section of CHANGELOG.md of the version that the tag names
 """
 
@@ -14,17 +15,27 @@ import re
 import subprocess
 import sys
 import tempfile
+import tomllib
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
 import dist
 import sbom
+from skein_cluster import registry
+from skein_kit.database.schema_migrations import release_faults
 
 ROOT = Path(__file__).resolve().parent.parent
 SUMS = "SHA256SUMS"
 # Binds a signature to its purpose: a signature of another kind of file is none of a release.
 NAMESPACE = "skein-release"
+RELEASED = ROOT / "deploy/released"
+MIGRATIONS = "migrations.toml"
+CONTRACT = "contract.binpb.gz"
+_HEAD = """\
+# Written by `make freeze`: the migrations of each version that no earlier one had, with the SHA-256 of their texts.
+# A file that is named here is never changed, renamed or removed.
+"""
 
 
 def describe(folder: str, tools: str) -> None:
@@ -100,6 +111,28 @@ def uv(*arguments: str) -> None:
     subprocess.run([sys.executable, "-m", "uv", *arguments, "--quiet"], check=True)
 
 
+def freeze(folder: str = str(RELEASED)) -> None:
+    """Add the version's migrations to the list of a folder, and write its contract there.
+
+    A second run for a version replaces what the first one wrote. Exits when an earlier version's migration was changed.
+    """
+    out = Path(folder).resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    file = out / MIGRATIONS
+    released = tomllib.loads(file.read_text("utf-8")) if file.exists() else {}
+    released.pop(dist.version(), None)
+    migrations = registry.migrations()
+    if faults := release_faults(released, migrations):
+        sys.exit("\n".join(faults))
+    former = {name for names in released.values() for name in names}
+    released[dist.version()] = {one.file_name: one.checksum for one in migrations if one.file_name not in former}
+    file.write_text(
+        _HEAD + "\n" + dist.as_toml({f'"{version}"': names for version, names in released.items()}), "utf-8"
+    )
+    contract = [sys.executable, "libs/protos/tools/contract.py", "write", str(out / CONTRACT)]
+    subprocess.run(contract, cwd=ROOT, check=True)
+
+
 def sign(folder: str, key: str) -> None:
     """Sign the checksums. `ssh-keygen -Y verify` checks the signature with the public key."""
     sums = Path(folder) / SUMS
@@ -122,4 +155,4 @@ def notes(tag: str, changelog: str = str(ROOT / "CHANGELOG.md")) -> None:
 
 
 if __name__ == "__main__":
-    {"describe": describe, "sign": sign, "notes": notes}[sys.argv[1]](*sys.argv[2:])
+    {"describe": describe, "freeze": freeze, "sign": sign, "notes": notes}[sys.argv[1]](*sys.argv[2:])

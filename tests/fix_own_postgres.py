@@ -55,6 +55,25 @@ async def follow(primary: embedded.Server, folder: Path) -> None:
         account.chown(path)
 
 
+async def run_program(server: Server, program: str, *arguments: str | Path) -> None:
+    """Run a program of Postgres on a server, such as pg_dump."""
+    process = await asyncio.create_subprocess_exec(
+        server.binaries / program,
+        *("--host", server.host, "--port", str(server.port), "--username", "postgres", *arguments),
+        stdin=asyncio.subprocess.DEVNULL,
+    )
+    assert await process.wait() == 0
+
+
+async def restored(folder: Path, dump: Path) -> None:
+    """Make the data of a cluster in a folder from a dump of its database; nothing runs afterwards."""
+    await migrated(folder)
+    async with embedded.running_server(folder / "postgres", durable=False) as server:
+        await embedded.drop_database(server, DATABASE)
+        await embedded.create_database(server, DATABASE)
+        await run_program(server, "pg_restore", "--dbname", DATABASE, dump)
+
+
 async def migrated(folder: Path) -> PreparedDatabase:
     """Make the data of a cluster in a folder, in `postgres`; nothing runs afterwards."""
     async with prepared_database(folder, environment=test_environment()) as base:

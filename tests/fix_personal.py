@@ -170,7 +170,7 @@ KEPT: dict[str, tuple[str, str]] = {
     "session.tombstones": ("As memory.tombstones.", "digest"),
     "session.usage": ("Counts.", "kind"),
     "skein.page_token_keys": ("Random.", "secret"),
-    "skein.migrations": ("Of the schema.", "name checksum"),
+    "skein.migrations": ("Of the schema.", "name checksum skein_version"),
     "tenancy.agent_tools": ("Agents.", "agent_id tool_id created_by"),
     "tenancy.agents": (
         "Agents.",

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
 from fix_catalogue import over
 from google.protobuf.descriptor import FieldDescriptor, MethodDescriptor, ServiceDescriptor
 
@@ -308,3 +312,31 @@ def test_every_file_names_its_go_package() -> None:
     expected = {path: f'option go_package = "skein/{path.parts[-3]}/v1;{path.parts[-3]}v1";' for path in files}
 
     assert [path.name for path, line in expected.items() if line not in files[path]] == []
+
+
+@pytest.mark.system
+def test_a_release_keeps_its_contract_and_not_what_services_call_among_themselves(tmp_path: Path) -> None:
+    for name in ("buf.yaml", "protos", "libs/protos/vendor"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, tmp_path / name)
+
+    def contract(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, str(ROOT / "libs/protos/tools/contract.py"), *arguments]
+        return subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True)
+
+    def change(file: str, pattern: str, replacement: str) -> None:
+        path = tmp_path / "protos/skein" / file
+        text, count = re.subn(pattern, replacement, path.read_text("utf-8"), count=1, flags=re.DOTALL)
+        assert count == 1
+        path.write_text(text, "utf-8")
+
+    assert contract("write", "released.binpb.gz").returncode == 0
+    change("recall/v1/recall.proto", r"(service RecallInternalService \{.*?)  rpc (\w+)\(", r"\1  rpc Other\2(")
+    change("options/v1/options.proto", "string only_service = 5;", "string only_service = 55;")
+    internal = contract("compare", "released.binpb.gz")
+    change("memory/v1/memory.proto", r"(message Memory \{.*?string content) = \d+", r"\1 = 999")
+    public = contract("compare", "released.binpb.gz")
+
+    assert (internal.returncode, internal.stdout + internal.stderr) == (0, "")
+    assert public.returncode != 0
+    assert 'with name "content" on message "Memory" was deleted' in public.stdout

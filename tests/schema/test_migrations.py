@@ -2,8 +2,13 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import re
+import subprocess
+import sys
+import tomllib
 import uuid
 from datetime import UTC, datetime
+from pathlib import Path
 
 import asyncpg
 import pytest
@@ -12,7 +17,19 @@ from fix_database import TestDatabase
 from skein_cluster import embedded, registry
 from skein_cluster.embedded.server import Server
 from skein_kit import ids
-from skein_kit.database.schema_migrations import MigrationError, migrate, version
+from skein_kit.database.schema_migrations import (
+    DatabaseForeign,
+    Migration,
+    MigrationError,
+    SchemaTooNew,
+    SchemaTooOld,
+    TableEffect,
+    migrate,
+    rehearse,
+    release_faults,
+    version,
+)
+from skein_kit.telemetry.metrics import VERSION
 
 
 async def test_migrating_again_changes_nothing(database: TestDatabase) -> None:
@@ -63,12 +80,142 @@ async def test_two_migrations_at_once_apply_each_file_once(server: Server, templ
     await embedded.drop_database(server, name)
 
 
-async def test_a_file_changed_after_it_was_applied_is_refused(database: TestDatabase) -> None:
+async def test_data_from_before_a_release_is_refused_with_the_way_to_move_it(database: TestDatabase) -> None:
     first, *rest = registry.migrations()
-    changed = [dataclasses.replace(first, text=first.text + "\n-- more"), *rest]
+    released = [dataclasses.replace(first, text=first.text + "\n-- more"), *rest]
 
-    with pytest.raises(MigrationError, match="0001_create_tenancy changed"):
-        await migrate(database.url, changed, registry.WITH_DATABASE)
+    with pytest.raises(SchemaTooOld) as refused:
+        await migrate(database.url, released, registry.WITH_DATABASE)
+
+    message = str(refused.value)
+    assert f"a build of Skein {VERSION} from before the release: its migration {first.file_name}" in message
+    assert "`skein export -o FILE`" in message
+    assert "`skein import jsonl FILE`" in message
+
+
+@pytest.mark.parametrize("writer", ["9.0.0", None])
+async def test_data_of_a_later_version_is_refused_with_the_version_to_use(
+    database: TestDatabase, writer: str | None
+) -> None:
+    newest = registry.migrations()[-1]
+    async with database.superuser() as connection:
+        for number in (newest.number + 1, newest.number + 2):
+            await connection.execute(
+                "INSERT INTO skein.migrations VALUES ($1, 'later', 'x', now(), $2)", number, writer
+            )
+
+    with pytest.raises(
+        SchemaTooNew, match=f"Use {'Skein 9.0.0' if writer else 'the version that wrote it'} or a later"
+    ):
+        await migrate(database.url, registry.migrations(), registry.WITH_DATABASE)
+
+
+async def test_data_that_is_one_migration_ahead_is_left_as_it_is(database: TestDatabase) -> None:
+    assert await migrate(database.url, registry.migrations()[:-1], registry.WITH_DATABASE) == []
+
+
+async def test_migrations_say_which_version_applied_them_also_where_earlier_ones_do_not(database: TestDatabase) -> None:
+    last = registry.migrations()[-1]
+    later = dataclasses.replace(last, number=last.number + 1, name="later", text="SELECT 1")
+    async with database.superuser() as connection:
+        await connection.execute("ALTER TABLE skein.migrations DROP COLUMN skein_version")
+
+    await migrate(database.url, [*registry.migrations(), later], registry.WITH_DATABASE)
+
+    async with database.superuser() as connection:
+        rows = await connection.fetch("SELECT skein_version FROM skein.migrations ORDER BY number DESC LIMIT 2")
+    assert [row[0] for row in rows] == [VERSION, None]
+
+
+async def test_a_database_with_schemas_of_another_program_is_refused(server: Server, template: str) -> None:
+    assert template
+    name = f"foreign_{uuid.uuid4().hex}"
+    await embedded.create_database(server, name)
+    url = server.url(user="postgres", database=name)
+    connection = await asyncpg.connect(url)
+    await connection.execute("CREATE SCHEMA session")
+    await connection.close()
+
+    with pytest.raises(DatabaseForeign, match="did not make: session"):
+        await migrate(url, registry.migrations(), registry.WITH_DATABASE)
+
+    await embedded.drop_database(server, name)
+
+
+async def test_a_rehearsal_names_the_tables_that_calls_wait_for_and_those_that_are_written(
+    database: TestDatabase,
+) -> None:
+    texts = (
+        "ALTER TABLE memory.memories ADD COLUMN later int",
+        "CREATE INDEX later ON session.messages (role)",
+        "UPDATE tenancy.tenants SET slug = slug; CREATE TABLE memory.later (x int); CREATE INDEX ON memory.later (x)",
+        "ALTER TABLE tenancy.tenants ALTER COLUMN slug TYPE varchar(999)",
+    )
+    last = registry.migrations()[-1]
+    migrations = [
+        dataclasses.replace(last, number=last.number + number, name="later", text=text)
+        for number, text in enumerate(texts, 1)
+    ]
+
+    effects = await rehearse(database.url, migrations)
+
+    assert effects[:3] == [
+        [TableEffect("memory.memories", "reads and writes", is_written=False)],
+        [TableEffect("session.messages", "writes", is_written=True)],
+        [TableEffect("tenancy.tenants", "", is_written=True)],
+    ]
+    assert TableEffect("tenancy.tenants", "reads and writes", is_written=True) in effects[3]
+
+
+RELEASED = Path(__file__).parents[2] / "deploy/released"
+
+
+def released(folder: Path = RELEASED) -> dict[str, dict[str, str]]:
+    """Return the list that `make freeze` writes; empty before the first release."""
+    file = folder / "migrations.toml"
+    return tomllib.loads(file.read_text("utf-8")) if file.exists() else {}
+
+
+def test_released_migrations_are_as_they_were_released() -> None:
+    assert release_faults(released(), registry.migrations()) == []
+
+
+def test_every_version_of_the_changelog_is_frozen() -> None:
+    changelog = (RELEASED.parents[1] / "CHANGELOG.md").read_text("utf-8")
+
+    assert set(re.findall(r"^## \[(\d[^]]*)\] - \d", changelog, re.MULTILINE)) <= released().keys(), "run make freeze"
+
+
+def test_a_change_of_a_released_migration_is_noticed() -> None:
+    one, two, three = (Migration(number, name, f"SELECT {number}") for number, name in enumerate("abc", 1))
+    listed = {"1.0": {one.file_name: one.checksum}, "1.1": {two.file_name: two.checksum}}
+
+    assert release_faults(listed, [one, two, three]) == []
+    assert release_faults(listed, [one, dataclasses.replace(two, text="")]) == ["0002_b of 1.1 was changed"]
+    assert release_faults(listed, [one]) == ["0002_b of 1.1 is missing: it was renamed or removed"]
+    assert release_faults(listed, [dataclasses.replace(one, name="z"), two]) == [
+        "0001_a of 1.0 is missing: it was renamed or removed",
+        "0001_z comes before 0002_b, which is released",
+    ]
+
+
+@pytest.mark.system
+def test_a_release_lists_its_migrations_and_no_later_one_may_change_them(tmp_path: Path) -> None:
+    command = [sys.executable, str(RELEASED.parent / "release.py"), "freeze", str(tmp_path)]
+    subprocess.run(command, check=True)
+    first = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    one, *others = registry.migrations()
+    subprocess.run(command, check=True)
+
+    assert first.keys() == {"contract.binpb.gz", "migrations.toml"}
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == first
+    assert released(tmp_path) == {VERSION: {each.file_name: each.checksum for each in (one, *others)}}
+    assert release_faults(released(tmp_path), [dataclasses.replace(one, text=""), *others]) == [
+        f"{one.file_name} of {VERSION} was changed"
+    ]
+    (tmp_path / "migrations.toml").write_text(f'["0.0.9"]\n{one.file_name} = "x"\n', "utf-8")
+    refused = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert (refused.returncode, refused.stderr) == (1, f"{one.file_name} of 0.0.9 was changed\n")
 
 
 async def test_a_failing_migration_leaves_nothing_behind(database: TestDatabase) -> None:

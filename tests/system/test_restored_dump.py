@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from contextlib import AsyncExitStack
 from typing import Any
 
 import asyncpg
 import pytest
 from fix_cluster import Tenant
-from fix_own_postgres import migrated, open_folder, served_on, url_of
+from fix_own_postgres import migrated, open_folder, run_program, served_on, url_of
 
 from skein.memory.v1 import history_pb2 as pb
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein_cluster import embedded, registry
 from skein_cluster.embedded.databases import DATABASE
-from skein_cluster.embedded.server import Server
 from skein_kit.database.schema_migrations import migrate
 
 # So many transactions more than the other server has when it starts.
 SPEND = "DO $$ BEGIN FOR _ IN 1 .. 5000 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$"
-
-
-async def run(server: Server, program: str, *arguments: object) -> None:
-    process = await asyncio.create_subprocess_exec(
-        server.binaries / program,
-        *("--host", server.host, "--port", str(server.port), "--username", "postgres", *map(os.fspath, arguments)),  # type: ignore[arg-type]  # Texts and paths.
-        stdin=asyncio.subprocess.DEVNULL,
-    )
-    assert await process.wait() == 0
 
 
 async def remember(tenant: Tenant, text: str) -> None:
@@ -70,11 +59,11 @@ async def test_readers_go_on_after_a_dump_is_restored_into_another_server() -> N
                 await remember(tenant, "The kettle is green.")
                 await remember(tenant, "The harbour is old.")
                 before = await listed_until(tenant, 2)
-            await run(former, "pg_dump", "--format", "custom", "--file", dump, DATABASE)
+            await run_program(former, "pg_dump", "--format", "custom", "--file", dump, DATABASE)
         other = await stack.enter_async_context(embedded.running_server(other_folder / "postgres", durable=False))
         await embedded.drop_database(other, DATABASE)
         await embedded.create_database(other, DATABASE)
-        await run(other, "pg_restore", "--dbname", DATABASE, dump)
+        await run_program(other, "pg_restore", "--dbname", DATABASE, dump)
         await migrate(url_of(other), registry.migrations(), registry.WITH_DATABASE)
 
         async with served_on(base, other) as (_, tenant):

@@ -19,6 +19,7 @@ COMMANDS: Mapping[str, str] = {
     "cluster": "up",
     "serve": "serve",
     "migrate": "database",
+    "upgrade": "database",
     "bootstrap": "database",
     "demo": "demo",
     "status": "status",

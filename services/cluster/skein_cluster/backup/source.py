@@ -12,6 +12,7 @@ import asyncpg
 
 from skein_cluster.backup import wal_archive
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
+from skein_cluster.embedded.data_dir import refuse_postgres_folder
 from skein_cluster.embedded.databases import DATABASE
 from skein_cluster.embedded.recovery import find_server
 from skein_kit.database.schema_migrations import version
@@ -131,10 +132,11 @@ async def open_source(data_dir: Path, environment: Mapping[str, str]) -> AsyncIt
 
 @asynccontextmanager
 async def open_embedded_server(data_dir: Path, environment: Mapping[str, str]) -> AsyncIterator[Server]:
-    """Open the server of a data folder; start a stopped one until the block ends. Raises CommandError.
+    """Open the server of a data folder; start a stopped one until the block ends. Raises CommandError, DataDirUnusable.
 
     The environment has the repository of its log.
     """
+    refuse_postgres_folder(data_dir)
     postgres_folder = data_dir / "postgres"
     if not (postgres_folder / "PG_VERSION").exists():
         raise CommandError(

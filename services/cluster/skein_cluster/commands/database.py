@@ -1,8 +1,9 @@
-"""`skein migrate` and `skein bootstrap`: prepare a database for the services."""
+"""`skein migrate`, `skein upgrade` and `skein bootstrap`: prepare a database for the services."""
 
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import asyncpg
@@ -14,9 +15,12 @@ from skein_client.connection import Connection, read_ca_file
 from skein_cluster import registry
 from skein_cluster.api.client import RETRIES, TIMEOUT_SECONDS, OperatorSettings, open_client
 from skein_cluster.api.tenants import ensure_legacy_tenant
+from skein_cluster.backup.source import open_embedded_server
 from skein_cluster.cli import options, output
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.config.unknown_settings import refuse_unknown_settings
+from skein_cluster.config.upgrade_plan import UpgradePlan, plan_upgrade
+from skein_cluster.processes.single_process import prepare_database
 from skein_importers.organizations import LEGACY_SLUG
 from skein_kit.database.connection_settings import service_url
 from skein_kit.database.schema_migrations import LOCK_SECONDS, Migration, migrate
@@ -48,19 +52,39 @@ async def migrate_command(lock_seconds: float, *, citus: bool, as_json: bool) ->
     owner role. If SKEIN_<SERVICE>_DATABASE_PASSWORD (or …_FILE) is set, it becomes the password of that service's role.
     """
     refuse_unknown_settings(os.environ)
-    migrations = registry.migrations()
-    applied = await _migrate(database_url(), migrations, lock_seconds, citus=citus)
-    if output.print_if_json(
-        {
-            "version": migrations[-1].number,
-            "applied": [{"number": migration.number, "name": migration.name} for migration in applied],
-        },
-        as_json=as_json,
-    ):
-        return
-    for migration in applied:
-        output.echo(f"applied {migration.number:04d} {migration.name}")
-    output.echo(f"The schema is at version {migrations[-1].number}{'' if applied else ' already'}.")
+    applied = await _migrate(database_url(), registry.migrations(), lock_seconds, citus=citus)
+    _show_applied(applied, as_json=as_json)
+
+
+@click.command()
+@click.option("--check", "is_check", is_flag=True, help="Only say what would be done; the exit code is 1 if any.")
+@options.data_dir_option
+@options.json_option
+@options.asynchronous
+async def upgrade_command(data_dir: Path, *, is_check: bool, as_json: bool) -> None:
+    """Migrate the database SKEIN_DATABASE_URL, else that of the data folder, to the schema of this version.
+
+    With --check nothing changes. It shows each migration that would run, the calls that wait for it, and the disk that
+    it needs. The exit code is 0 if there is nothing to do, 1 if there are migrations to run, and 3 if this version
+    cannot upgrade the data: too old, too new, or of another program; the message says what to do. A stopped data
+    folder's Postgres is started for it and stopped again.
+    """
+    environment = {**os.environ, "SKEIN_DATA_DIR": str(data_dir)}
+    refuse_unknown_settings(environment)
+    if is_check:
+        try:
+            plan = await plan_upgrade(data_dir, environment)
+        except (OSError, TimeoutError) as error:
+            raise _unreachable(error) from error
+        _show_plan(plan, as_json=as_json)
+        sys.exit(ExitCode.REFUSED if plan.migrations else ExitCode.OK)
+    settings = ProcessSettings.read(environment)
+    if settings.database_direct_url or settings.database_url:
+        applied = await _migrate(database_url(), registry.migrations(), LOCK_SECONDS, citus=False)
+    else:
+        async with open_embedded_server(data_dir, environment) as server:
+            applied = await prepare_database(server)
+    _show_applied(applied, as_json=as_json)
 
 
 @click.command()
@@ -111,6 +135,72 @@ def database_url() -> str:
     if not url:
         raise SettingInvalid("SKEIN_DATABASE_URL is needed: the Postgres to use, as postgresql://…")
     return url
+
+
+def _show_applied(applied: list[Migration], *, as_json: bool) -> None:
+    newest = registry.migrations()[-1].number
+    names = [{"number": migration.number, "name": migration.name} for migration in applied]
+    if output.print_if_json({"version": newest, "applied": names}, as_json=as_json):
+        return
+    for migration in applied:
+        output.echo(f"applied {migration.number:04d} {migration.name}")
+    output.echo(f"The schema is at version {newest}{'' if applied else ' already'}.")
+
+
+def _show_plan(plan: UpgradePlan, *, as_json: bool) -> None:
+    document = {
+        "schema_version": plan.schema_version,
+        "newest_version": plan.newest,
+        "migrations": [
+            {
+                "number": planned.migration.number,
+                "name": planned.migration.name,
+                "tables": [
+                    {
+                        "table": table.effect.table,
+                        "waits": table.effect.waits,
+                        "is_written": table.effect.is_written,
+                        "bytes": table.byte_count,
+                    }
+                    for table in planned.tables
+                ],
+            }
+            for planned in plan.migrations
+        ],
+        "disk_bytes": plan.disk_bytes,
+        "free_bytes": plan.free_bytes,
+    }
+    if output.print_if_json(document, as_json=as_json):
+        return
+    if plan.schema_version is None:
+        output.echo("There is no database yet: the first start creates one.")
+        return
+    if not plan.migrations:
+        output.echo(f"Nothing to do: the schema is at version {plan.schema_version}, which this version serves.")
+        return
+    table = output.table("migration", "table", "calls that wait", "rows or indexes", "MB", numbers=("MB",))
+    lines = [
+        (
+            f"{planned.migration.number:04d} {planned.migration.name}",
+            each.effect.table,
+            each.effect.waits or "none",
+            "written" if each.effect.is_written else "",
+            f"{each.byte_count / 1e6:.1f}",
+        )
+        for planned in plan.migrations
+        for each in planned.tables
+    ]
+    lines += [
+        (f"{one.migration.number:04d} {one.migration.name}", "none", "none", "", "")
+        for one in plan.migrations
+        if not one.tables
+    ]
+    output.print_table(table, sorted(lines), empty="")
+    free = "" if plan.free_bytes is None else f"; {plan.free_bytes / 1e6:.1f} MB are free"
+    output.echo(
+        f"The schema goes from version {plan.schema_version} to {plan.newest}, with up to"
+        f" {plan.disk_bytes / 1e6:.1f} MB more on the disk{free}."
+    )
 
 
 async def _migrate(url: str, migrations: list[Migration], lock_seconds: float, *, citus: bool) -> list[Migration]:

@@ -97,6 +97,13 @@ def lock_data_dir(data_dir: Path, account: Account, *, durable: bool) -> Iterato
                 _lock_file(home.real).unlink(missing_ok=True)
 
 
+def refuse_postgres_folder(data_dir: Path) -> None:
+    """Raise DataDirUnusable for a data folder of Postgres, in which a cluster's folder would do harm."""
+    if (data_dir / "PG_VERSION").exists():
+        problem = "it is a folder of Postgres itself; name another data folder, or set SKEIN_DATABASE_URL"
+        raise DataDirUnusable(data_dir, problem)
+
+
 def delete_data_dir(data_dir: Path) -> None:
     """Remove a stopped cluster, its log, and its link if any; a missing cluster is no error."""
     requested = _absolute_path(data_dir)

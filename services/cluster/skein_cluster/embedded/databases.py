@@ -8,11 +8,28 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
+from skein_cluster.embedded.errors import DataDirUnusable
+
 if TYPE_CHECKING:
     from skein_cluster.embedded.server import Server
 
 # The database of a cluster on an embedded server.
 DATABASE = "skein"
+
+
+async def has_cluster_database(server: Server) -> bool:
+    """Return whether the cluster's database is there. Raises DataDirUnusable for a server of another program."""
+    try:
+        async with _connection(server) as connection:
+            rows = await connection.fetch("SELECT datname FROM pg_database WHERE NOT datistemplate")
+        names = {row["datname"] for row in rows}
+    except asyncpg.InvalidAuthorizationSpecificationError:
+        # Its superuser has another name, or a password.
+        names = {""}
+    if DATABASE not in names and names - {"postgres"}:
+        problem = "it is of another program's Postgres; name another data folder, or set SKEIN_DATABASE_URL"
+        raise DataDirUnusable(server.data_dir, problem)
+    return DATABASE in names
 
 
 async def create_database(server: Server, name: str, template: str | None = None, *, if_missing: bool = False) -> None:

@@ -16,18 +16,18 @@ from pathlib import Path
 from types import MappingProxyType
 
 from skein_auth.api_keys.bootstrap import OperatorKeyRefused, ensure_operator_key
-from skein_cluster import embedded as postgres
 from skein_cluster import registry
 from skein_cluster.api import credentials
 from skein_cluster.api.credentials import Credentials
 from skein_cluster.backup import wal_archive
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.config.database_check import check_database, max_connections
-from skein_cluster.embedded.databases import DATABASE
+from skein_cluster.embedded.data_dir import refuse_postgres_folder
+from skein_cluster.embedded.databases import DATABASE, create_database, has_cluster_database
 from skein_cluster.embedded.server import Server
 from skein_cluster.processes.ports import check_free
 from skein_kit.database.connection_settings import service_url
-from skein_kit.database.schema_migrations import MigrationNotAllowed, migrate
+from skein_kit.database.schema_migrations import Migration, MigrationNotAllowed, migrate
 from skein_kit.host.process import PortTaken, run_services
 from skein_kit.settings import ProcessSettings
 
@@ -146,6 +146,7 @@ async def prepared_database(
     is_embedded = not settings.database_url
     if requested_ports is not None and not (is_embedded and (data_dir / "postgres" / "PG_VERSION").exists()):
         check_free(requested_ports(values))
+    refuse_postgres_folder(data_dir)
     credentials.make_private(data_dir)
     async with AsyncExitStack() as stack:
         server = None
@@ -170,11 +171,12 @@ async def prepared_database(
         yield PreparedDatabase(data_dir=data_dir, environment=values, embedded=server, operator_key=operator_key)
 
 
-async def prepare_database(server: Server) -> None:
-    """Create the database of an embedded server if needed, and migrate it to the newest version."""
-    await postgres.create_database(server, DATABASE, if_missing=True)
+async def prepare_database(server: Server) -> list[Migration]:
+    """Create the database of an embedded server if needed, migrate it, and return the migrations applied now."""
+    if not await has_cluster_database(server):
+        await create_database(server, DATABASE, if_missing=True)
     url = server.url(user="postgres", database=DATABASE)
-    await migrate(url, registry.migrations(), registry.WITH_DATABASE)
+    return await migrate(url, registry.migrations(), registry.WITH_DATABASE)
 
 
 def _embedded(server: Server | None) -> Server:
