@@ -1,11 +1,12 @@
-"""What a recall costs, layer by layer: the table of docs/internals/recall.md.
+"""What a recall or a write costs, layer by layer: tables of docs/internals/recall.md and deploy/capacity.md.
 
     .venv/bin/python tests/bench/layers.py                                  # 20 tenants with 20,000 entries together
     .venv/bin/python tests/bench/layers.py --folder FOLDER                  # keeps the data there, and uses it again
     .venv/bin/python tests/bench/layers.py --tenants 1 --versions 5         # as of a former time
+    .venv/bin/python tests/bench/layers.py --only create --only append      # writes
 
 Nothing here is asserted. The cluster runs in this process, and a process of its own calls it. What counts is processor
-time, of one query at a time. Each step of a coroutine counts for the innermost layer that it is in; a step that no
+time, of one call at a time. Each step of a coroutine counts for the innermost layer that it is in; a step that no
 layer knows is gRPC's, the event loop's or the driver's protocol. The embedder computes in threads of its own. The
 processor time of Postgres is that of the backend that runs a statement, as the kernel counts it. Former versions of
 entries are written past the services, which write one in a statement of its own.
@@ -21,8 +22,9 @@ import statistics
 import sys
 import threading
 import time
+import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -55,10 +57,19 @@ from skein_cluster.processes.ports import free_ports
 from skein_cluster.processes.single_process import single_process_cluster
 from skein_cluster.registry import OTHER_PORTS, PORTS
 from skein_kit.access_log.writer import AccessLog
+from skein_kit.content_guard.guard import ContentGuard
 from skein_kit.database import transactions
 from skein_kit.database.transactions import Transaction
+from skein_kit.idempotency.store import IdempotencyStore
+from skein_kit.policies.store import PolicyCache
+from skein_kit.quotas.store import QuotaCounter
 from skein_kit.rpc import interceptors
+from skein_kit.search_text import postings
+from skein_kit.search_text.embedding_requests import EmbeddingClient
+from skein_memory.memories import convert as memory_convert
+from skein_memory.memories import writes
 from skein_recall.embedded_model.embedder import LocalEmbedder
+from skein_recall.index.vector_store import VectorStore
 from skein_recall.providers.text_embedder import TextEmbedder
 from skein_recall.search import convert
 from skein_recall.search.nearest import NearestSearch
@@ -67,12 +78,16 @@ from skein_recall.search.search_transaction import SearchTransaction
 from skein_recall.search.searcher import QueryReader, RecallSearcher
 from skein_recall.search.store import QueryTransaction
 from skein_recall.vector_cache.cache import VectorCache
+from skein_session.messages.store import MessageStore
 
 _HOST = "127.0.0.1"
 _TIMEOUT = 120.0
 _BATCH = 50
 _TURNS_OF_A_SESSION = 20
-TEXT, HYBRID, VECTOR = "text", "hybrid", "vector"
+TEXT, HYBRID, VECTOR = RECALLS = "text", "hybrid", "vector"
+# CreateMemory with its vector before the reply and after it, BatchCreateMemories, AppendMessages of two messages, and
+# Remember of a message and a memory.
+CREATE, DEFERRED, BATCH, APPEND, REMEMBER = WRITES = "create", "deferred", "batch", "append", "remember"
 # The rest of the main thread's time, and that of all other threads.
 _LOOP, _THREADS = "gRPC, event loop, driver's protocol", "embedder's threads"
 _UNLIMITED = dict.fromkeys(
@@ -82,6 +97,17 @@ _UNLIMITED = dict.fromkeys(
 # Classes or modules, names of their functions, and the layer of these.
 _LAYERS: tuple[tuple[object, tuple[str, ...], str], ...] = (
     (TextEmbedder, ("embed_query",), "embedding of the query"),
+    (TextEmbedder, ("embed_items",), "embedding of items"),
+    (EmbeddingClient, ("request_embeddings",), "request for vectors"),
+    (VectorStore, ("put",), "vectors"),
+    (ContentGuard, ("rules", "apply"), "content guard"),
+    (PolicyCache, ("get",), "policy"),
+    (IdempotencyStore, ("claim", "save", "replace"), "duplicate test and saved response"),
+    (QuotaCounter, ("charge",), "quota"),
+    (memory_convert, ("drafts", "memory"), "protobuf of memory"),
+    (writes, ("insert_memories", "score_new_memories"), "memories"),
+    (MessageStore, ("append_messages",), "messages"),
+    (postings, ("new_documents",), "words and documents"),
     (QueryReader, ("read",), "names and known words"),
     (VectorCache, ("shortlist", "accept_rows"), "vectors"),
     (NearestSearch, ("find",), "vectors"),
@@ -94,9 +120,19 @@ _LAYERS: tuple[tuple[object, tuple[str, ...], str], ...] = (
     (RecallSearcher, ("recall",), "rest of the search"),
     (SearchHandlers, ("Recall",), "rest of the search"),
     (AccessLog, ("call_and_record", "flush"), "access log"),
-    (Transaction, ("rows", "row", "execute", "set_plan_mode"), "driver: statements"),
+    (Transaction, ("rows", "row", "execute", "insert", "insert_all", "set_plan_mode"), "driver: statements"),
     (transactions._TransactionContext, ("__aenter__", "__aexit__"), "driver: begin and commit"),
 )
+
+
+# The clients' names of the services of methods, and the modules of their requests.
+_SERVICES: Mapping[str, tuple[str, Any]] = {
+    "Recall": ("gateway", gateway_pb2),
+    "Remember": ("gateway", gateway_pb2),
+    "CreateMemory": ("memories", memory_pb2),
+    "BatchCreateMemories": ("memories", memory_pb2),
+    "AppendMessages": ("sessions", session_pb2),
+}
 
 
 @dataclass(slots=True)
@@ -233,12 +269,14 @@ def _on_core(path: str) -> int:
 @click.option("--tenants", type=click.IntRange(min=1), default=20, show_default=True, help="Tenants of Zipf's sizes.")
 @click.option("--entries", type=click.IntRange(min=1), default=20_000, show_default=True, help="Of all together.")
 @click.option("--messages", is_flag=True, help="Store the entries as messages of sessions instead of memories.")
-@click.option("--queries", type=click.IntRange(min=10), default=300, show_default=True, help="Of each kind.")
+@click.option(
+    "--queries", type=click.IntRange(min=10), default=300, show_default=True, help="Of each kind, in each phase."
+)
 @click.option(
     "--only",
     multiple=True,
-    type=click.Choice([TEXT, HYBRID, VECTOR]),
-    default=[TEXT, HYBRID, VECTOR],
+    type=click.Choice([*RECALLS, *WRITES]),
+    default=RECALLS,
     help="Repeatable.",
 )
 @click.option("--seed", default=1, show_default=True, help="Of the texts.")
@@ -263,7 +301,7 @@ def main(  # noqa: PLR0913 - click passes each option.
     versions: int,
     brief: bool,
 ) -> None:
-    """Print the processor time of a recall by layer and by statement, in milliseconds."""
+    """Print the processor time of a recall or a write by layer and by statement, in milliseconds."""
     population = dialogues.population(tenants=tenants, entries=entries, questions=3 * queries, seed=seed)
     if folder is None:
         with data_folder() as temporary:
@@ -295,21 +333,25 @@ async def _bench(
             else None
         )
         vectors: list[list[float]] = []
-        if set(kinds) - {TEXT}:
+        if set(kinds) & {HYBRID, VECTOR}:
             async with LocalEmbedder.load() as embedder:
                 embedded = await embedder.embed([question.text for question in population.questions])
                 vectors = embedded.tolist()
-        count = len(population.questions) // 3
         async with _caller(cluster.addresses["gateway"], keys) as ask:
             for kind in kinds:
-                asked = [
-                    _request(kind, question, vectors[number] if vectors else [], known_time)
-                    for number, question in enumerate(population.questions)
-                ]
-                # The first queries load the caches.
+                if kind in WRITES:
+                    asked = _writes(kind, len(population.tenants), len(population.questions))
+                else:
+                    asked = [
+                        _request(kind, question, vectors[number] if vectors else [], known_time)
+                        for number, question in enumerate(population.questions)
+                    ]
+                count = len(asked) // 3
+                # The first calls load the caches.
                 await ask(asked[:count])
                 await asyncio.sleep(2.0)
-                await ask(asked[:count:3])
+                if kind in RECALLS:
+                    await ask(asked[:count:3])
                 with _measured(clock, cluster.postgres.pid) as costs:
                     seconds = await ask(asked[count : 2 * count])
                 if not brief:
@@ -382,9 +424,49 @@ async def _store(client: Client, texts: Sequence[str], session_id: str, *, messa
         )
 
 
+def _writes(kind: str, tenants: int, count: int) -> list[tuple[int, str, bytes]]:
+    """Return a number of writes of new texts; of batches a tenth."""
+    size = _BATCH if kind == BATCH else 2
+    if kind == BATCH:
+        count //= 10
+    texts = [
+        text
+        for turns in dialogues.population(
+            tenants=tenants, entries=count * size, questions=0, seed=uuid.uuid4().int
+        ).tenants
+        for text in turns
+    ]
+    return [
+        (number % tenants, *_write(kind, number // (10 * tenants), texts[number * size : (number + 1) * size]))
+        for number in range(len(texts) // size)
+    ]
+
+
+def _write(kind: str, session: int, texts: Sequence[str]) -> tuple[str, bytes]:
+    memories = [memory_pb2.Memory(content=text) for text in texts]
+    turns = [session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content=text) for text in texts]
+    request_id, session_id = str(uuid.uuid4()), f"written {session}"
+    request: Any
+    if kind == BATCH:
+        request = memory_pb2.BatchCreateMemoriesRequest(memories=memories, request_id=request_id)
+    elif kind == APPEND:
+        request = session_pb2.AppendMessagesRequest(
+            session_id=session_id, create_session=True, messages=turns, request_id=request_id
+        )
+    elif kind == REMEMBER:
+        request = gateway_pb2.RememberRequest(
+            session_id=session_id, messages=turns[:1], memories=memories[1:], request_id=request_id
+        )
+    else:
+        request = memory_pb2.CreateMemoryRequest(
+            memory=memories[0], request_id=request_id, defer_embedding=kind == DEFERRED
+        )
+    return type(request).__name__.removesuffix("Request"), request.SerializeToString()
+
+
 def _request(
     kind: str, question: dialogues.Question, vector: list[float], as_of_time: datetime | None
-) -> tuple[int, bytes]:
+) -> tuple[int, str, bytes]:
     request = gateway_pb2.RecallRequest(query=question.text if kind != VECTOR else "")
     if as_of_time is not None:
         request.as_of_time.FromDatetime(as_of_time)
@@ -392,7 +474,7 @@ def _request(
         request.embedding.extend(vector)
     if kind == VECTOR:
         request.mode = recall_pb2.SEARCH_MODE_SEMANTIC
-    return question.tenant, request.SerializeToString()
+    return question.tenant, "Recall", request.SerializeToString()
 
 
 @asynccontextmanager
@@ -409,10 +491,11 @@ async def _caller(endpoint: str, keys: Sequence[str]) -> AsyncIterator[Callable[
     assert process.stdout is not None
     process.stdin.write(json.dumps([endpoint, list(keys)]).encode() + b"\n")
 
-    async def ask(requests: Sequence[tuple[int, bytes]]) -> list[float]:
+    async def ask(requests: Sequence[tuple[int, str, bytes]]) -> list[float]:
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(json.dumps([(tenant, request.hex()) for tenant, request in requests]).encode() + b"\n")
+        lines = [(tenant, method, request.hex()) for tenant, method, request in requests]
+        process.stdin.write(json.dumps(lines).encode() + b"\n")
         seconds: list[float] = json.loads(await process.stdout.readline())
         return seconds
 
@@ -424,19 +507,21 @@ async def _caller(endpoint: str, keys: Sequence[str]) -> AsyncIterator[Callable[
 
 
 async def _ask_for_parent() -> None:
-    """Ask what each line of the standard input says, one query at a time, and print the seconds of each line's."""
+    """Call what each line of the standard input says, one call at a time, and print the seconds of each line's."""
     endpoint, keys = json.loads(sys.stdin.readline())
     clients: dict[int, Client] = {}
     for line in sys.stdin:
         seconds = []
-        for tenant, text in json.loads(line):
+        for tenant, method, text in json.loads(line):
             if tenant not in clients:
                 clients[tenant] = await Client(endpoint=endpoint, api_key=keys[tenant], timeout=_TIMEOUT).__aenter__()
-            request = gateway_pb2.RecallRequest.FromString(bytes.fromhex(text))
+            service, module = _SERVICES[method]
+            request = getattr(module, f"{method}Request").FromString(bytes.fromhex(text))
+            call = getattr(getattr(clients[tenant], service), method)
             start = time.perf_counter()
-            response = await clients[tenant].gateway.Recall(request)
+            response = await call(request)
             seconds.append(time.perf_counter() - start)
-            if response.incomplete:
+            if method == "Recall" and response.incomplete:
                 sys.exit("an arm did not answer")
         sys.stdout.write(json.dumps(seconds) + "\n")
         sys.stdout.flush()
@@ -478,10 +563,10 @@ def _parent(entry: Path) -> int:
 
 
 def _print(kind: str, seconds: Sequence[float], costs: _Costs, statements: StatementClock) -> None:
-    count = len(seconds)
+    count = len(seconds) * (_BATCH if kind == BATCH else 1)
     services = sum(costs.layers.values())
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column(f"{kind}: layer", no_wrap=True)
+    table.add_column(f"{kind}: layer{', of each memory' if kind == BATCH else ''}", no_wrap=True)
     table.add_column("ms", justify="right")
     quantiles = statistics.quantiles(seconds, n=20)
     table.add_row("until the answer, p50", f"{quantiles[9] * 1e3:.2f}")

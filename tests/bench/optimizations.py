@@ -14,19 +14,17 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.figures import Figures
-from bench.subject import Subject
-from bench.ways import Way
-
 # The folder of the tests, so that what lies in this one has a name.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import click
 import uvloop
 from bench import household, processes, report, ways
+from bench.figures import Figures
 from bench.load import Limits, measured
 from bench.plain_forms import FORMS, SETTINGS
-from bench.subject import ONE_PROCESS, data_folder, running
+from bench.subject import ONE_PROCESS, Subject, data_folder, running
+from bench.ways import Way
 
 _PLAIN = str(Path(__file__).with_name("plain_forms.py"))
 # A busy machine must make both clusters slower, not make one of them refuse calls.

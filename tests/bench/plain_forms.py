@@ -6,14 +6,18 @@ For A/B runs alone (tests/bench/optimizations.py). Each entry of FORMS undoes on
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skein_cluster.main import main
 from skein_gateway.rate_limits import LeasedBucket
+from skein_kit.database import named_queries
+from skein_kit.database.named_queries import Query
+from skein_kit.database.transactions import Insert, Transaction
 from skein_recall.vector_cache.codes import ExactCodes
 from skein_recall.vector_cache.quantization import QuantizedQuery
 
@@ -54,12 +58,32 @@ def float_weights() -> None:
     encoder.is_quantized = lambda name: False  # noqa: ARG005
 
 
+def insert_rows_as_values() -> None:
+    """Insert rows by a statement for each number of them, and into each table apart."""
+    named_queries.array_insert = lambda query: None  # type: ignore[assignment]  # noqa: ARG005
+
+
+def insert_into_each_table() -> None:
+    """Insert into each table by a statement of its own, and read by another."""
+
+    async def insert_all(
+        self: Transaction, tenant_id: UUID, inserts: Iterable[Insert], *, then: Query | None = None, **values: object
+    ) -> list[Any]:
+        for query, rows in inserts:
+            await self.insert(query, tenant_id, rows)
+        return [] if then is None else await self.rows(then, tenant_id=tenant_id, **values)
+
+    Transaction.insert_all = insert_all  # type: ignore[method-assign]
+
+
 def as_it_is() -> None:
     """Change nothing: what two equal clusters differ by is the noise."""
 
 
 FORMS: dict[str, Callable[[], None]] = {
     "as-it-is": as_it_is,
+    "insert-into-each-table": insert_into_each_table,
+    "insert-rows-as-values": insert_rows_as_values,
     "lease-each-call": lease_each_call,
     "float-weights": float_weights,
     "no-vector-cache": as_it_is,

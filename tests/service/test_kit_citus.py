@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -86,6 +86,35 @@ async def test_elsewhere_a_transaction_and_its_settings_take_one_message(databas
         await tx.value(PLANS)
 
     assert messages[0].startswith("BEGIN; SET LOCAL skein.tenant_id = ")
+
+
+@pytest.mark.parametrize("citus", [False, True])
+async def test_rows_of_several_tables_take_one_statement_but_on_citus_one_each_of_values(
+    database: TestDatabase, *, citus: bool
+) -> None:
+    tenant_id = uuid.uuid4()
+    inserts = [
+        Query.parse(name, f"INSERT INTO public.{name} (tenant_id, word) VALUES (:tenant_id, :word::text)")  # noqa: S608
+        for name in ("parts", "wholes")
+    ]
+    rows: list[Mapping[str, object]] = [{"word": "tea"}, {"word": None}, {"word": "milk"}]
+    async with database.superuser() as connection:
+        for query in inserts:
+            await connection.execute(f"CREATE TABLE public.{query.name} (tenant_id uuid, word text)")
+            await connection.execute(f"GRANT SELECT, INSERT ON public.{query.name} TO skein_memory")
+    stored = Query.parse("stored", "SELECT word FROM public.parts WHERE tenant_id = :tenant_id AND word <> :word")
+
+    async with opened(database, citus=citus) as (pool, messages), pool.transaction(tenant_id) as tx:
+        await tx.insert_all(tenant_id, [(inserts[0], rows), (inserts[1], rows[:1]), (inserts[1], [])])
+        found = await tx.insert_all(tenant_id, [], then=stored, word="tea")
+
+    sent = [message for message in messages if "INSERT INTO" in message]
+    assert [row["word"] for row in found] == ["milk"]
+    assert len(sent) == (2 if citus else 1)
+    assert any("unnest" in message for message in sent) is not citus
+    async with database.superuser() as connection:
+        assert await connection.fetchval("SELECT count(*) FROM public.parts") == 3
+        assert await connection.fetchval("SELECT word FROM public.wholes") == "tea"
 
 
 @pytest.mark.parametrize("options", [TxOptions(), TxOptions(plan_once=True), READ_ONLY])

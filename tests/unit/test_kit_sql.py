@@ -7,9 +7,11 @@ from fix_catalogue import over
 
 from skein_kit.database.named_queries import (
     Query,
+    array_insert,
     batch_size,
     grouped_insert,
     inline_rows,
+    joined_inserts,
     left_join,
     multi_row_insert,
     parse,
@@ -65,6 +67,35 @@ def test_bulk_inserts_share_the_tenant_and_number_the_rest() -> None:
 def test_a_bulk_insert_must_lead_with_the_tenant() -> None:
     with pytest.raises(ValueError, match="tenant_id"):
         multi_row_insert(Query.parse("q", "INSERT INTO t (a) VALUES (:a)"), 2)
+
+
+def test_rows_of_any_number_come_as_arrays_where_each_parameter_has_a_type() -> None:
+    typed = Query.parse(
+        "q", "INSERT INTO t (tenant_id, a, b, c) VALUES (:tenant_id, :a::text, 1, :a) ON CONFLICT DO NOTHING"
+    )
+    untyped = Query.parse("q", "INSERT INTO t (tenant_id, a, b) VALUES (:tenant_id, :a::text, :b)")
+
+    assert array_insert(typed) == (
+        "/* q */ INSERT INTO t (tenant_id, a, b, c) "
+        "SELECT $1::uuid, item.p2, 1, item.p2 FROM unnest($2::text[]) AS item (p2) ON CONFLICT DO NOTHING"
+    )
+    assert array_insert(untyped) is None
+
+
+def test_joined_inserts_share_the_tenant_and_number_the_rest() -> None:
+    first = Query.parse("first", "INSERT INTO t (tenant_id, a, b) VALUES (:tenant_id, :a, :b)")
+    second = Query.parse("second", "INSERT INTO u (tenant_id, c) VALUES (:tenant_id, :c::text)")
+    then = Query.parse("then", "SELECT d FROM v WHERE tenant_id = :tenant_id AND d = :d")
+
+    assert joined_inserts(((first, False), (second, True)), then).text == (
+        "/* first+second+then */ WITH first AS (INSERT INTO t (tenant_id, a, b) VALUES ($1, $2, $3)), "
+        "second AS (INSERT INTO u (tenant_id, c) SELECT $1::uuid, item.p2 FROM unnest($4::text[]) AS item (p2)) "
+        "SELECT d FROM v WHERE tenant_id = $1 AND d = $5"
+    )
+    assert joined_inserts(((first, False), (second, False)), None).text == (
+        "/* first+second */ WITH first AS (INSERT INTO t (tenant_id, a, b) VALUES ($1, $2, $3)) "
+        "INSERT INTO u (tenant_id, c) VALUES ($1, $4::text)"
+    )
 
 
 def test_rows_of_any_number_need_few_different_statements() -> None:

@@ -147,17 +147,74 @@ def batch_size(rows: int) -> int:
     return rows if rows <= _FEW_ROWS else next(size for size in _MANY_ROWS if size <= rows)
 
 
-@lru_cache(maxsize=4096)
-def multi_row_insert(query: Query, count: int) -> str:
-    """Return an `INSERT ... VALUES (...)` of `count` rows, the only bulk form that a sharded database routes whole.
+# A parameter of VALUES, with its type if it has a cast.
+_TYPED_POSITION = re.compile(r"\$(\d+)(?:::([a-z][a-z0-9]*))?")
+_ROWS = "SELECT {} FROM unnest({}) AS item ({})"
+# Rows of one statement whose values come as arrays: encoding them takes some milliseconds of the event loop.
+MAX_ARRAY_ROWS = 4096
 
-    `:tenant_id` must be the first parameter; all rows share it. The others are renumbered row by row. Raises ValueError
-    for another kind of query.
+
+@lru_cache(maxsize=1024)
+def array_insert(query: Query) -> str | None:
+    """Return an `INSERT ... SELECT` of any number of rows, which binds an array for each parameter after the tenant.
+
+    One statement serves all numbers of rows. None unless each of these parameters has a cast in VALUES. Raises
+    ValueError for another kind of query. Citus would COPY the rows to the shards, which row-level security refuses.
     """
+    match = _values(query)
+    types = {int(number): name for number, name in _TYPED_POSITION.findall(match.group(1)) if name}
+    numbers = range(2, len(query.parameters) + 1)
+    if not types.keys() >= set(numbers):
+        return None
+
+    def column(position: re.Match[str]) -> str:
+        return "$1::uuid" if position.group(1) == "1" else f"item.p{position.group(1)}"
+
+    columns = _TYPED_POSITION.sub(column, match.group(1)[1:-1])
+    arrays = ", ".join(f"${number}::{types[number]}[]" for number in numbers)
+    names = ", ".join(f"p{number}" for number in numbers)
+    return f"{query.text[: match.start()]}{_ROWS.format(columns, arrays, names)}{query.text[match.end() :]}"
+
+
+@lru_cache(maxsize=1024)
+def joined_inserts(inserts: tuple[tuple[Query, bool], ...], then: Query | None) -> Query:
+    """Return one statement of several inserts, each of one row or (True) of arrays, and of a query that follows them.
+
+    All share `:tenant_id`, the first parameter of each. The values of the others come insert by insert. The statement
+    returns the rows of `then`, which sees the state before the inserts.
+    """
+    texts, last = [], 1
+    for query, has_arrays in inserts:
+        text = (array_insert(query) if has_arrays else query.text) or ""
+        texts.append(_renumber_placeholders(text.removeprefix(f"/* {query.name} */ "), last - 1, shared=1))
+        last += len(query.parameters) - 1
+    names = [query.name for query, _ in inserts]
+    if then is not None:
+        names.append(then.name)
+        texts.append(_renumber_placeholders(then.text.removeprefix(f"/* {then.name} */ "), last - 1, shared=1))
+    steps = ", ".join(f"{name} AS ({text})" for name, text in zip(names[:-1], texts[:-1], strict=True))
+    name = "+".join(names)
+    text = f"/* {name} */ WITH {steps} {texts[-1]}"
+    return Query(name=name, description="", text=text, parameters=(), operation="INSERT")
+
+
+def _values(query: Query) -> re.Match[str]:
+    """Return the VALUES of an INSERT of rows that starts with :tenant_id. Raises ValueError for another query."""
     match = _VALUES.search(query.text)
     if match is None or query.parameters[:1] != ("tenant_id",):
         message = f"{query.name} is not an INSERT of rows that starts with :tenant_id"
         raise ValueError(message)
+    return match
+
+
+@lru_cache(maxsize=4096)
+def multi_row_insert(query: Query, count: int) -> str:
+    """Return an `INSERT ... VALUES (...)` of `count` rows, the only bulk form that Citus routes whole.
+
+    `:tenant_id` must be the first parameter; all rows share it. The others are renumbered row by row. Raises ValueError
+    for another kind of query.
+    """
+    match = _values(query)
     parameters_per_row = len(query.parameters) - 1
     rows = ", ".join(
         _renumber_placeholders(match.group(1), index * parameters_per_row, shared=1) for index in range(count)

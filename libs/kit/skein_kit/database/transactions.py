@@ -10,10 +10,10 @@ import asyncio
 import copy
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -33,6 +33,8 @@ from skein_kit.identity.spaces import ALL_SPACES
 from skein_kit.telemetry.metrics import REPLICA_READ_COUNT
 
 _Result = TypeVar("_Result")
+# An INSERT of rows, and its rows.
+Insert: TypeAlias = tuple[Query, Sequence[Mapping[str, object]]]
 # The nil UUID: no tenant has it.
 NO_TENANT = UUID(int=0)
 # Prepared statements that one connection keeps; bulk inserts have one for each number of rows.
@@ -171,19 +173,58 @@ class Transaction:
     async def insert(self, query: Query, tenant_id: UUID, rows: Sequence[Mapping[str, object]]) -> int:
         """Insert rows of one tenant in as few statements as possible; return the number of inserted rows."""
         inserted_count = start = 0
+        values: list[object]
         names = query.parameters[1:]
+        arrays = None if self.database.is_citus or len(rows) == 1 else named_queries.array_insert(query)
         max_rows = max(1, named_queries.MAX_PARAMETERS // max(1, len(names)))
         while start < len(rows):
-            batch = rows[start : start + named_queries.batch_size(min(max_rows, len(rows) - start))]
+            if arrays is not None:
+                batch = rows[start : start + named_queries.MAX_ARRAY_ROWS]
+                text, values = arrays, _columns(names, batch)
+            else:
+                batch = rows[start : start + named_queries.batch_size(min(max_rows, len(rows) - start))]
+                text = named_queries.multi_row_insert(query, len(batch))
+                values = [row[name] for row in batch for name in names]
             start += len(batch)
-            values = [row[name] for row in batch for name in names]
             with self.database.observer(query, len(batch)) as run:
-                status = await self._connection.execute(
-                    named_queries.multi_row_insert(query, len(batch)), tenant_id, *values
-                )
+                status = await self._connection.execute(text, tenant_id, *values)
                 run.rows = _count(status)
             inserted_count += run.rows
         return inserted_count
+
+    async def insert_all(
+        self, tenant_id: UUID, inserts: Iterable[Insert], *, then: Query | None = None, **values: object
+    ) -> list[asyncpg.Record]:
+        """Insert rows of one tenant into several tables in one round trip; return the rows of `then`.
+
+        Later inserts may name the rows of earlier ones. Do not rely on `then` to see any of them, nor to miss them. On
+        Citus, and where there are many rows, each is a statement of its own.
+        """
+        parts = [(query, rows) for query, rows in inserts if rows]
+        is_whole = not self.database.is_citus and all(
+            len(rows) == 1 or (len(rows) <= named_queries.MAX_ARRAY_ROWS and named_queries.array_insert(query))
+            for query, rows in parts
+        )
+        if not is_whole or len(parts) + (then is not None) <= 1:
+            for query, rows in parts:
+                await self.insert(query, tenant_id, rows)
+            return [] if then is None else await self.rows(then, tenant_id=tenant_id, **values)
+        joined = named_queries.joined_inserts(tuple((query, len(rows) > 1) for query, rows in parts), then)
+        parameters: list[object] = []
+        for query, rows in parts:
+            names = query.parameters[1:]
+            parameters += [rows[0][name] for name in names] if len(rows) == 1 else _columns(names, rows)
+        if then is not None:
+            parameters += then.bind({"tenant_id": tenant_id, **values})[1:]
+        with self.database.observer(joined, max(len(rows) for _, rows in parts)) as run:
+            found: list[asyncpg.Record] = await self._connection.fetch(joined.text, tenant_id, *parameters)
+            run.rows = len(found)
+        return found
+
+
+def _columns(names: Sequence[str], rows: Sequence[Mapping[str, object]]) -> list[object]:
+    """Return the values of rows by column."""
+    return [[row[name] for row in rows] for name in names]
 
 
 class _ClosedConnection:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from skein_kit.admission.processor_time import run_by_size, with_pauses
 from skein_kit.database.named_queries import Queries
-from skein_kit.database.transactions import Transaction
+from skein_kit.database.transactions import Insert, Transaction
 from skein_kit.ids import new_id, now
 from skein_kit.policies.store import shared_policy_cache
 from skein_kit.search_text import vector_columns
@@ -70,7 +70,7 @@ _SIGNS: Final = re.compile(
 _LETTERS: Final = re.compile(r"[^\W\d_]+")
 
 
-class _TermCount(TypedDict):
+class TermCount(TypedDict):
     """How often a document has a term."""
 
     term: str
@@ -110,17 +110,25 @@ class Document:
 
 
 async def add_documents(tx: Transaction, tenant_id: UUID, documents: Sequence[Document]) -> None:
-    """Add documents to the index, with their postings and caller vectors.
+    """Add documents to the index, as `new_documents` says."""
+    await tx.insert_all(tenant_id, await new_documents(tx, tenant_id, documents))
+
+
+async def new_documents(
+    tx: Transaction, tenant_id: UUID, documents: Sequence[Document], terms: Sequence[Sequence[TermCount]] | None = None
+) -> list[Insert]:
+    """Return the rows that add documents to the index, with their postings and caller vectors, and how to insert them.
+
+    `terms` are those of each document, if `count_terms` has returned them already.
 
     A new document is pending until it has vectors, unless it has a caller vector and no model is followed. Remove a
     document that is in the index first. Raises DimensionsMismatch for a caller vector that does not fit the
     tenant's model.
     """
     if not documents:
-        return
+        return []
     model = await _model_of_caller_vectors(tx, tenant_id, documents)
-    language = (await shared_policy_cache(tx.database).get(tx, tenant_id)).search_language
-    postings = await _analyse(tx, documents, language)
+    postings = await count_terms(tx, tenant_id, documents) if terms is None else terms
     is_followed = model is not None and model.is_followed
     document_rows = await run_by_size(
         _size(documents),
@@ -135,17 +143,19 @@ async def add_documents(tx: Transaction, tenant_id: UUID, documents: Sequence[Do
         for document in documents
         if document.embedding is not None
     ]
-    await tx.insert(_QUERIES["insert_documents"], tenant_id, document_rows)
+    inserts: list[Insert] = [(_QUERIES["insert_documents"], document_rows)]
     if model is not None:
-        await vector_columns.insert_vectors(tx, tenant_id, model.table_name, vectors)
-        item_ids = [item_id for item_id, _, _ in vectors]
-        await vector_columns.insert_vector_origins(tx, tenant_id, model.model, item_ids)
-    await _insert_postings(tx, tenant_id, documents, postings)
+        inserts.append(vector_columns.new_vectors(model.table_name, vectors))
+        inserts.append(vector_columns.new_vector_origins(model.model, [item_id for item_id, _, _ in vectors]))
+    return [*inserts, _new_postings(documents, postings)]
 
 
-async def _analyse(tx: Transaction, documents: Sequence[Document], language: str) -> list[list[_TermCount]]:
+async def count_terms(tx: Transaction, tenant_id: UUID, documents: Sequence[Document]) -> list[list[TermCount]]:
     """Count the terms of each document, in its text and in its header."""
-    counts: list[dict[str, _TermCount]] = [{} for _ in documents]
+    if not documents:
+        return []
+    language = (await shared_policy_cache(tx.database).get(tx, tenant_id)).search_language
+    counts: list[dict[str, TermCount]] = [{} for _ in documents]
     texts = await run_by_size(_size(documents), _segmented, documents)
     for place, lexeme, count in await tx.rows(_QUERIES["analyse"], texts=texts, language=language):
         number, is_header = divmod(place - 1, 2)
@@ -162,9 +172,7 @@ def _segmented(documents: Sequence[Document]) -> list[str]:
     return [segment(text) for document in with_pauses(documents) for text in (document.text, document.header)]
 
 
-async def _insert_postings(
-    tx: Transaction, tenant_id: UUID, documents: Sequence[Document], postings: Sequence[Sequence[_TermCount]]
-) -> None:
+def _new_postings(documents: Sequence[Document], postings: Sequence[Sequence[TermCount]]) -> Insert:
     rows = [
         {**row, "kind": document.kind, "item_id": document.item_id, "length": length}
         for document, rows in zip(documents, postings, strict=True)
@@ -172,7 +180,7 @@ async def _insert_postings(
         for row in rows
         if len(row["term"]) <= MAX_TERM_CHARACTERS
     ]
-    await tx.insert(_QUERIES["insert_postings"], tenant_id, rows)
+    return _QUERIES["insert_postings"], rows
 
 
 async def remove_documents(tx: Transaction, tenant_id: UUID, item_ids: Sequence[UUID]) -> None:
@@ -223,9 +231,8 @@ async def update_document(
     query = _QUERIES["update_document"]
     is_updated = bool(await tx.execute(query, **{name: values[name] for name in query.parameters}))
     if is_updated and has_new_header:
-        language = (await shared_policy_cache(tx.database).get(tx, tenant_id)).search_language
         await tx.execute(_QUERIES["delete_postings"], tenant_id=tenant_id, item_ids=[document.item_id])
-        await _insert_postings(tx, tenant_id, [document], await _analyse(tx, [document], language))
+        await tx.insert_all(tenant_id, [_new_postings([document], await count_terms(tx, tenant_id, [document]))])
     return is_updated
 
 
@@ -236,8 +243,7 @@ async def renew_words(tx: Transaction, tenant_id: UUID, documents: Sequence[Docu
     rows, and the tenant's counts stay.
     """
     item_ids = [document.item_id for document in documents]
-    language = (await shared_policy_cache(tx.database).get(tx, tenant_id)).search_language
-    postings = await _analyse(tx, documents, language)
+    postings = await count_terms(tx, tenant_id, documents)
     stored: dict[UUID, set[tuple[str, int, int]]] = {item_id: set() for item_id in item_ids}
     for row in await tx.rows(_QUERIES["read_postings"], tenant_id=tenant_id, item_ids=item_ids):
         stored[row["item_id"]].add((row["term"], row["frequency"], row["header_frequency"]))
@@ -267,10 +273,12 @@ async def renew_words(tx: Transaction, tenant_id: UUID, documents: Sequence[Docu
         transaction=await tx.value(_QUERIES["read_transaction_id"]),
     )
     await tx.execute(_QUERIES["delete_postings"], tenant_id=tenant_id, item_ids=changed_ids)
-    await _insert_postings(tx, tenant_id, [document for document, _ in changed], [rows for _, rows in changed])
+    await tx.insert_all(
+        tenant_id, [_new_postings([document for document, _ in changed], [rows for _, rows in changed])]
+    )
 
 
-def _stored_form(rows: Iterable[_TermCount]) -> set[tuple[str, int, int]]:
+def _stored_form(rows: Iterable[TermCount]) -> set[tuple[str, int, int]]:
     return {
         (row["term"], row["frequency"], row["header_frequency"])
         for row in rows

@@ -11,13 +11,17 @@ INSERT INTO recall.documents
     (tenant_id, item_id, kind, type, scope, source, key, importance, agent_id, subject_id, session_id, role, speaker,
      is_question, mentions_time, expire_time, length, revision, words_version, pending)
 VALUES
-    (:tenant_id, :item_id, :kind, :type, :scope, :source, :key, :importance, :agent_id, :subject_id, :session_id,
-     :role, :speaker, :is_question, :mentions_time, :expire_time, :length, :revision, :words_version, :pending);
+    (:tenant_id, :item_id::uuid, :kind::text, :type::text, :scope::text, :source::text, :key::text,
+     :importance::float8, :agent_id::text, :subject_id::text, :session_id::text, :role::text, :speaker::text,
+     :is_question::boolean, :mentions_time::boolean, :expire_time::timestamptz, :length::integer,
+     :revision::bigint, :words_version::smallint, :pending::boolean);
 
 -- insert_postings --
 -- Insert the postings of documents.
 INSERT INTO recall.postings (tenant_id, term, frequency, header_frequency, kind, item_id, length)
-VALUES (:tenant_id, :term, :frequency, :header_frequency, :kind, :item_id, :length);
+VALUES
+    (:tenant_id, :term::text, :frequency::integer, :header_frequency::integer, :kind::text, :item_id::uuid,
+     :length::integer);
 
 -- delete_postings --
 -- Delete the postings of documents, which get others.

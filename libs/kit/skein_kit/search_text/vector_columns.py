@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from pgvector import HalfVector
 
 from skein_kit.database.named_queries import Queries, Query
-from skein_kit.database.transactions import Database, Transaction
+from skein_kit.database.transactions import Database, Insert, Transaction
 from skein_kit.errors import DimensionsMismatch, FieldInvalid
 
 COVERED_DIMENSIONS = 1280
@@ -114,14 +114,12 @@ def read_vector(embedding: HalfVector, rest: HalfVector | None) -> NDArray[np.fl
     return np.concatenate(parts).astype(np.float32)
 
 
-async def insert_vectors(
-    tx: Transaction,
-    tenant_id: UUID,
+def new_vectors(
     table_name: str,
     items: Sequence[tuple[UUID, str, Sequence[NDArray[np.float32]]]],
     tokens: Mapping[UUID, Sequence[bytes]] = _NO_TOKENS,
-) -> None:
-    """Insert the vectors of items, each with its id, its kind and one vector for each chunk of its text.
+) -> Insert:
+    """Return the rows of vectors of items, each with its id, its kind and one vector for each chunk of its text.
 
     A vector is float32 of shape (dimensions,). `tokens` has the codes of the tokens of each chunk, by item.
     """
@@ -136,13 +134,13 @@ async def insert_vectors(
         for item_id, kind, vectors in items
         for chunk, vector in enumerate(vectors)
     ]
-    await tx.insert(for_table(_QUERIES["insert_vectors"], table_name), tenant_id, rows)
+    return for_table(_QUERIES["insert_vectors"], table_name), rows
 
 
-async def insert_vector_origins(tx: Transaction, tenant_id: UUID, model: str, item_ids: Sequence[UUID]) -> None:
-    """Store that a caller brought the vectors of items for a model."""
+def new_vector_origins(model: str, item_ids: Sequence[UUID]) -> Insert:
+    """Return the rows that say that a caller brought the vectors of items for a model."""
     rows = [{"item_id": item_id, "model": model, "provider": CALLER} for item_id in item_ids]
-    await tx.insert(_QUERIES["insert_vector_origins"], tenant_id, rows)
+    return _QUERIES["insert_vector_origins"], rows
 
 
 @cache

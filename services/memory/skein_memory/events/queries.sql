@@ -3,15 +3,16 @@
 INSERT INTO memory.changes
     (tenant_id, change_id, event_type, entity_type, entity_id, summary, payload, principal, create_time)
 VALUES
-    (:tenant_id, :change_id, :event_type, :entity_type, :entity_id, :summary, :payload, :principal, :create_time);
+    (:tenant_id, :change_id::uuid, :event_type::text, :entity_type::text, :entity_id::text, :summary::text,
+     :payload::jsonb, :principal::text, :create_time::timestamptz);
 
 -- insert_changes_in_spaces --
 -- Insert events of spaces that the transaction does not imply.
 INSERT INTO memory.changes
     (tenant_id, change_id, event_type, entity_type, entity_id, summary, payload, principal, create_time, space_id)
 VALUES
-    (:tenant_id, :change_id, :event_type, :entity_type, :entity_id, :summary, :payload, :principal, :create_time,
-     :space_id);
+    (:tenant_id, :change_id::uuid, :event_type::text, :entity_type::text, :entity_id::text, :summary::text,
+     :payload::jsonb, :principal::text, :create_time::timestamptz, :space_id::uuid);
 
 -- insert_versions --
 -- Insert earlier versions of memories.

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from uuid import UUID
 
-from skein_kit.database.transactions import Transaction
+from skein_kit.database.transactions import Insert, Transaction
 from skein_kit.ids import new_ids
 from skein_memory.events.model import Event
 from skein_memory.queries import QUERIES
@@ -39,6 +39,11 @@ async def insert_events(tx: Transaction, tenant_id: UUID, events: Sequence[Event
 
     All of them name their spaces, or none does.
     """
+    await tx.insert_all(tenant_id, [new_changes(events, at=at, by=by)])
+
+
+def new_changes(events: Sequence[Event], *, at: datetime, by: str) -> Insert:
+    """Return the rows of events, and how to insert them; see `insert_events`."""
     rows: list[dict[str, object]] = [
         {
             "change_id": id_,
@@ -54,9 +59,8 @@ async def insert_events(tx: Transaction, tenant_id: UUID, events: Sequence[Event
     ]
     if any(event.space_id for event in events):
         rows = [{**row, "space_id": event.space_id} for row, event in zip(rows, events, strict=True)]
-        await tx.insert(QUERIES["insert_changes_in_spaces"], tenant_id, rows)
-    else:
-        await tx.insert(QUERIES["insert_changes"], tenant_id, rows)
+        return QUERIES["insert_changes_in_spaces"], rows
+    return QUERIES["insert_changes"], rows
 
 
 async def insert_revisions(tx: Transaction, tenant_id: UUID, revisions: Sequence[Revision]) -> None:

@@ -9,8 +9,9 @@ ORDER BY memory_id, position;
 -- Insert sources of memories.
 INSERT INTO memory.sources (
     tenant_id, memory_id, position, kind, role, source_id, name, name_key, erased_trust, start_character, end_character)
-VALUES (:tenant_id, :memory_id, :position, :kind, :role, :source_id, :name, :name_key, :erased_trust, :start_character,
-        :end_character);
+VALUES
+    (:tenant_id, :memory_id::uuid, :position::smallint, :kind::text, :role::text, :source_id::uuid, :name::text,
+     :name_key::text, :erased_trust::float8, :start_character::integer, :end_character::integer);
 
 -- delete_declared_sources --
 -- Delete the sources of a memory that callers declared.

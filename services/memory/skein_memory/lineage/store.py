@@ -14,7 +14,7 @@ from uuid import UUID
 import asyncpg
 
 from skein_kit.database.named_queries import Query, as_of
-from skein_kit.database.transactions import Database, Transaction
+from skein_kit.database.transactions import Database, Insert, Transaction
 from skein_kit.database.tx_options import READ_ONLY
 from skein_kit.lineage import purges
 from skein_kit.text.source_keys import MessageAuthors
@@ -178,27 +178,30 @@ async def read_sources(
     return sources
 
 
-async def add_memories(
+def keys_of(memories: Iterable[Memory]) -> dict[UUID, tuple[str, ...]]:
+    """Return the source keys of what new memories were made by."""
+    return {
+        memory.memory_id: node_keys(memory.created_by, memory.draft.source, memory.draft.source_agent)
+        for memory in memories
+    }
+
+
+async def rate_new(
     tx: Transaction,
     tenant_id: UUID,
-    memories: Sequence[Memory],
+    keys: Mapping[UUID, Sequence[str]],
+    rated_keys: AbstractSet[str],
     sources: Mapping[UUID, Sequence[Source]],
     *,
     at: datetime,
 ) -> None:
-    """Store the sources of new memories, and the trust of those that have sources or rated names.
+    """Store the trust of those new memories, with the `keys` of each, that have stored sources or rated keys.
 
     Raises LineageCycle and LineageTooLong.
     """
-    await _insert(tx, tenant_id, sources)
     for memory_id, listed in sources.items():
         await check_acyclic(tx, tenant_id, memory_id, listed, is_new=True)
-    keys = {
-        memory.memory_id: node_keys(memory.created_by, memory.draft.source, memory.draft.source_agent)
-        for memory in memories
-    }
-    ratings = await read_ratings(tx, tenant_id, {key for listed in keys.values() for key in listed})
-    due_ids = [id_ for id_, listed in keys.items() if sources.get(id_) or not ratings.keys().isdisjoint(listed)]
+    due_ids = [id_ for id_, listed in keys.items() if sources.get(id_) or not rated_keys.isdisjoint(listed)]
     if due_ids:
         await rescore(tx, tenant_id, due_ids, at=at)
 
@@ -220,7 +223,7 @@ async def replace_sources(
     await tx.execute(
         QUERIES["delete_declared_sources"], tenant_id=tenant_id, memory_id=memory_id, first_added=_FIRST_ADDED
     )
-    await _insert(tx, tenant_id, {memory_id: replacing})
+    await tx.insert_all(tenant_id, [new_sources({memory_id: replacing})])
     await put_principal(tx, tenant_id, memory_id, "declarer", by)
     await rescore_with_derived(tx, tenant_id, [memory_id], at=at)
 
@@ -389,7 +392,7 @@ async def add_sources(
     await tx.execute(QUERIES["delete_sources"], tenant_id=tenant_id, memory_id=memory_id)
     # Of too many sources the parts stay: others do not limit the trust.
     listed.sort(key=lambda source: source.role != "part")
-    await _insert(tx, tenant_id, {memory_id: listed[:max_count]})
+    await tx.insert_all(tenant_id, [new_sources({memory_id: listed[:max_count]})])
     await rescore_with_derived(tx, tenant_id, [memory_id], at=at)
 
 
@@ -529,7 +532,8 @@ async def _count_derived_levels(tx: Transaction, tenant_id: UUID, memory_id: UUI
     return level_count
 
 
-async def _insert(tx: Transaction, tenant_id: UUID, sources: Mapping[UUID, Sequence[Source]]) -> None:
+def new_sources(sources: Mapping[UUID, Sequence[Source]]) -> Insert:
+    """Return the rows of the sources of memories, and how to insert them."""
     rows = [
         {
             "memory_id": memory_id,
@@ -546,7 +550,7 @@ async def _insert(tx: Transaction, tenant_id: UUID, sources: Mapping[UUID, Seque
         for memory_id, listed in sources.items()
         for place, source in enumerate(listed)
     ]
-    await tx.insert(QUERIES["insert_sources"], tenant_id, rows)
+    return QUERIES["insert_sources"], rows
 
 
 async def _read_trust(

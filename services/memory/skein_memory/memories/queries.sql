@@ -6,10 +6,12 @@ INSERT INTO memory.memories
      metadata, content_hash, words, fingerprint, create_time, update_time, record_time, created_by, updated_by,
      text_revision, decay_time)
 VALUES
-    (:tenant_id, :memory_id, :external_id, :type, :title, :key, :content, :data, :source, :source_agent, :agent_id,
-     :subject_id, :session_id, :scope, :level, :confidence, :importance, :expire_time, :archive_time, :valid_from_time,
-     :valid_to_time, :metadata, :content_hash, :words, :fingerprint, :create_time, :update_time, :record_time,
-     :created_by, :updated_by, 1, :update_time);
+    (:tenant_id, :memory_id::uuid, :external_id::text, :type::text, :title::text, :key::text, :content::text,
+     :data::jsonb, :source::text, :source_agent::text, :agent_id::text, :subject_id::text, :session_id::text,
+     :scope::text, :level::text, :confidence::float8, :importance::float8, :expire_time::timestamptz,
+     :archive_time::timestamptz, :valid_from_time::timestamptz, :valid_to_time::timestamptz, :metadata::jsonb,
+     :content_hash::bytea, :words::text, :fingerprint::uuid, :create_time::timestamptz,
+     :update_time::timestamptz, :record_time::timestamptz, :created_by::text, :updated_by::text, 1, :update_time);
 
 -- get_memories --
 -- Read memories by id, deleted ones too, in no order. The ids must be values, so that only their months are planned.
@@ -163,7 +165,7 @@ WHERE tenant_id = :tenant_id AND memory_id = :memory_id;
 -- insert_tags --
 -- Insert tags of memories.
 INSERT INTO memory.tags (tenant_id, memory_id, tag, position)
-VALUES (:tenant_id, :memory_id, :tag, :position);
+VALUES (:tenant_id, :memory_id::uuid, :tag::text, :position::smallint);
 
 -- place_tags --
 -- Insert the tags of a memory, and update the places of existing ones.
@@ -252,7 +254,7 @@ WHERE tenant_id = :tenant_id AND kind = 'memories';
 -- insert_properties --
 -- Insert scalar properties of memories.
 INSERT INTO memory.properties (tenant_id, memory_id, name, value)
-VALUES (:tenant_id, :memory_id, :name, :value);
+VALUES (:tenant_id, :memory_id::uuid, :name::text, :value::text);
 
 -- delete_properties --
 -- Delete the properties of a memory.

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from uuid import UUID
 
 from skein_kit.admission.processor_time import run_by_size, with_pauses
-from skein_kit.database.transactions import Transaction
+from skein_kit.database.transactions import Insert, Transaction
 from skein_kit.errors import ExternalIdTaken
 from skein_kit.filters.fields import properties_of
 from skein_kit.policies.store import PolicyCache
@@ -58,14 +58,23 @@ async def insert_memories(
     events = [memory_event("memory_created", memory) for memory in memories]
     await oldest.include(tx, tenant_id, min(memory.memory_id for memory in memories))
     columns = await run_by_size(size, lambda: [_columns(memory) for memory in with_pauses(memories)])
-    await tx.insert(QUERIES["insert_memories"], tenant_id, columns)
-    await writer.insert_events(tx, tenant_id, events, at=at, by=memories[0].created_by)
-    await tx.insert(QUERIES["insert_tags"], tenant_id, [row for memory in memories for row in _tags(memory)])
-    await _insert_tasks(tx, tenant_id, memories)
-    await _insert_properties(tx, tenant_id, memories)
-    await postings.add_documents(tx, tenant_id, documents)
+    keys = lineage.keys_of(memories)
+    ratings = await tx.insert_all(
+        tenant_id,
+        [
+            (QUERIES["insert_memories"], columns),
+            writer.new_changes(events, at=at, by=memories[0].created_by),
+            (QUERIES["insert_tags"], [row for memory in memories for row in _tags(memory)]),
+            _new_tasks(memories),
+            _new_properties(memories),
+            *await postings.new_documents(tx, tenant_id, documents),
+            lineage.new_sources(sources),
+        ],
+        then=QUERIES["read_trust"],
+        source_keys=sorted({key for listed in keys.values() for key in listed}),
+    )
     await _claim_names(tx, tenant_id, memories, at=at)
-    await lineage.add_memories(tx, tenant_id, memories, sources, at=at)
+    await lineage.rate_new(tx, tenant_id, keys, {row["source_key"] for row in ratings}, sources, at=at)
 
 
 async def lock_memory(tx: Transaction, tenant_id: UUID, name: str) -> Memory:
@@ -287,28 +296,27 @@ def _version(memory: Memory, *, until: datetime) -> dict[str, object]:
     }
 
 
-async def _insert_tasks(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> None:
-    """Insert or replace the rows of those memories that are tasks or objectives."""
-    rows = [asdict(task) for memory in memories if (task := Task.of(memory)) is not None]
-    await tx.insert(QUERIES["put_task"], tenant_id, rows)
+def _new_tasks(memories: Sequence[Memory]) -> Insert:
+    """Return the rows of those memories that are tasks or objectives, and how to insert or replace them."""
+    return QUERIES["put_task"], [asdict(task) for memory in memories if (task := Task.of(memory)) is not None]
 
 
 async def _replace_task(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory) -> None:
     """Update the row of a task or objective after a change of its memory."""
     if Task.of(after) is not None:
-        await _insert_tasks(tx, tenant_id, [after])
+        await tx.insert_all(tenant_id, [_new_tasks([after])])
     elif Task.of(before) is not None:
         await tx.execute(QUERIES["delete_task"], tenant_id=tenant_id, memory_id=after.memory_id)
 
 
-async def _insert_properties(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> None:
-    """Insert the scalar properties of memories, by which lists are filtered."""
+def _new_properties(memories: Sequence[Memory]) -> Insert:
+    """Return the rows of the scalar properties of memories, by which lists are filtered, and how to insert them."""
     rows = [
         {"memory_id": memory.memory_id, "name": name, "value": value}
         for memory in memories
         for name, value in properties_of(memory.draft.metadata, memory.draft.data, key=memory.draft.key)
     ]
-    await tx.insert(QUERIES["insert_properties"], tenant_id, rows)
+    return QUERIES["insert_properties"], rows
 
 
 async def _replace_properties(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory) -> None:
@@ -316,7 +324,7 @@ async def _replace_properties(tx: Transaction, tenant_id: UUID, before: Memory, 
     properties_before = properties_of(before.draft.metadata, before.draft.data, key=before.draft.key)
     if properties_before != properties_of(after.draft.metadata, after.draft.data, key=after.draft.key):
         await tx.execute(QUERIES["delete_properties"], tenant_id=tenant_id, memory_id=after.memory_id)
-        await _insert_properties(tx, tenant_id, [after])
+        await tx.insert_all(tenant_id, [_new_properties([after])])
 
 
 async def score_new_memories(

@@ -2,7 +2,9 @@
 -- Store the row of a task or an objective.
 INSERT INTO memory.tasks AS known
     (tenant_id, memory_id, kind, status, due_time, objective_id, importance, update_time)
-VALUES (:tenant_id, :memory_id, :kind, :status, :due_time, :objective_id, :importance, :update_time)
+VALUES
+    (:tenant_id, :memory_id::uuid, :kind::text, :status::text, :due_time::timestamptz, :objective_id::uuid,
+     :importance::float8, :update_time::timestamptz)
 ON CONFLICT ON CONSTRAINT tasks_pkey DO UPDATE
     SET kind = excluded.kind, status = excluded.status, due_time = excluded.due_time,
         objective_id = excluded.objective_id, importance = excluded.importance, update_time = excluded.update_time;

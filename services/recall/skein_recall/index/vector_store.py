@@ -13,7 +13,7 @@ from skein_kit.database.transactions import Database, Transaction
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import RevisionStale
 from skein_kit.ids import id_time, now
-from skein_kit.search_text.vector_columns import for_table, insert_vectors
+from skein_kit.search_text.vector_columns import for_table, new_vectors
 from skein_kit.telemetry.metrics import INDEX_DELAY
 from skein_recall.errors import DocumentNotFound
 from skein_recall.index.model import CallerVectors
@@ -111,7 +111,7 @@ class VectorStore:
             await tx.execute(
                 for_table(QUERIES["delete_vectors"], model.table_name), tenant_id=tenant_id, item_ids=[item_id]
             )
-        await insert_vectors(tx, tenant_id, model.table_name, [(item_id, document["kind"], vectors.vectors)])
+        await tx.insert_all(tenant_id, [new_vectors(model.table_name, [(item_id, document["kind"], vectors.vectors)])])
         await tx.execute(
             QUERIES["put_vector_origin"],
             tenant_id=tenant_id,
@@ -175,16 +175,17 @@ async def _add_missing(
     rows = [row for row in documents if row["item_id"] in vectors]
     if not rows:
         return
-    present = await _items_with_vectors(tx, tenant_id, model, [row["item_id"] for row in rows])
+    # The insert itself skips an item of one chunk that has vectors: it would have the same first chunk.
+    long_ids = [row["item_id"] for row in rows if len(vectors[row["item_id"]]) > 1]
+    present = await _items_with_vectors(tx, tenant_id, model, long_ids) if long_ids else set()
     new = [row for row in rows if row["item_id"] not in present]
     tokens = embeddings.tokens
-    await insert_vectors(
-        tx,
-        tenant_id,
+    _, vector_rows = new_vectors(
         model.table_name,
         [(row["item_id"], row["kind"], list(vectors[row["item_id"]])) for row in new],
         {row["item_id"]: tokens[row["item_id"]] for row in new if row["keeps_tokens"] and row["item_id"] in tokens},
     )
+    await tx.insert(for_table(QUERIES["insert_missing_vectors"], model.table_name), tenant_id, vector_rows)
 
 
 async def _delete_without_tokens(

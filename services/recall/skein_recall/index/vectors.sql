@@ -19,6 +19,12 @@ RETURNING d.item_id, d.kind, coalesce(
     (SELECT p.recall_token_vectors FROM tenancy.policies AS p WHERE p.tenant_id = :tenant_id), true
 ) AS keeps_tokens;
 
+-- insert_missing_vectors --
+-- Insert computed vectors of locked documents; skip chunks that are there.
+INSERT INTO recall.{table} (tenant_id, item_id, chunk, kind, embedding, rest, tokens)
+VALUES (:tenant_id, :item_id, :chunk, :kind, :embedding, :rest, :tokens)
+ON CONFLICT (tenant_id, item_id, chunk) DO NOTHING;
+
 -- delete_vectors --
 -- Remove the vectors of items.
 DELETE FROM recall.{table}

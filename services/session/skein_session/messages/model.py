@@ -72,11 +72,6 @@ class MessageBatch:
         """The search documents of the messages that have text."""
         return [document for row in self.rows if (document := to_document(row)) is not None]
 
-    @property
-    def needs_participants(self) -> bool:
-        """Whether a message takes its agent or its subject from the session."""
-        return bool(self.without_agent or self.without_subject)
-
     def inherit(self, agent_id: str | None, subject_id: str | None) -> None:
         """Set the session's agent and subject on messages without; the default agent is that of the batch."""
         for row in self.without_agent:

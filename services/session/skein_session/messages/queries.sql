@@ -22,19 +22,21 @@ INSERT INTO session.messages
      tool_calls, tool_call_id, tool_returns, model, step_id, group_id, sender_id, offline_thread_id, metadata,
      create_time, update_time, created_by, pending_approval)
 VALUES
-    (:tenant_id, :message_id, :session_id, :sequence, :external_id, :role, :content, :name, :subject_id, :agent_id,
-     :parts, :tool_calls, :tool_call_id, :tool_returns, :model, :step_id, :group_id, :sender_id, :offline_thread_id,
-     :metadata, :create_time, :update_time, :created_by, :pending_approval);
+    (:tenant_id, :message_id::uuid, :session_id::text, :sequence::bigint, :external_id::text, :role::text,
+     :content::text, :name::text, :subject_id::text, :agent_id::text, :parts::jsonb, :tool_calls::jsonb,
+     :tool_call_id::text, :tool_returns::jsonb, :model::text, :step_id::text, :group_id::text, :sender_id::text,
+     :offline_thread_id::text, :metadata::jsonb, :create_time::timestamptz, :update_time::timestamptz,
+     :created_by::text, :pending_approval::boolean);
 
 -- insert_message_order --
 -- Insert the positions of messages in their session.
 INSERT INTO session.message_order (tenant_id, session_id, sequence, message_id)
-VALUES (:tenant_id, :session_id, :sequence, :message_id);
+VALUES (:tenant_id, :session_id::text, :sequence::bigint, :message_id::uuid);
 
 -- insert_message_external_ids --
 -- Insert the external ids of messages.
 INSERT INTO session.message_external_ids (tenant_id, external_id, message_id)
-VALUES (:tenant_id, :external_id, :message_id);
+VALUES (:tenant_id, :external_id::text, :message_id::uuid);
 
 -- find_taken_external_id --
 -- Find one of some external ids that a message has.

@@ -100,28 +100,22 @@ class MessageStore:
 
         Raises SessionNotFound, SessionHidden, SessionEnded, SessionIdle, ExternalIdTaken and QuotaExceeded.
         """
-        await self._inherit(tx, tenant_id, batch)
-        documents = batch.documents
-        # Index rows take most of the time, so they are written before the session is locked.
-        await postings.add_documents(tx, tenant_id, documents)
+        # Before the session is locked; the agent and the subject that it gives its messages are no terms.
+        terms = await postings.count_terms(tx, tenant_id, batch.documents)
         idle_cutoff = await self._sessions.idle_cutoff(tx, tenant_id, batch.append_time)
         session, new_sessions = await self._advance_session(tx, tenant_id, batch, idle_cutoff)
         batch.inherit(session["agent_id"], session["subject_id"])
-        # Documents differ only when the session was created or changed between the read and the lock.
-        for previous_document, document in zip(documents, batch.documents, strict=True):
-            if document != previous_document:
-                await tx.execute(
-                    _QUERIES["set_document_participants"],
-                    tenant_id=tenant_id,
-                    item_id=document.item_id,
-                    agent_id=document.agent_id,
-                    subject_id=document.subject_id,
-                )
         batch.assign_sequences(session["last_sequence"])
-        await tx.insert(_QUERIES["insert_messages"], tenant_id, batch.rows)
-        await tx.insert(_QUERIES["insert_message_order"], tenant_id, batch.rows)
+        await tx.insert_all(
+            tenant_id,
+            [
+                (_QUERIES["insert_messages"], batch.rows),
+                (_QUERIES["insert_message_order"], batch.rows),
+                (_QUERIES["insert_message_external_ids"], batch.with_external_id),
+                *await postings.new_documents(tx, tenant_id, batch.documents, terms),
+            ],
+        )
         if batch.with_external_id:
-            await tx.insert(_QUERIES["insert_message_external_ids"], tenant_id, batch.with_external_id)
             # After the insert, which has waited for a concurrent purge of the same id.
             await self._require_unpurged(tx, tenant_id, batch)
         await self._quotas.charge(tx, tenant_id, {"sessions": new_sessions, "messages": len(batch.rows)})
@@ -310,14 +304,6 @@ class MessageStore:
         if is_truncated:
             return messages, messages[-1]["sequence"]
         return messages, order[-1]["sequence"] if order else after_sequence
-
-    @staticmethod
-    async def _inherit(tx: Transaction, tenant_id: UUID, batch: MessageBatch) -> None:
-        """Set the agent and subject of the session, which is not locked yet, on the batch."""
-        if not batch.needs_participants:
-            return
-        session = await tx.row(_QUERIES["participants_of_session"], tenant_id=tenant_id, session_id=batch.session_id)
-        batch.inherit(*(None, None) if session is None else (session["agent_id"], session["subject_id"]))
 
     @staticmethod
     async def _advance_session(

@@ -37,18 +37,6 @@ WHERE tenant_id = :tenant_id AND session_id = :session_id
 ORDER BY is_active DESC, space_id
 LIMIT 1;
 
--- participants_of_session --
--- Read the agent and the subject that a session's messages inherit.
-SELECT agent_id, subject_id
-FROM session.sessions
-WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active;
-
--- set_document_participants --
--- Set the agent and subject of one document.
-UPDATE recall.documents
-SET agent_id = :agent_id, subject_id = :subject_id
-WHERE tenant_id = :tenant_id AND item_id = :item_id;
-
 -- list_sessions --
 -- Scan a window of sessions that are not deleted, newest update first, and return those that match. The parameters
 -- `of_...` choose the index to scan; the other conditions filter within the window. At least one row comes back, with
