@@ -58,8 +58,9 @@ cluster: .venv/ready ## Keep the whole cluster up, one process per service, unti
 test: .venv/ready ## Run the fast tests (TESTS=tests/unit runs a part, WORKERS=1 one at a time)
 	@$(PYTHON) -m pytest -n $(WORKERS) $(SHARED) -m "not system" $(FAST) $(TESTS)
 ifeq ($(TESTS),tests)
+# One worker, whose eight processes keep both cores busy: a second one would start eight more for a few tests.
 	@echo "Isolation and repeated requests against a process for each service:"
-	@SKEIN_TEST_FORM=many $(PYTHON) -m pytest -n 2 --dist loadfile -m "not system" $(BOTH_FORMS_FAST)
+	@SKEIN_TEST_FORM=many $(PYTHON) -m pytest -n 1 -m "not system" $(BOTH_FORMS_FAST)
 endif
 
 .PHONY: test-system
