@@ -71,7 +71,7 @@ endif
 test-system: .venv/ready ## Run the tests that start, kill, flood or restore processes, and the long ones (SAMPLE=1: one of each area)
 	@$(PYTHON) -m pytest -n $(SYSTEM_WORKERS) $(SHARED) -m "system $(SAMPLED)" $(SYSTEM_TESTS)
 ifndef SAMPLE
-	@$(PYTHON) -m pytest -n $(WORKERS) $(SHARED) $(BOTH_FORMS_FAST)
+	@$(PYTHON) -m pytest -n 2 $(SHARED) $(BOTH_FORMS_FAST)
 	@echo "What passes between services against a process for each:"
 	@SKEIN_TEST_FORM=many $(PYTHON) -m pytest -n $(WORKERS) $(SHARED) $(BOTH_FORMS)
 endif
