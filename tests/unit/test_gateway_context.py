@@ -197,7 +197,7 @@ def test_a_budget_that_holds_nothing_gives_nothing() -> None:
     assert (context.text, context.token_count, context.omitted_count) == ("", 0, 1)
 
 
-WORDS = st.lists(st.sampled_from(["anna", "likes", "green", "tea.", "[3]", "\n", "## x", "🙂", "kettle?"]), max_size=16)
+WORDS = st.lists(st.sampled_from(["anna", "likes", "green", "tea.", "[3]", "\n", "## x", "🙂", "kettle?"]), max_size=40)
 ITEMS = st.lists(
     st.builds(
         Item,
@@ -210,7 +210,7 @@ ITEMS = st.lists(
         session_id=st.sampled_from(["s", "t"]),
         is_part=st.booleans(),
     ),
-    max_size=15,
+    max_size=25,
     unique_by=lambda item: item.item_id,
 )
 STYLES = st.builds(
