@@ -32,6 +32,10 @@ BOTH_FORMS := tests/system/test_gateway_forwarding.py \
 FAST := --ignore=tests/edge --ignore=tests/system $(if $(filter tests,$(TESTS)),$(addprefix --ignore=,$(BOTH_FORMS_FAST)))
 # `make test-system SAMPLE=1` and `make test-edge SAMPLE=1` run one test of each area, as a landing does.
 SAMPLED := $(if $(SAMPLE),and essential)
+# The files with tests of the system tier, or of its sample: each worker would take seconds to read all others.
+OUTSIDE_EDGE := $(filter-out tests/edge/%,$(wildcard tests/*/test_*.py))
+SYSTEM_TESTS = $(if $(SAMPLE),,tests/system) \
+	$(shell grep -l 'mark\.$(if $(SAMPLE),essential,system)' $(if $(SAMPLE),$(OUTSIDE_EDGE),$(filter-out tests/system/%,$(OUTSIDE_EDGE))))
 
 # An environment that was made for another path (a moved or copied clone) is made again.
 ifneq ($(shell test "$$(cat .venv/ready 2>/dev/null)" = "$$(pwd)" && echo yes),yes)
@@ -58,15 +62,16 @@ cluster: .venv/ready ## Keep the whole cluster up, one process per service, unti
 test: .venv/ready ## Run the fast tests (TESTS=tests/unit runs a part, WORKERS=1 one at a time)
 	@$(PYTHON) -m pytest -n $(WORKERS) $(SHARED) -m "not system" $(FAST) $(TESTS)
 ifeq ($(TESTS),tests)
+# One worker, whose eight processes keep both cores busy: a second one would start eight more for a few tests.
 	@echo "Isolation and repeated requests against a process for each service:"
-	@SKEIN_TEST_FORM=many $(PYTHON) -m pytest -n 2 --dist loadfile -m "not system" $(BOTH_FORMS_FAST)
+	@SKEIN_TEST_FORM=many $(PYTHON) -m pytest -n 1 -m "not system" $(BOTH_FORMS_FAST)
 endif
 
 .PHONY: test-system
 test-system: .venv/ready ## Run the tests that start, kill, flood or restore processes, and the long ones (SAMPLE=1: one of each area)
-	@$(PYTHON) -m pytest -n $(SYSTEM_WORKERS) $(SHARED) -m "system $(SAMPLED)" tests --ignore=tests/edge
+	@$(PYTHON) -m pytest -n $(SYSTEM_WORKERS) $(SHARED) -m "system $(SAMPLED)" $(SYSTEM_TESTS)
 ifndef SAMPLE
-	@$(PYTHON) -m pytest -n $(WORKERS) $(SHARED) $(BOTH_FORMS_FAST)
+	@$(PYTHON) -m pytest -n 2 $(SHARED) $(BOTH_FORMS_FAST)
 	@echo "What passes between services against a process for each:"
 	@SKEIN_TEST_FORM=many $(PYTHON) -m pytest -n $(WORKERS) $(SHARED) $(BOTH_FORMS)
 endif

@@ -7,6 +7,7 @@ is chosen by SKEIN_TEST_FORM: `one` process for everything (the default), or `ma
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 import os
 import tempfile
@@ -239,6 +240,8 @@ class Cluster:
     postgres: Server
     environment: dict[str, str]
     stock: TenantStock = field(default_factory=TenantStock)
+    # What `shared` opened, by service.
+    channels: dict[str, aio.Channel] = field(default_factory=dict)
 
     @property
     def operator(self) -> Stubs:
@@ -260,6 +263,12 @@ class Cluster:
             # Its port is public.
             return aio.insecure_channel(self.addresses[service])
         return service_channel(self.addresses[service], service, caller=caller)
+
+    def shared(self, service: str) -> aio.Channel:
+        """Return one channel for all calls as every service; the cluster closes it. A new one costs a TLS handshake."""
+        if service not in self.channels:
+            self.channels[service] = self.direct(service)
+        return self.channels[service]
 
     @asynccontextmanager
     async def superuser(self) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
@@ -317,7 +326,7 @@ async def running_cluster(folder: Path, environment: dict[str, str], *, form: st
         if LAYER == "keys":
             await switch_off_row_level_security(postgres)
         async with aio.insecure_channel(addresses["gateway"]) as channel:
-            yield Cluster(
+            cluster = Cluster(
                 channel=channel,
                 endpoint=addresses["gateway"],
                 admin=running.admins["gateway"],
@@ -327,13 +336,37 @@ async def running_cluster(folder: Path, environment: dict[str, str], *, form: st
                 postgres=postgres,
                 environment=environment,
             )
+            try:
+                yield cluster
+            finally:
+                for shared in cluster.channels.values():
+                    await shared.close()
 
 
 @pytest.fixture(scope="session")
 async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
     """Run one cluster for all tests of this worker."""
     async with running_cluster(tmp_path_factory.mktemp("cluster"), test_environment()) as cluster:
+        # The services stay for the whole run: a full collection that looks at them takes a third of a second.
+        gc.collect()
+        gc.freeze()
         yield cluster
+
+
+@pytest.fixture(scope="session")
+async def catalog_of(cluster: Cluster) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    """Look at the cluster's tables as a superuser.
+
+    Long statements over all tables are planned once, not before each of hundreds of comparisons.
+    """
+    connection = await asyncpg.connect(
+        dsn=cluster.postgres.url(user="postgres", database="skein"),
+        max_cacheable_statement_size=0,
+        max_cached_statement_lifetime=0,
+        server_settings={"plan_cache_mode": "force_generic_plan"},
+    )
+    yield connection
+    await connection.close()
 
 
 @pytest.fixture(scope="session")

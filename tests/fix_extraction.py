@@ -86,9 +86,8 @@ async def extractor_token(
 ) -> str:
     """Return a worker's token as an extractor in a space; as the system where that is empty."""
     credential = auth_pb2.SystemCredential(key=key, service="worker", extractor=extractor, space_id=space_id)
-    async with cluster.direct("auth") as channel:
-        request = auth_pb2.ExchangeRequest(system=credential, tenant_id=tenant_id)
-        return (await auth_pb2_grpc.AuthInternalServiceStub(channel).Exchange(request)).token
+    request = auth_pb2.ExchangeRequest(system=credential, tenant_id=tenant_id)
+    return (await auth_pb2_grpc.AuthInternalServiceStub(cluster.shared("auth")).Exchange(request)).token
 
 
 async def extract(cluster: Cluster, tenant: Tenant) -> None:

@@ -96,16 +96,12 @@ class Channels:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self.opened: dict[str, aio.Channel] = {}
 
     def of(self, path: str) -> aio.Channel:
         if path not in INTERNAL:
             return self._cluster.channel
         # skein.<service>.v1.<Service>/<Method>
-        service = path.split(".")[1]
-        if service not in self.opened:
-            self.opened[service] = self._cluster.direct(service)
-        return self.opened[service]
+        return self._cluster.shared(path.split(".")[1])
 
 
 def part_of(token: str, number: int) -> dict[str, Any]:

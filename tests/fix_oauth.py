@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
@@ -128,10 +127,9 @@ def answer(url: str) -> dict[str, str]:
 
 
 @pytest.fixture
-async def direct(cluster: Cluster) -> AsyncIterator[aio.Channel]:
+def direct(cluster: Cluster) -> aio.Channel:
     """A channel to auth itself, as the gateway's HTTP has it."""
-    async with cluster.direct("auth") as channel:
-        yield channel
+    return cluster.shared("auth")
 
 
 @pytest.fixture

@@ -159,23 +159,20 @@ async def _invitation(world: World) -> members_pb2.CreateInvitationResponse:
 async def _client(world: World) -> oauth_pb2.RegisterClientResponse:
     client = oauth_pb2.Client(client_name="a client", redirect_uris=[REDIRECT], token_endpoint_auth_method="none")
     client.grant_types.extend(["authorization_code", "refresh_token", "urn:ietf:params:oauth:grant-type:device_code"])
-    async with world.cluster.direct("auth") as channel:
-        return await oauth_pb2_grpc.OAuthServiceStub(channel).RegisterClient(
-            oauth_pb2.RegisterClientRequest(client=client)
-        )
+    stub = oauth_pb2_grpc.OAuthServiceStub(world.cluster.shared("auth"))
+    return await stub.RegisterClient(oauth_pb2.RegisterClientRequest(client=client))
 
 
 async def _handle(world: World) -> str:
     request = authorization({"client": await world.thing("client")}, world)
-    async with world.cluster.direct("auth") as channel:
-        return (await oauth_pb2_grpc.OAuthServiceStub(channel).CreateAuthorization(request)).prompt.handle
+    stub = oauth_pb2_grpc.OAuthServiceStub(world.cluster.shared("auth"))
+    return (await stub.CreateAuthorization(request)).prompt.handle
 
 
 async def _user_code(world: World) -> str:
     request = device({"client": await world.thing("client")}, world)
-    async with world.cluster.direct("auth") as channel:
-        stub = oauth_pb2_grpc.OAuthServiceStub(channel)
-        return (await stub.StartDeviceAuthorization(request)).user_code
+    stub = oauth_pb2_grpc.OAuthServiceStub(world.cluster.shared("auth"))
+    return (await stub.StartDeviceAuthorization(request)).user_code
 
 
 async def _organization(world: World) -> str:
@@ -289,8 +286,7 @@ async def identity(cluster: Cluster, credential: str, tenant_id: str = "") -> st
 
 
 async def _exchanged(cluster: Cluster, request: auth_pb2.ExchangeRequest) -> str:
-    async with cluster.direct("auth") as channel:
-        return (await auth_pb2_grpc.AuthInternalServiceStub(channel).Exchange(request)).token
+    return (await auth_pb2_grpc.AuthInternalServiceStub(cluster.shared("auth")).Exchange(request)).token
 
 
 def stubs(channel: Any, credential: str, **metadata: str) -> Stubs:

@@ -13,7 +13,6 @@ import json
 import re
 import time
 import uuid
-from collections.abc import AsyncIterator
 from typing import Any
 
 import asyncpg
@@ -93,20 +92,6 @@ async def read_from(cluster: Cluster) -> World:
     return await World.new(cluster)
 
 
-@pytest.fixture(scope="session")
-async def catalog_of(cluster: Cluster) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
-    """Look at the cluster's tables from outside of every rule."""
-    connection = await asyncpg.connect(
-        dsn=cluster.postgres.url(user="postgres", database="skein"),
-        # One long statement over all tables is asked again and again: planned once, not before and after every cell.
-        max_cacheable_statement_size=0,
-        max_cached_statement_lifetime=0,
-        server_settings={"plan_cache_mode": "force_generic_plan"},
-    )
-    yield connection
-    await connection.close()
-
-
 # A space is shown to those who see it, and to admins.
 OF_THOSE_WHO_SEE = {f"/skein.tenancy.v1.TenancyService/{name}" for name in ("GetSpace", "ListSpaceGrants")}
 
@@ -117,11 +102,8 @@ def _closes(path: str) -> bool:
 
 
 @pytest.fixture(scope="session")
-async def channels(cluster: Cluster) -> AsyncIterator[Channels]:
-    made = Channels(cluster)
-    yield made
-    for channel in made.opened.values():
-        await channel.close()
+def channels(cluster: Cluster) -> Channels:
+    return Channels(cluster)
 
 
 def shows(answer: Message | None, world: World) -> bool:

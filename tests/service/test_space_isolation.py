@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import asyncpg
@@ -75,17 +74,8 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{1
 
 
 @pytest.fixture(scope="module")
-async def channels(cluster: Cluster) -> AsyncIterator[Channels]:
-    made = Channels(cluster)
-    yield made
-    for channel in made.opened.values():
-        await channel.close()
-
-
-@pytest.fixture(scope="module")
-async def catalog(cluster: Cluster) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
-    async with cluster.superuser() as connection:
-        yield connection
+def channels(cluster: Cluster) -> Channels:
+    return Channels(cluster)
 
 
 class Walls:
@@ -156,11 +146,11 @@ async def answer_of(
 @pytest.mark.timeout(600)
 @over("path", [*WALLED, *NO_ITEMS])
 async def test_what_lies_in_another_space_neither_shows_nor_changes(
-    channels: Channels, walls: Walls, catalog: asyncpg.Connection[asyncpg.Record], path: str
+    channels: Channels, walls: Walls, catalog_of: asyncpg.Connection[asyncpg.Record], path: str
 ) -> None:
     requests = {key: await walls.request(path) for key in ("open", "bound")}
-    before = await _hidden_rows(catalog, walls)
-    hidden_ids = await walls.hidden_ids(catalog)
+    before = await _hidden_rows(catalog_of, walls)
+    hidden_ids = await walls.hidden_ids(catalog_of)
 
     for key, request in requests.items():
         code, reason, answer = await answer_of(channels, walls, key, path, request)
@@ -185,7 +175,7 @@ async def test_what_lies_in_another_space_neither_shows_nor_changes(
         if path in WALLED and code is OK:
             assert not _counts(answer, hidden_ids, request), (key, text)
 
-    assert await _hidden_rows(catalog, walls) == before
+    assert await _hidden_rows(catalog_of, walls) == before
 
 
 def _counts(answer: Message | None, hidden_ids: set[str], request: Message) -> list[str]:

@@ -386,8 +386,7 @@ async def test_files_of_a_process_killed_after_it_brought_them_back_go_at_once(
         assert await sessions.listed() == before
 
 
-@pytest.mark.essential
-@pytest.mark.parametrize("way", ["session", "message", "person"])
+@pytest.mark.parametrize("way", ["session", "message", pytest.param("person", marks=pytest.mark.essential)])
 async def test_a_purge_reaches_what_a_killed_process_left(deployment: Deployment, way: str) -> None:
     async with deployment.sessions() as sessions:
         await sessions.hide(subject_id="bob")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Final
 
 from skein_kit.dates.dates import date_order, find_date_mentions
@@ -143,7 +144,7 @@ class Checker:
             if _UNITS.fullmatch(folded) and folded not in known:
                 return Reason.NUMBER_NOT_SAID
             is_name = word[0].isupper() or any(letter.isupper() for letter in word)
-            is_first = number == 0 and (folded in _FUNCTION_WORDS or _has_stem(folded, fact.quote))
+            is_first = number == 0 and (folded in _function_words() or _has_stem(folded, fact.quote))
             if is_name and folded not in known and not is_first:
                 return Reason.NAME_NOT_SAID
         return None
@@ -363,4 +364,9 @@ _UNITS: Final = re.compile(
     r"|seconds?|weeks?|months?|years?|days?|jahre?n?|monate?n?|wochen?|tagen?|años?|meses|semanas?|días?|percent|prozent"
 )
 _QUOTING: Final = re.compile(r"[\"“„«「『>]|[:：]\s*$|^\s*[^\W\d_][\w ]{0,20}[:：]")
-_FUNCTION_WORDS: Final = frozenset(word for rules in all_rules() for word in rules.function_words)
+
+
+@cache
+def _function_words() -> frozenset[str]:
+    """Return those of every language. The first call compiles the rules: a second of every start otherwise."""
+    return frozenset(word for rules in all_rules() for word in rules.function_words)
