@@ -224,6 +224,13 @@ dist: .venv/ready .edge/dist/ready .edge/audit/ready ## Build the packages of a 
 	@.edge/dist/bin/python -m twine check --strict dist/*.whl dist/*.tar.gz
 	@$(PYTHON) deploy/release.py describe dist .edge/audit/bin/python
 
+.PHONY: release
+release: .venv/ready .edge/dist/ready .edge/audit/ready .edge/typescript/ready .edge/go/ready ## Make all files of VERSION from the commit into dist/, twice with equal bytes (PROJECT_URL; SIGNING_KEY signs the checksums)
+	@test -n "$(VERSION)" || { echo "make release needs VERSION, such as VERSION=0.1.0" >&2; exit 2; }
+	@PATH="$$(pwd)/.edge/go/usr/bin:$$PATH" $(PYTHON) deploy/release.py build dist v$(VERSION) .edge/audit/bin/python $(PROJECT_URL)
+	@.edge/dist/bin/python -m twine check --strict dist/*.whl dist/*.tar.gz
+	@$(if $(SIGNING_KEY),$(MAKE) sign)
+
 .PHONY: sign
 sign: .venv/ready ## Sign dist/SHA256SUMS with a private key of OpenSSH (SIGNING_KEY)
 	@test -n "$(SIGNING_KEY)" || { echo "make sign needs SIGNING_KEY, the file of a private key" >&2; exit 2; }
