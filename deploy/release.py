@@ -72,9 +72,11 @@ def make_once(checkout: Path, out: Path, given: tuple[str, str], environment: di
     # What git ignores or does not have cannot enter.
     clone = ("git", "clone", "--quiet", "--no-hardlinks", str(ROOT), str(checkout))
     subprocess.run(clone, umask=mask, check=True)
-    # What the TypeScript client is built with.
-    (checkout / ".edge/typescript").mkdir(parents=True)
-    (checkout / ".edge/typescript/node_modules").symlink_to(ROOT / ".edge/typescript/node_modules")
+    # What the TypeScript client is built with; its package.json makes the sources modules.
+    work = checkout / ".edge/typescript"
+    work.mkdir(parents=True)
+    (work / "node_modules").symlink_to(ROOT / ".edge/typescript/node_modules")
+    shutil.copy(checkout / "libs/typescript/package.json", work)
 
     def run(program: str, *arguments: str) -> None:
         command = [sys.executable, str(checkout / program), *arguments]
