@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import json
 import os
@@ -215,7 +216,7 @@ async def test_the_programs_of_the_frameworks_guide_print_what_they_kept(with_fr
             [str(times * carla)],
         ]
         assert tools[0] == ("Remembered." if times == 1 else "That was remembered already.")
-        assert "Dora grows lemons" in tools[-1]
+        assert "Dora grows lemons" in "\n".join(tools[1:])
 
 
 async def test_the_chatbot_of_the_guide_tells_each_person_what_is_theirs(with_frameworks: dict[str, str]) -> None:
@@ -231,11 +232,11 @@ async def test_the_chatbot_of_the_guide_tells_each_person_what_is_theirs(with_fr
         await serving
 
     for printed in runs:
-        assert printed.splitlines() == [
-            "It is in Bern.",
-            "nina ['My doctor is called Keller.']",
-            "omar ['My doctor is called Moser.']",
-        ]
+        answer, *people = printed.splitlines()
+        texts = {name: set(ast.literal_eval(hits)) for name, _, hits in (line.partition(" ") for line in people)}
+        assert answer == "It is in Bern."
+        # A conversation that is had twice has each message twice.
+        assert texts == {"nina": {"My doctor is called Keller."}, "omar": {"My doctor is called Moser."}}
     of_nina = json.dumps([request for request in model.requests if "What is my doctor called?" in json.dumps(request)])
     assert "Keller" in of_nina
     assert "Moser" not in of_nina
