@@ -61,7 +61,8 @@ def build(folder: str, tag: str, tools: str, url: str = "") -> None:
         differing = sorted(str(name) for name in first.keys() | second.keys() if first.get(name) != second.get(name))
         if differing:
             sys.exit("\n  ".join(["Two builds of the commit differ in:", *differing]))
-        shutil.copytree(made[0], out)
+        # uv writes a .gitignore.
+        shutil.copytree(made[0], out, ignore=shutil.ignore_patterns(".*"))
     (out / "notes.md").write_text(f"{text}\n", "utf-8")
     print(f"{len(first)} files of {tag}, the same from both checkouts of {git('rev-parse', 'HEAD', of=ROOT)[:12]}")
 
@@ -113,7 +114,7 @@ def write_image_context(checkout: Path, folder: Path) -> None:
 
 def all_files(folder: Path) -> list[Path]:
     """Return the files below a folder, sorted by their names."""
-    return sorted(path for path in folder.rglob("*") if path.is_file())
+    return sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
 
 
 def digest(path: Path) -> str:
