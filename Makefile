@@ -146,7 +146,7 @@ bench: .venv/ready ## Print how fast it is, and what callers can make it spend
 	@$(PYTHON) tests/bench/budgets.py
 
 .PHONY: bench-peers
-bench-peers: .venv/ready ## Compare Recall with plain pgvector, Chroma and LangGraph's store, which it fetches into .edge
+bench-peers: .venv/ready ## Compare with plain pgvector, Chroma, LangGraph's store and mem0, which it fetches into .edge
 	@$(PYTHON) tests/bench/peers.py
 
 .PHONY: soak
@@ -233,6 +233,13 @@ dist: .venv/ready .edge/dist/ready .edge/audit/ready ## Build the packages of a 
 freeze: .venv/ready ## Write what later versions keep of this one into deploy/released: migrations, contract, data; commit it
 	@$(PYTHON) deploy/release.py freeze
 	@SKEIN_TEST_FREEZE=deploy/released $(PYTHON) -m pytest -q tests/system/test_released_data.py -k present
+
+.PHONY: release
+release: .venv/ready .edge/dist/ready .edge/audit/ready .edge/typescript/ready .edge/go/ready ## Make all files of VERSION from the commit into dist/, twice with equal bytes (PROJECT_URL; SIGNING_KEY signs the checksums)
+	@test -n "$(VERSION)" || { echo "make release needs VERSION, such as VERSION=0.1.0" >&2; exit 2; }
+	@PATH="$$(pwd)/.edge/go/usr/bin:$$PATH" $(PYTHON) deploy/release.py build dist v$(VERSION) .edge/audit/bin/python $(PROJECT_URL)
+	@.edge/dist/bin/python -m twine check --strict dist/*.whl dist/*.tar.gz
+	@$(if $(SIGNING_KEY),$(MAKE) sign)
 
 .PHONY: sign
 sign: .venv/ready ## Sign dist/SHA256SUMS with a private key of OpenSSH (SIGNING_KEY)

@@ -1,4 +1,7 @@
-"""Writes docs/reference from the code and docs/drawings from texts (`write`), or says whether they are so (`check`)."""
+"""Writes what docs/ has from the code and from texts (`write`), or says whether it is so (`check`).
+
+That is docs/reference, docs/drawings, and the errors by symptom of docs/troubleshooting.md.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,63 @@ from markdown_text import anchor, code, paragraphs, prose, rpc_link, table
 HOME = Path(__file__).parents[1] / "reference"
 DRAWINGS = Path(__file__).parents[1] / "drawings"
 _HEAD = "<!-- Written by `make reference`. Not for editing. -->\n\n"
+TROUBLESHOOTING = HOME.parent / "troubleshooting.md"
+_BEGIN, _END = (f"<!-- {word} of what `make reference` writes. -->" for word in ("Begin", "End"))
+# What a person sees, what is often behind it, and the reasons of it that are asked for most.
+SYMPTOMS: dict[str, tuple[str, ...]] = {
+    "A credential does not work": (
+        "Each data folder has its own `credentials.json`: `SKEIN_ENDPOINT` and `SKEIN_API_KEY` come from the same one.",
+        *(
+            "CREDENTIAL_MISSING",
+            "CREDENTIAL_INVALID",
+            "CREDENTIAL_EXPIRED",
+            "SIGN_IN_REFUSED",
+            "SECOND_FACTOR_REQUIRED",
+        ),
+    ),
+    "The caller may not": (
+        "`skein keys create` makes a key with the [permission](reference/permissions.md) that an RPC needs.",
+        *("PERMISSION_MISSING", "ROLE_TOO_LOW", "TENANT_MISSING", "AGENT_BOUND", "SPACE_MISSING", "SPACE_READ_ONLY"),
+        "APPROVAL_REQUIRED",
+    ),
+    "It is not there": (
+        "A row of another tenant, or of a space without a grant, is answered like one that does not exist.",
+        *("MEMORY_NOT_FOUND", "SESSION_NOT_FOUND", "SUBJECT_NOT_FOUND", "SPACE_NOT_FOUND", "TENANT_NOT_FOUND"),
+        "METHOD_NOT_FOUND",
+    ),
+    "It is there already": (
+        "A fact's key has one current fact: `on_conflict` says what becomes of a second one.",
+        *("FACT_KEY_TAKEN", "EXTERNAL_ID_TAKEN", "REQUEST_ID_REUSED", "SUBJECT_EXISTS", "SUBJECT_DELETED"),
+    ),
+    "Another write came first": (
+        "Read again, then repeat with a new `request_id`.",
+        *("REVISION_STALE", "TRANSACTION_CONFLICT", "CONTEXT_LEDGER_CHANGED"),
+    ),
+    "Too much, or too fast": (
+        "The clients wait as long as `RetryInfo` says, and repeat by themselves.",
+        *("RATE_LIMITED", "QUOTA_EXCEEDED", "OVERLOADED", "READ_TOO_COSTLY", "MESSAGE_TOO_LARGE", "CONTENT_TOO_LONG"),
+        "TOO_MANY_STREAMS",
+    ),
+    "It takes too long, or nothing answers": (
+        "Repeat it: with the same `request_id` a write is done once. `skein status` shows which services answer.",
+        *("DEADLINE_EXCEEDED", "RECALL_TIMED_OUT", "RECALL_INCOMPLETE", "SERVICE_UNAVAILABLE", "DATABASE_UNAVAILABLE"),
+        *("DATABASE_BUSY", "DATABASE_FULL"),
+    ),
+    "The request is not understood": (
+        "The error's details name each field that is wrong.",
+        *("INVALID_FIELD", "FILTER_INVALID", "FILTER_FIELD_UNKNOWN", "QUERY_EMPTY", "PAGE_TOKEN_INVALID"),
+        *("UPDATE_MASK_INVALID", "POLICY_FIELD_UNKNOWN", "TYPE_NOT_ALLOWED", "CONTENT_REFUSED"),
+    ),
+    "Models and learning": (
+        "[Your own model](guides/your-model.md) has the settings.",
+        *("MODEL_UNAVAILABLE", "MODEL_NOT_INSTALLED", "EMBEDDING_MODEL_NOT_OFFERED", "DIMENSIONS_MISMATCH"),
+        *("VECTORS_MISSING", "EXTRACTION_OFF", "MASTER_KEY_MISSING"),
+    ),
+    "An answer of an earlier time": (
+        "[Time travel](guides/time-travel.md) says what is kept.",
+        *("NOT_KNOWN_THEN", "HISTORY_NOT_KEPT", "MODEL_DROPPED_SINCE"),
+    ),
+}
 
 
 def main(verb: str) -> None:
@@ -22,10 +82,13 @@ def main(verb: str) -> None:
     registries.import_everything()
     try:
         pages = {HOME / name: _HEAD + "\n".join(lines).rstrip() + "\n" for name, lines in reference()}
+        by_symptom = symptoms()
     except registries.FactMissing as missing:
         sys.exit(f"docs/reference cannot be written: {missing}")
     pages |= drawings.drawings(DRAWINGS)
-    old = {path: path.read_text("utf-8") for path in (*HOME.rglob("*.md"), *DRAWINGS.glob("*.svg"))}
+    old = {path: path.read_text("utf-8") for path in (*HOME.rglob("*.md"), *DRAWINGS.glob("*.svg"), TROUBLESHOOTING)}
+    before, _, rest = old[TROUBLESHOOTING].partition(_BEGIN)
+    pages[TROUBLESHOOTING] = "\n".join([f"{before}{_BEGIN}", "", *by_symptom, f"{_END}{rest.partition(_END)[2]}"])
     stale = sorted(path for path in pages.keys() | old.keys() if pages.get(path) != old.get(path))
     if verb == "check":
         if stale:
@@ -268,6 +331,19 @@ def errors() -> list[str]:
 def retry(each: registries.ErrorReason) -> str:
     """Return the sentence about RetryInfo."""
     return "" if each.retry_after is None else f"Retry after {each.retry_after:g} s."
+
+
+def symptoms() -> list[str]:
+    """Return the errors by symptom, a section for each. Raises FactMissing for a reason that the contract lacks."""
+    found = {each.reason: each for each in registries.error_reasons()}
+    lines: list[str] = []
+    for symptom, (cause, *reasons) in SYMPTOMS.items():
+        if unknown := set(reasons) - found.keys():
+            message = f"The contract has no reason {', '.join(sorted(unknown))}."
+            raise registries.FactMissing(message)
+        rows = [(code(reason), "<br>".join(map(prose, found[reason].messages))) for reason in reasons]
+        lines += [f"### {symptom}", "", cause, "", *table(("reason", "what to do"), rows), ""]
+    return lines
 
 
 def permissions() -> list[str]:

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 SERVICES = sorted(registry.NAMES)
 NEEDED = {"__init__.py", "py.typed", "service.py"}
 TOP_LEVEL = {
-    "protos", "libs", "services", "deploy", "docs", "tests", ".ci", ".github",
+    "protos", "libs", "services", "deploy", "docs", "tests", "changes", ".ci", ".github",
     "README.md", "Makefile", "docker-compose.yml", "buf.yaml", "buf.gen.yaml", "CONTRIBUTING.md", "SECURITY.md",
     "pyproject.toml", "requirements.in", "requirements.lock", "excludes.txt", "LICENSE", "CHANGELOG.md", ".gitignore",
     ".pre-commit-config.yaml",

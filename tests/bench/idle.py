@@ -2,8 +2,8 @@
 
     .venv/bin/python tests/bench/idle.py                                    # 1 to 10,000 tenants
     .venv/bin/python tests/bench/idle.py --tenants 1 --tenants 100000 --entries 2
-    .venv/bin/python tests/bench/idle.py --json deploy/idle.json
-    .venv/bin/python tests/bench/plot.py deploy/idle.json deploy/idle.svg
+    .venv/bin/python tests/bench/idle.py --json idle.json
+    .venv/bin/python tests/bench/plot.py idle.json idle.svg
 
 Nothing here is asserted. One tenant's rows come through the gateway; the others are copies of them, which the owner of
 the database writes past the services. The cluster runs in one process beside its Postgres.

@@ -1,12 +1,15 @@
-"""`make bench-peers`: prints how Skein's Recall compares with plain pgvector, Chroma and LangGraph's store.
+"""`make bench-peers`: prints how Skein compares with plain pgvector, Chroma, LangGraph's store and mem0.
 
     .venv/bin/python tests/bench/peers.py                                   # 20 tenants with 5,000 entries together
     .venv/bin/python tests/bench/peers.py --tenants 100 --entries 100000
 
 Nothing here is asserted. All of them hold the same texts with the same vectors, and embed a query with the same model:
 Skein in its own process, the others in the process that asks. They take turns, so that none runs beside another.
-Chroma and LangGraph come from tests/bench/peers.lock, in an environment of their own, which the first run makes. When
-one of them fails, the figures of the others are printed, and the command fails.
+Chroma and LangGraph come from tests/bench/peers.lock and mem0 from tests/bench/mem0.lock, in environments of their own,
+which the first run makes. When one of them fails, the figures of the others are printed, and the command fails.
+
+Searches are compared of all but mem0. Skein and mem0 are also compared by what becomes of one person's texts: written
+one by one with given vectors, found at once, found after a restart, deleted.
 """
 
 from __future__ import annotations
@@ -16,10 +19,11 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from numpy.typing import NDArray
 
@@ -32,8 +36,9 @@ import asyncpg
 import click
 import numpy as np
 import uvloop
-from bench import dialogues, processes, report
+from bench import dialogues, lives, processes, report
 from bench.household import settled
+from bench.lives import After, Before
 from bench.searches import DEPTH, LOADED, MODES, TEXT, VECTOR, Calls, Corpus, Engine, Row, measure
 from bench.subject import ONE_PROCESS, data_folder, running
 from pgvector.asyncpg import register_vector
@@ -52,16 +57,16 @@ from skein_cluster.api.tenants import create_tenant
 from skein_recall.embedded_model.embedder import LocalEmbedder
 
 _TESTS = Path(__file__).resolve().parents[1]
-_ENVIRONMENT = _TESTS.parent / ".edge" / "peers"
-_LOCK = _TESTS / "bench" / "peers.lock"
+_EDGE = _TESTS.parent / ".edge"
 _TIMEOUT = 60.0
 # A large population has a long backlog.
 _PENDING_SECONDS = 3600.0
+_PERSON = "anna"
 # What Skein embeds before a call returns, and how many of such calls are under way.
 _AT_ONCE, _WRITERS = 16, 4
 # Texts that are embedded at once here.
 _EMBEDDED = 512
-_SKEIN, _PGVECTOR, _CHROMA, _LANGGRAPH = "skein", "pgvector", "chroma", "langgraph"
+_SKEIN, _PGVECTOR, _CHROMA, _LANGGRAPH, _MEM0 = "skein", "pgvector", "chroma", "langgraph", "mem0"
 # What no figure shows.
 _LACKS = """\
 plain pgvector (one table, one HNSW index, default settings): a filter, the tenant's too, applies after the index has \
@@ -70,7 +75,9 @@ Chroma (a collection for each tenant): it filters by metadata and by parts of th
 may open any collection.
 LangGraph (a namespace for each tenant): it filters by fields of the value, after the vector index has answered; the \
 namespace is such a filter. It ranks no words. Any caller may name any namespace. It takes no vector as a query: here \
-its embedder looks the vector up."""
+its embedder looks the vector up.
+mem0 (Postgres, infer=False): texts are stored as they are, by no language model, and its embedder looks the vectors \
+up. Any caller may name any user."""
 
 
 class PeerFailed(Exception):
@@ -95,7 +102,10 @@ class Material:
 @click.option("--loaded", type=click.IntRange(min=1), default=400, show_default=True, help="Searches with 8 in flight.")
 @click.option("--seed", default=1, show_default=True, help="Of the texts.")
 @click.option(
-    "--only", multiple=True, type=click.Choice([_SKEIN, _PGVECTOR, _CHROMA, _LANGGRAPH]), help="This one; repeatable."
+    "--only",
+    multiple=True,
+    type=click.Choice([_SKEIN, _PGVECTOR, _CHROMA, _LANGGRAPH, _MEM0]),
+    help="This one; repeatable.",
 )
 @click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the figures here.")
 def main(
@@ -105,13 +115,15 @@ def main(
     calls = Calls(alone=alone, loaded=loaded)
     population = dialogues.population(tenants=tenants, entries=entries, questions=calls.questions, seed=seed)
     rows: list[Row] = []
+    people: dict[str, tuple[Before, After]] = {}
     failures: dict[str, str] = {}
     try:
-        uvloop.run(_bench(population, calls, only or list(_STORES), rows, failures))
+        uvloop.run(_bench(population, calls, only or [*_STORES, _MEM0], (rows, people), failures))
     except KeyboardInterrupt:
         raise click.Abort from None
     finally:
         _print(rows, population)
+        _print_lives(people)
         if json_file is not None:
             json_file.write_text(json.dumps([row.as_json() for row in rows], indent=2) + "\n", "utf-8")
     if failures:
@@ -119,9 +131,14 @@ def main(
 
 
 async def _bench(
-    population: dialogues.Population, calls: Calls, names: Sequence[str], rows: list[Row], failures: dict[str, str]
+    population: dialogues.Population,
+    calls: Calls,
+    names: Sequence[str],
+    figures: tuple[list[Row], dict[str, tuple[Before, After]]],
+    failures: dict[str, str],
 ) -> None:
-    """Measure into `rows`, so that those measured before something goes wrong are not lost."""
+    """Measure into `figures`, so that those measured before something goes wrong are not lost."""
+    rows, people = figures
     out = report.console()
     out.print(
         f"Load average of the last minute: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; what else runs here "
@@ -139,12 +156,14 @@ async def _bench(
             for name in names:
                 out.print(f"{name} …", style="dim")
                 # One that fails keeps no other from being measured.
-                (result,) = await asyncio.gather(_STORES[name](material), return_exceptions=True)
-                if isinstance(result, BaseException):
-                    failures[name] = "".join(traceback.format_exception(result)).strip()
+                try:
+                    if name in _STORES:
+                        rows += await _STORES[name](material)
+                    if name in _LIVES:
+                        people[name] = await _LIVES[name](material)
+                except Exception as error:  # noqa: BLE001 - whatever it is, it is printed.
+                    failures[name] = "".join(traceback.format_exception(error)).strip()
                     out.print(f"{name} failed", style="bold red")
-                else:
-                    rows += result
 
 
 async def _embedded(population: dialogues.Population, embedder: LocalEmbedder) -> Corpus:
@@ -287,6 +306,67 @@ async def _langgraph(material: Material) -> list[Row]:
 _STORES = {_SKEIN: _skein, _PGVECTOR: _pgvector, _CHROMA: _chroma, _LANGGRAPH: _langgraph}
 
 
+class _SkeinPerson:
+    """The texts of one person in Skein."""
+
+    def __init__(self, client: Client, corpus: Corpus) -> None:
+        self._client = client
+        self._texts = corpus.population.tenants[lives.TENANT]
+        self._vectors = corpus.entries[lives.TENANT].tolist()
+
+    async def write(self, number: int) -> None:
+        memory = memory_pb2.Memory(
+            content=self._texts[number],
+            subject_id=_PERSON,
+            embedding=self._vectors[number],
+            metadata={"number": number},
+        )
+        await self._client.memories.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
+
+    async def search(self, number: int) -> int | None:
+        request = gateway_pb2.RecallRequest(
+            limit=1,
+            arms=[gateway_pb2.ARM_MEMORIES],
+            mode=recall_pb2.SEARCH_MODE_SEMANTIC,
+            embedding=self._vectors[number],
+            subject_id=_PERSON,
+        )
+        hits = (await self._client.gateway.Recall(request)).hits
+        return int(hits[0].memory.metadata["number"]) if hits else None
+
+    async def delete(self) -> None:
+        while (await self._client.gateway.Forget(gateway_pb2.ForgetRequest(subject_id=_PERSON))).more:
+            pass
+
+
+async def _life_of_skein(material: Material) -> tuple[Before, After]:
+    folder = material.folder / "skein-life"
+    folder.mkdir(mode=0o711)
+    async with AsyncExitStack() as stack:
+        stack.callback(embedded.delete_data_dir, folder / "postgres")
+
+        async def phase(do: Callable[[lives.Store, Corpus], Awaitable[Any]]) -> Any:
+            async with running(folder, ONE_PROCESS) as subject:
+                connection = Client(endpoint=subject.addresses["gateway"], api_key=subject.api_key, timeout=_TIMEOUT)
+                async with connection as client:
+                    return await do(_SkeinPerson(client, material.corpus), material.corpus)
+
+        return await phase(lives.write_and_search), await phase(lives.search_and_delete)
+
+
+async def _life_of_mem0(material: Material) -> tuple[Before, After]:
+    async with _postgres(material, _MEM0) as server:
+        arguments = (str(material.folder), server.url(user=embedded.SUPERUSER, database=_MEM0))
+        before, after = [
+            json.loads((await _run_peer("mem0", "peer_mem0.py", *arguments, phase)).splitlines()[-1])
+            for phase in ("before", "after")
+        ]
+    return Before(**before), After(**after)
+
+
+_LIVES = {_SKEIN: _life_of_skein, _MEM0: _life_of_mem0}
+
+
 @asynccontextmanager
 async def _postgres(material: Material, name: str) -> AsyncIterator[Server]:
     """Run a Postgres of the same settings as Skein's, with an empty database of this name."""
@@ -300,32 +380,37 @@ async def _postgres(material: Material, name: str) -> AsyncIterator[Server]:
 
 
 async def _peer(program: str, material: Material, *arguments: str) -> list[Row]:
-    """Run a program of this folder in the peers' environment. Raises PeerFailed."""
-    await _installed()
-    output = await _output(
-        str(_ENVIRONMENT / "bin" / "python"),
-        str(_TESTS / "bench" / program),
-        str(material.folder),
-        json.dumps(asdict(material.calls)),
-        *arguments,
-        # The embedded model, and this folder.
-        PYTHONPATH=os.pathsep.join((str(_TESTS), str(Path(skein_recall.__file__).parents[1]))),
-    )
+    """Search in a peer by a program of this folder. Raises PeerFailed."""
+    output = await _run_peer("peers", program, str(material.folder), json.dumps(asdict(material.calls)), *arguments)
     return [Row(**row) for row in json.loads(output.splitlines()[-1])]
 
 
-async def _installed() -> None:
-    """Make the peers' environment, unless it is there with these versions. Raises PeerFailed."""
-    ready = _ENVIRONMENT / "ready"
-    lock = _LOCK.read_text("utf-8")
-    if ready.exists() and ready.read_text("utf-8") == lock:
-        return
-    uv = (sys.executable, "-m", "uv")
-    await _output(*uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(_ENVIRONMENT))
-    python = str(_ENVIRONMENT / "bin" / "python")
-    options = ("--quiet", "--no-deps", "--no-build", "--require-hashes")
-    await _output(*uv, "pip", "install", *options, "--python", python, "-r", str(_LOCK))
-    ready.write_text(lock, "utf-8")
+async def _run_peer(environment: str, program: str, *arguments: str) -> str:
+    """Run a program of this folder in an environment of peers; return what it prints. Raises PeerFailed."""
+    return await _output(
+        await _python_of(environment),
+        str(_TESTS / "bench" / program),
+        *arguments,
+        # The embedded model, and this folder.
+        PYTHONPATH=os.pathsep.join((str(_TESTS), str(Path(skein_recall.__file__).parents[1]))),
+        # mem0 reports its runs otherwise, and keeps a file in the home folder.
+        MEM0_TELEMETRY="false",
+        MEM0_DIR=str(_EDGE / environment / "home"),
+    )
+
+
+async def _python_of(environment: str) -> str:
+    """Make an environment of peers, unless it is there with these versions; return its Python. Raises PeerFailed."""
+    folder, lock_file = _EDGE / environment, _TESTS / "bench" / f"{environment}.lock"
+    ready, python = folder / "ready", str(folder / "bin" / "python")
+    lock = lock_file.read_text("utf-8")
+    if not ready.exists() or ready.read_text("utf-8") != lock:
+        uv = (sys.executable, "-m", "uv")
+        await _output(*uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(folder))
+        options = ("--quiet", "--no-deps", "--no-build", "--require-hashes")
+        await _output(*uv, "pip", "install", *options, "--python", python, "-r", str(lock_file))
+        ready.write_text(lock, "utf-8")
+    return python
 
 
 async def _output(*command: str, **environment: str) -> str:
@@ -361,6 +446,21 @@ def table(rows: Sequence[Row]) -> Table:
                 made.add_row(mode, row.engine, *figures, "" if row.recall is None else f"{row.recall:.3f}")
         made.add_section()
     return made
+
+
+def _print_lives(measured: Mapping[str, tuple[Before, After]]) -> None:
+    if not measured:
+        return
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("store", "write ms", "search ms", "found at once", "found after a restart", "delete ms", "left"):
+        made.add_column(name, justify="left" if name == "store" else "right")
+    for name, (before, after) in measured.items():
+        times = f"{before.write_ms:.1f}", f"{before.search_ms:.1f}"
+        counts = str(before.found), str(after.found)
+        made.add_row(name, *times, *counts, f"{after.delete_ms:.0f}", str(after.remaining))
+    out = report.console()
+    out.print(f"\nUp to {lives.TEXTS} texts of one person, each written and searched for with a given vector, alone")
+    out.print(made)
 
 
 def _print(rows: Sequence[Row], population: dialogues.Population) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import json
 import os
@@ -129,7 +130,8 @@ def test_the_quickstart_begins_by_starting_a_cluster() -> None:
 
     assert text.partition("```sh\n")[2].startswith(MAKE_UP)
     # test_typescript.py runs the programs in TypeScript.
-    assert text.count("```") == 2 * (len(blocks(QUICKSTART)) + 1 + text.count("```ts\n"))
+    # test_packages.py runs what is installed without a clone.
+    assert text.count("```") == 2 * (len(blocks(QUICKSTART)) + 1 + text.count("```ts\n") + text.count("```text\n"))
 
 
 @pytest.mark.parametrize(
@@ -184,48 +186,60 @@ async def test_the_langgraph_guide_finds_what_it_put_however_often_it_runs(clust
 _CREATED = "File created successfully at: "
 
 
-async def test_the_programs_of_the_frameworks_guide_print_what_they_kept(cluster: KeptCluster) -> None:
+@pytest.fixture
+def with_frameworks(cluster: KeptCluster) -> dict[str, str]:
+    """The environment of a program that uses the adapters and their frameworks."""
     libraries = ":".join(str(ROOT / "libs" / name) for name in ("adapters", "client", "protos"))
-    environment = {**cluster.environment, "PYTHONPATH": libraries}
-
-    printed = [await run(str(FRAMEWORKS_PYTHON), "-c", text, environment=environment) for _, text in blocks(FRAMEWORKS)]
-
-    assert [text.splitlines() for text in printed] == [
-        ["[{'role': 'user', 'content': 'Where is my order of green tea?'}]", "anna-orders"],
-        [
-            "{'type': 'memory_20250818', 'name': 'memory'}",
-            str({"type": "tool_result", "tool_use_id": "toolu_1", "content": f"{_CREATED}/memories/style.md"}),
-            "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items:",
-            "34B\t/memories",
-            "34B\t/memories/style.md",
-            "Successfully deleted /memories/style.md",
-        ],
-        ["['I ordered coffee from Brazil.']", "True"],
-        ["['Where is the parcel of Carla?', 'It is in Bern.', 'And when does it come?', 'It is in Bern.']"],
-    ]
+    return {**cluster.environment, "PYTHONPATH": libraries}
 
 
-async def test_the_chatbot_of_the_guide_tells_each_person_what_is_theirs(cluster: KeptCluster) -> None:
-    libraries = ":".join(str(ROOT / "libs" / name) for name in ("adapters", "client", "protos"))
+async def test_the_programs_of_the_frameworks_guide_print_what_they_kept(with_frameworks: dict[str, str]) -> None:
+    programs = [text for _, text in blocks(FRAMEWORKS)]
+    carla = ["Where is the parcel of Carla?", "It is in Bern.", "And when does it come?", "It is in Bern."]
+
+    for times in (1, 2):
+        printed = [await run(str(FRAMEWORKS_PYTHON), "-c", text, environment=with_frameworks) for text in programs]
+
+        *others, tools = [text.splitlines() for text in printed]
+        assert others == [
+            ["[{'role': 'user', 'content': 'Where is my order of green tea?'}]", "anna-orders"],
+            [
+                "{'type': 'memory_20250818', 'name': 'memory'}",
+                str({"type": "tool_result", "tool_use_id": "toolu_1", "content": f"{_CREATED}/memories/style.md"}),
+                "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items:",
+                "34B\t/memories",
+                "34B\t/memories/style.md",
+                "Successfully deleted /memories/style.md",
+            ],
+            # A conversation goes on where the first run left it.
+            [str(times * ["I ordered coffee from Brazil."]), "True"],
+            [str(times * carla)],
+        ]
+        assert tools[0] == ("Remembered." if times == 1 else "That was remembered already.")
+        assert "Dora grows lemons" in "\n".join(tools[1:])
+
+
+async def test_the_chatbot_of_the_guide_tells_each_person_what_is_theirs(with_frameworks: dict[str, str]) -> None:
     ((_, program),) = blocks(CHATBOT)
     with Model() as model:
         serving = asyncio.create_task(asyncio.to_thread(model.serve_forever))
         address = {"OPENAI_BASE_URL": f"{model.url}/v1", "OPENAI_API_KEY": "none"}
-        printed = await run(
-            *(str(FRAMEWORKS_PYTHON), "-c", program),
-            environment={**cluster.environment, "PYTHONPATH": libraries, **address},
-        )
+        runs = [
+            await run(str(FRAMEWORKS_PYTHON), "-c", program, environment={**with_frameworks, **address})
+            for _ in range(2)
+        ]
         model.shutdown()
         await serving
 
-    assert printed.splitlines() == [
-        "It is in Bern.",
-        "nina ['My doctor is called Keller.']",
-        "omar ['My doctor is called Moser.']",
-    ]
-    memory = json.dumps(model.requests[-1])
-    assert "Keller" in memory
-    assert "Moser" not in memory
+    for printed in runs:
+        answer, *people = printed.splitlines()
+        texts = {name: set(ast.literal_eval(hits)) for name, _, hits in (line.partition(" ") for line in people)}
+        assert answer == "It is in Bern."
+        # A conversation that is had twice has each message twice.
+        assert texts == {"nina": {"My doctor is called Keller."}, "omar": {"My doctor is called Moser."}}
+    of_nina = json.dumps([request for request in model.requests if "What is my doctor called?" in json.dumps(request)])
+    assert "Keller" in of_nina
+    assert "Moser" not in of_nina
 
 
 async def test_the_guide_for_coding_agents_recalls_what_it_remembered(cluster: KeptCluster) -> None:

@@ -29,6 +29,15 @@ DIST = ROOT / "dist"
 LOCK = ROOT / "requirements.lock"
 FRAMEWORKS_LOCK = ROOT / "tests/edge/frameworks.lock"
 FRAMEWORKS = ("llama-index", "openai-agents", "pydantic-ai")
+# What the documents print, and a module that each brings.
+INSTALLED = {
+    "pip install skein-client": "skein_client.sync",
+    "pip install skein-memory": "skein_cluster",
+    "pip install 'skein-memory[multilingual]'": "skein_cluster",
+    "pip install skein-langgraph": "skein_langgraph",
+    "pip install 'skein-adapters[openai-agents]'": "skein_adapters.openai_agents",
+    "pip install skein-adapters openai": "openai, skein_adapters.model_clients",
+}
 PACKAGES = {
     *("skein-protos", "skein-client", "skein-kit", "skein-importers", "skein-langgraph", "skein-adapters"),
     "skein-memory",
@@ -333,19 +342,6 @@ def test_the_checksums_are_those_of_every_file_and_their_signature_is_checked(tm
     assert forged.returncode != 0
 
 
-def test_the_notes_of_a_release_need_its_tag_and_its_day(tmp_path: Path) -> None:
-    version = metadata("skein-memory")["Version"]
-    changelog = tmp_path / "CHANGELOG.md"
-    changelog.write_text(f"# Changelog\n\n## [Unreleased]: {version}\n\nAll.\n\n## [0.0.1] - 2026-01-01\n", "utf-8")
-
-    unreleased = release("notes", f"v{version}", str(changelog), code=1)
-    changelog.write_text(changelog.read_text("utf-8").replace(f"[Unreleased]: {version}", f"[{version}] - 2026-12-01"))
-
-    assert "has no section" in unreleased
-    assert release("notes", f"v{version}", str(changelog)) == "All.\n"
-    assert "is not" in release("notes", "v0.0.1", str(changelog), code=1)
-
-
 def test_the_client_brings_grpc_and_protobuf_and_nothing_else_that_is_heavy(client: Environment) -> None:
     assert client.installed().keys() == {
         "skein-client",
@@ -407,15 +403,50 @@ def test_the_adapters_require_no_framework_by_themselves() -> None:
     plain = {one.name for one in requirements("skein-adapters") if is_wanted(one, ())}
     extras = {
         extra: {one.name for one in requirements("skein-adapters") if is_wanted(one, (extra,))} - plain
-        for extra in FRAMEWORKS
+        for extra in (*FRAMEWORKS, "google-adk")
     }
 
     assert plain == {"protobuf", "skein-client", "skein-protos"}
     assert extras == {
+        "google-adk": {"google-adk"},
         "llama-index": {"llama-index-core"},
         "openai-agents": {"openai-agents"},
         "pydantic-ai": {"pydantic-ai-slim"},
     }
+
+
+def test_every_printed_installation_is_run() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "libs").glob("*/README.md")]
+    pages += [ROOT / "deploy/skein-memory.md"]
+    printed = [one for page in pages for one in re.findall(r"\bpip install [^`\n|]*", without_breaks(page))]
+
+    assert {one.strip() for one in printed if "skein-" in one} == INSTALLED.keys()
+
+
+def without_breaks(page: Path) -> str:
+    """Return a page's text with commands between backticks on one line each."""
+    return re.sub(r"`pip install[^`]*`", lambda found: found[0].replace("\n", " "), page.read_text("utf-8"))
+
+
+@pytest.mark.parametrize("command", INSTALLED)
+def test_pip_installs_what_a_page_prints_from_the_built_files(tmp_path: Path, command: str) -> None:
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "environment")], check=True)
+    lock = FRAMEWORKS_LOCK if "adapters" in command else LOCK
+    pins = re.findall(r"^([a-z0-9][^\s;]*==[^\s;]+)", lock.read_text("utf-8"), re.MULTILINE | re.IGNORECASE)
+    (tmp_path / "constraints.txt").write_text("\n".join(pins), "utf-8")
+    environment = {
+        **test_environment(),
+        "PATH": f"{tmp_path / 'environment/bin'}:{test_environment()['PATH']}",
+        "PIP_FIND_LINKS": str(DIST),
+        "PIP_CONSTRAINT": str(tmp_path / "constraints.txt"),
+    }
+    script = f'{command} && python -c "import {INSTALLED[command]}"'
+
+    ended = subprocess.run(
+        [tool("bash"), "-euc", script], cwd=tmp_path, env=environment, check=False, capture_output=True, text=True
+    )
+
+    assert ended.returncode == 0, ended.stderr
 
 
 async def test_installed_importers_export_and_read_without_the_server(

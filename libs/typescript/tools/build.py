@@ -40,6 +40,10 @@ def main(folder: str, url: str = "") -> None:
     shutil.copy(ROOT / "LICENSE", package)
     (package / "README.md").write_text(without_links((HERE / "README.md").read_text("utf-8")), "utf-8")
     (package / "package.json").write_text(json.dumps(manifest(url), indent=2) + "\n", "utf-8")
+    # npm packs the modes of the files, which the builder's mask of permissions made.
+    for path in package.rglob("*"):
+        if path.is_file():
+            path.chmod(0o644)
     out.mkdir(parents=True, exist_ok=True)
     for path in out.glob("skein-client-*.tgz"):
         path.unlink()
