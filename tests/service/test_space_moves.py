@@ -255,6 +255,28 @@ async def test_a_memory_in_cold_storage_refuses_a_move_and_moves_once_it_is_back
     assert (await house.gardener.get_memory("rose")).content == TEXT
 
 
+async def test_a_memory_that_is_linked_into_another_space_stays_out_of_cold_storage(house: House) -> None:
+    both = [house.kitchen_id, house.garden_id]
+    _, secret = await new_key(house.cluster, house.tenant, both, permissions=TENANT_PERMISSIONS)
+    kitchen = house.cluster.with_key(secret, **{SPACE_KEY: house.kitchen_id})
+    named = {"session_id": "old", "create_time": LONG_AGO}
+    linked, lone, moved = [await kitchen.create_memory(text, **named) for text in ("rose", "oven", "bed")]
+    link = pb.Link(from_memory_id=linked.memory_id, to_memory_id=moved.memory_id, relation="supports")
+    made = (await kitchen.links.CreateLink(pb.CreateLinkRequest(link=link))).link
+    await house.move([moved.memory_id])
+
+    # The cook sees nothing of the garden, nor of the link.
+    archive = memory_archives_pb2.ArchiveMemoriesRequest(idle_since_time=stamp(datetime.now(UTC)), session_id="old")
+    archived = (await kitchen.history.ArchiveMemories(archive)).archive
+
+    assert archived.memory_count == 1
+    assert (await kitchen.get_memory(linked.memory_id)).content == "rose"
+    with refused(*NOT_FOUND):
+        await kitchen.get_memory(lone.memory_id)
+    listed = await house.everyone.links.ListLinks(pb.ListLinksRequest(memory_id=linked.memory_id))
+    assert [one.link_id for one in listed.links] == [made.link_id]
+
+
 async def test_an_alias_moves_with_its_memory_alone(house: House) -> None:
     kitchen = house.at(house.kitchen_id)
     canonical, alias = await kitchen.create_memory("Rosa"), await kitchen.create_memory("The rose")

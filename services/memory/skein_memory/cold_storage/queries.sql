@@ -21,6 +21,18 @@ FROM (
 ) AS looked
 ORDER BY looked.memory_id;
 
+-- find_linked_elsewhere --
+-- Return which of some memories have a link to a memory of another space, for a transaction that reads all spaces: an archive
+-- is a file of one space.
+SELECT own.memory_id
+FROM unnest(:memory_ids::uuid[]) AS own (memory_id)
+WHERE EXISTS (
+    SELECT FROM memory.links AS l
+    WHERE l.tenant_id = :tenant_id AND l.from_memory_id = own.memory_id AND l.from_space_id <> l.to_space_id)
+    OR EXISTS (
+    SELECT FROM memory.links AS l
+    WHERE l.tenant_id = :tenant_id AND l.to_memory_id = own.memory_id AND l.from_space_id <> l.to_space_id);
+
 -- archive_sizes --
 -- Estimate the bytes of memories and their rows in a file.
 SELECT memories.memory_id,

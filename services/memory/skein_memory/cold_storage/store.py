@@ -163,7 +163,9 @@ class ArchiveStore:
                 session_id=selection.session_id,
                 scan=_SCAN_BATCH_SIZE,
             )
-            candidates = [row["memory_id"] for row in scanned_rows if row["goes"]][:limit]
+            idle_ids = [row["memory_id"] for row in scanned_rows if row["goes"]]
+            linked_ids = await _linked_elsewhere(tx, tenant_id, idle_ids)
+            candidates = [memory_id for memory_id in idle_ids if memory_id not in linked_ids][:limit]
             sizes = await tx.rows(QUERIES["archive_sizes"], tenant_id=tenant_id, memory_ids=candidates)
             memory_ids = _fit_file(candidates, {row["memory_id"]: row["bytes"] for row in sizes})
             rows = await archive_rows.read_rows(tx, tenant_id, memory_ids) if memory_ids else {}
@@ -205,6 +207,8 @@ class ArchiveStore:
         memories = await writes.lock_memories(tx, tenant_id, batch.memory_ids)
         # A memory that a snapshot copied meanwhile stays: archiving it would remove the copy as well.
         if await tx.value(QUERIES["has_snapshot_copies"], tenant_id=tenant_id, memory_ids=batch.memory_ids):
+            return None
+        if await _linked_elsewhere(tx, tenant_id, batch.memory_ids):
             return None
         # Their rows are compared too, because a link or a tag changes no revision.
         if await archive_rows.read_rows(tx, tenant_id, batch.memory_ids) != batch.rows:
@@ -336,6 +340,13 @@ class ArchiveStore:
     async def delete_files(self, tenant_id: UUID) -> int:
         """Remove every file of a tenant that is being deleted."""
         return await self._cold.delete_tenant(tenant_id)
+
+
+async def _linked_elsewhere(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> set[UUID]:
+    """Return which memories have a link into another space: the file of their archive would lose it."""
+    async with tx.reading_all_spaces():
+        rows = await tx.rows(QUERIES["find_linked_elsewhere"], tenant_id=tenant_id, memory_ids=list(memory_ids))
+    return {row["memory_id"] for row in rows}
 
 
 async def _lock_archives(tx: Transaction, tenant_id: UUID, archive_id: UUID, memory_ids: set[UUID]) -> set[UUID]:

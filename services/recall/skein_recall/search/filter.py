@@ -40,6 +40,11 @@ class Filter:
         return bool(self.index_conditions)
 
     @property
+    def person_id(self) -> str:
+        """The person whom the search is about; empty for none."""
+        return str(self.values.get("seeing_subject_id") or self.values.get("subject_id") or "")
+
+    @property
     def row_condition(self) -> Expression | None:
         """The conditions that are tested on rows, as one; None without any."""
         parts = tuple(self.row_conditions.values())

@@ -18,6 +18,7 @@ from skein_kit.dates.date_words import LANGUAGES
 from skein_kit.errors import ReadTooCostly
 from skein_kit.ids import id_time, now
 from skein_kit.policies.store import Policy
+from skein_kit.search_text.postings import is_name
 from skein_kit.telemetry.metrics import RECALL_SEARCHES
 from skein_recall.models.model import EmbeddingModel
 from skein_recall.providers.provider import QueryEmbedding
@@ -158,11 +159,11 @@ class SearchTransaction:
         ]
 
     def _evidence(self) -> Evidence:
-        terms, text = self._terms, self._query.text
+        terms, text, person_id = self._terms, self._query.text, self._query.filter.person_id
         return Evidence(
             documents=self._documents,
             nearest=self._nearest_similarity,
-            unknown_names=0.0 if terms is None else unknown_name_share(text, terms, self._language),
+            unknown_names=0.0 if terms is None else unknown_name_share(text, terms, self._language, person_id),
         )
 
     def _least_relevance(self, item: RankedItem, best: float) -> float:
@@ -524,20 +525,22 @@ def names_in(text: str) -> set[str]:
     return {match.casefold() for match in _NAME.findall(text[:_READ_CHARACTERS])} - _DATE_WORDS
 
 
-def unknown_name_share(text: str, terms: QueryTerms, language: str) -> float:
+def unknown_name_share(text: str, terms: QueryTerms, language: str, person_id: str = "") -> float:
     """Return the share, 0 to 1, of the names in a query that no document of the tenant has; 0 without a name.
 
     `terms` are those of the text. A name with an alias that a document has is known, and a likely typo is not. In a
-    `language` with capital nouns, none is taken for a name.
+    `language` with capital nouns, none is taken for a name. A query about a person may name that person, who says "I":
+    the words of an id that reads as a name are known. Beside another id, one name is taken for the person's.
     """
     if language in _WITH_CAPITALS:
         return 0.0
     names = names_in(text)
     if not names:
         return 0.0
+    own_names = set(person_id.casefold().split()) if is_name(person_id) else set()
+    written = [(term, word_of_stem(term.term, text).casefold()) for term in terms.terms]
     known = [
-        term.documents > 0 and not term.is_corrected
-        for term in terms.terms
-        if word_of_stem(term.term, text).casefold() in names
+        (term.documents > 0 and not term.is_corrected) or word in own_names for term, word in written if word in names
     ]
-    return known.count(False) / max(1, len(known))
+    unknown_count = known.count(False) - (1 if person_id and not own_names else 0)
+    return max(0, unknown_count) / max(1, len(known))
