@@ -83,7 +83,8 @@ WHERE archived.tenant_id = :tenant_id AND archived.memory_id = ANY (:item_ids) A
 UNION
 SELECT entry.message_id
 FROM session.messages AS entry
-WHERE entry.tenant_id = :tenant_id AND entry.message_id = ANY (:item_ids) AND entry.space_id <> ALL (:space_ids)
+WHERE entry.tenant_id = :tenant_id AND entry.message_id = ANY (:item_ids)
+    AND entry.message_id BETWEEN :first_of_item_ids AND :last_of_item_ids AND entry.space_id <> ALL (:space_ids)
 UNION
 SELECT archived.message_id
 FROM session.archived_messages AS archived
