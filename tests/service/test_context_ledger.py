@@ -14,6 +14,7 @@ import pytest
 from fix_cluster import Cluster, Stubs, Tenant, refused
 from fix_context_ledgers import QUERY, Prompt, lines_of, remember
 from fix_contexts import AGENT, PERSON, SESSION, Household, context_request
+from fix_lineage import rescore
 from fix_states import expire, superuser, sweep
 
 from skein.auth.v1 import accounts_pb2, auth_pb2
@@ -171,11 +172,12 @@ async def test_an_item_that_the_reader_may_not_see_any_more_forces_a_first_text(
     assert [one.number for one in turn.citations] == [3 - number]
 
 
-async def test_a_distrusted_source_forces_a_first_text(tenant: Tenant, prompt: Prompt) -> None:
+async def test_a_distrusted_source_forces_a_first_text(tenant: Tenant, prompt: Prompt, cluster: Cluster) -> None:
     prompt.fields["recall"] = {"min_trust": 0.5}
     (memory,) = await remember(tenant, "Anna drinks green tea.")
     await prompt.turn()
     await tenant.curation.SetSourceTrust(curation_pb2.SetSourceTrustRequest(source=memory.created_by, trust=0.1))
+    await rescore(cluster, tenant)
 
     turn = await turn_that_rebases(prompt)
 
