@@ -14,7 +14,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from skein.memory.v1 import curation_pb2, memory_pb2
 from skein.session.v1 import session_pb2, session_pb2_grpc, states_pb2
 
-QUESTION = "Great! So you live in Porto?"
+QUESTION = "So you live in Porto?"
 PORTO = "I live in Porto"
 
 
@@ -74,6 +74,22 @@ async def test_a_statement_to_another_person_is_not_confirmed(cluster: Cluster) 
     await extract(cluster, tenant)
 
     assert await facts(tenant) == []
+
+
+@pytest.mark.parametrize("words", ["lol", "And me?"])
+async def test_where_two_persons_spoke_before_the_assistant_nobody_confirms(cluster: Cluster, words: str) -> None:
+    tenant = await learning_tenant(cluster)
+    await say(tenant, "Where do I live?", subject_id="noor")
+    await say(tenant, words)
+    await say(tenant, QUESTION, role="ASSISTANT", subject_id="")
+    await say(tenant, "Yes")
+    await say(tenant, "Wait.", "I'm back.")
+    await say(tenant, "So you're vegan?", role="ASSISTANT", subject_id="")
+    await say(tenant, "Yes")
+
+    await extract(cluster, tenant)
+
+    assert await current(tenant) == ["I'm vegan"]
 
 
 async def test_a_yes_confirms_the_message_right_before_it_alone(cluster: Cluster) -> None:
@@ -213,6 +229,21 @@ async def test_what_was_taken_back_before_it_was_read_is_not_stored(cluster: Clu
     await extract(cluster, tenant)
 
     assert (before, await facts(tenant)) == ([], [])
+
+
+async def test_what_was_taken_back_stays_so_where_a_message_between_is_deleted(cluster: Cluster) -> None:
+    tenant = await learning_tenant(cluster)
+    (said,) = await say(tenant, PORTO)
+    (between,) = await say(tenant, "Noted.", role="ASSISTANT", subject_id="")
+    await say(tenant, "Forget that.")
+    await extract(cluster, tenant)
+    await delete(tenant, between)
+
+    # Another reading, as that of a newer extractor.
+    await correct(tenant, said, f"{PORTO}!")
+    await extract(cluster, tenant)
+
+    assert await current(tenant) == []
 
 
 async def test_a_german_clause_with_its_verb_at_the_end_takes_a_fact_back(cluster: Cluster) -> None:
