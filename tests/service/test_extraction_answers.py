@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
+from uuid import UUID
 
 import pytest
 from fix_cluster import Cluster, Tenant
@@ -162,10 +163,16 @@ async def test_a_corrected_statement_may_become_one_that_was_confirmed(cluster: 
     assert await current(tenant) == [PORTO]
 
 
-async def test_a_worker_that_died_before_it_was_done_leaves_a_confirmed_fact_once(cluster: Cluster) -> None:
+@pytest.mark.parametrize("is_corrected", [False, True])
+async def test_a_worker_that_died_before_it_was_done_leaves_a_confirmed_fact_once(
+    cluster: Cluster, *, is_corrected: bool
+) -> None:
     tenant = await learning_tenant(cluster)
-    await say(tenant, QUESTION, role="ASSISTANT", subject_id="")
+    (statement,) = await say(tenant, "You live in Lisbon?", role="ASSISTANT", subject_id="")
     await say(tenant, "Yes")
+    if is_corrected:
+        await extract(cluster, tenant)
+    await correct(tenant, statement, QUESTION)
     dying = job_of(settings_of(cluster), cluster.addresses, _without_completion)
     with pytest.raises(ConnectionError):
         await dying.extract_session(str(tenant.tenant_id))
@@ -176,7 +183,25 @@ async def test_a_worker_that_died_before_it_was_done_leaves_a_confirmed_fact_onc
 
     await asyncio.gather(*(extract(cluster, tenant) for _ in range(2)))
 
-    assert [memory.content for memory in await facts(tenant)] == [PORTO]
+    assert await current(tenant) == [PORTO]
+    assert len(await facts(tenant)) == 1 + is_corrected
+
+
+async def test_a_statement_that_is_read_for_itself_leaves_the_fact_that_it_was_confirmed_as(cluster: Cluster) -> None:
+    tenant = await learning_tenant(cluster, extraction_roles=["user", "assistant"])
+    (statement,) = await say(tenant, QUESTION, role="ASSISTANT", subject_id="")
+    await say(tenant, "Yes")
+    await extract(cluster, tenant)
+    # As where only the role of persons counted.
+    async with cluster.superuser() as connection:
+        await connection.execute(
+            "DELETE FROM session.extracted_messages WHERE message_id = $1", UUID(statement.message_id)
+        )
+
+    await tenant.sessions.StartExtraction(session_pb2.StartExtractionRequest())
+    await extract(cluster, tenant)
+
+    assert await current(tenant) == [PORTO]
 
 
 def _without_completion(stub: Any) -> Any:

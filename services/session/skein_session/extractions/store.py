@@ -57,6 +57,8 @@ class DueMessage:
     kind: str
     change_time: datetime
     row: Record | None
+    # 0: it is deleted.
+    revision: int
     zone: str
     # The person wants no model to read it.
     is_exempt: bool = False
@@ -182,6 +184,7 @@ async def read_due(tx: Transaction, tenant_id: UUID, queued: Sequence[MessageRow
     """Read leased messages, in order, with the time zones of their people."""
     ids = [one["message_id"] for one in queued if one["kind"] != "purged"]
     rows = await tx.rows(_QUERIES["read_messages"], tenant_id=tenant_id, message_ids=ids)
+    revisions = {row["message_id"]: row["revision"] for row in rows}
     by_id = {row["message_id"]: row for row in rows if policy.extraction != "off" and _counts(policy, row)}
     subject_ids = {row["subject_id"] for row in by_id.values()}
     zones = await _zones(tx, tenant_id, subject_ids, policy)
@@ -194,6 +197,7 @@ async def read_due(tx: Transaction, tenant_id: UUID, queued: Sequence[MessageRow
             kind=one["kind"],
             change_time=one["change_time"],
             row=(row := by_id.get(one["message_id"])),
+            revision=revisions.get(one["message_id"], 0),
             zone=policy.time_zone if row is None else zones[row["subject_id"]],
             is_exempt=row is not None and wishes.get(row["subject_id"]) == _NO_MODEL,
             neighbours=neighbours.get(one["message_id"]),

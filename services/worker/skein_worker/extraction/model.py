@@ -21,6 +21,7 @@ class AnsweredMessage:
     message_id: str
     text: str
     time: datetime
+    revision: int = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
