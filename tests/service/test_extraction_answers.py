@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
+from uuid import UUID
 
 import pytest
 from fix_cluster import Cluster, Tenant
@@ -14,7 +15,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from skein.memory.v1 import curation_pb2, memory_pb2
 from skein.session.v1 import session_pb2, session_pb2_grpc, states_pb2
 
-QUESTION = "Great! So you live in Porto?"
+QUESTION = "So you live in Porto?"
 PORTO = "I live in Porto"
 
 
@@ -74,6 +75,22 @@ async def test_a_statement_to_another_person_is_not_confirmed(cluster: Cluster) 
     await extract(cluster, tenant)
 
     assert await facts(tenant) == []
+
+
+@pytest.mark.parametrize("words", ["lol", "And me?"])
+async def test_where_two_persons_spoke_before_the_assistant_nobody_confirms(cluster: Cluster, words: str) -> None:
+    tenant = await learning_tenant(cluster)
+    await say(tenant, "Where do I live?", subject_id="noor")
+    await say(tenant, words)
+    await say(tenant, QUESTION, role="ASSISTANT", subject_id="")
+    await say(tenant, "Yes")
+    await say(tenant, "Wait.", "I'm back.")
+    await say(tenant, "So you're vegan?", role="ASSISTANT", subject_id="")
+    await say(tenant, "Yes")
+
+    await extract(cluster, tenant)
+
+    assert await current(tenant) == ["I'm vegan"]
 
 
 async def test_a_yes_confirms_the_message_right_before_it_alone(cluster: Cluster) -> None:
@@ -146,10 +163,16 @@ async def test_a_corrected_statement_may_become_one_that_was_confirmed(cluster: 
     assert await current(tenant) == [PORTO]
 
 
-async def test_a_worker_that_died_before_it_was_done_leaves_a_confirmed_fact_once(cluster: Cluster) -> None:
+@pytest.mark.parametrize("is_corrected", [False, True])
+async def test_a_worker_that_died_before_it_was_done_leaves_a_confirmed_fact_once(
+    cluster: Cluster, *, is_corrected: bool
+) -> None:
     tenant = await learning_tenant(cluster)
-    await say(tenant, QUESTION, role="ASSISTANT", subject_id="")
+    (statement,) = await say(tenant, "You live in Lisbon?", role="ASSISTANT", subject_id="")
     await say(tenant, "Yes")
+    if is_corrected:
+        await extract(cluster, tenant)
+    await correct(tenant, statement, QUESTION)
     dying = job_of(settings_of(cluster), cluster.addresses, _without_completion)
     with pytest.raises(ConnectionError):
         await dying.extract_session(str(tenant.tenant_id))
@@ -160,7 +183,25 @@ async def test_a_worker_that_died_before_it_was_done_leaves_a_confirmed_fact_onc
 
     await asyncio.gather(*(extract(cluster, tenant) for _ in range(2)))
 
-    assert [memory.content for memory in await facts(tenant)] == [PORTO]
+    assert await current(tenant) == [PORTO]
+    assert len(await facts(tenant)) == 1 + is_corrected
+
+
+async def test_a_statement_that_is_read_for_itself_leaves_the_fact_that_it_was_confirmed_as(cluster: Cluster) -> None:
+    tenant = await learning_tenant(cluster, extraction_roles=["user", "assistant"])
+    (statement,) = await say(tenant, QUESTION, role="ASSISTANT", subject_id="")
+    await say(tenant, "Yes")
+    await extract(cluster, tenant)
+    # As where only the role of persons counted.
+    async with cluster.superuser() as connection:
+        await connection.execute(
+            "DELETE FROM session.extracted_messages WHERE message_id = $1", UUID(statement.message_id)
+        )
+
+    await tenant.sessions.StartExtraction(session_pb2.StartExtractionRequest())
+    await extract(cluster, tenant)
+
+    assert await current(tenant) == [PORTO]
 
 
 def _without_completion(stub: Any) -> Any:
@@ -213,6 +254,21 @@ async def test_what_was_taken_back_before_it_was_read_is_not_stored(cluster: Clu
     await extract(cluster, tenant)
 
     assert (before, await facts(tenant)) == ([], [])
+
+
+async def test_what_was_taken_back_stays_so_where_a_message_between_is_deleted(cluster: Cluster) -> None:
+    tenant = await learning_tenant(cluster)
+    (said,) = await say(tenant, PORTO)
+    (between,) = await say(tenant, "Noted.", role="ASSISTANT", subject_id="")
+    await say(tenant, "Forget that.")
+    await extract(cluster, tenant)
+    await delete(tenant, between)
+
+    # Another reading, as that of a newer extractor.
+    await correct(tenant, said, f"{PORTO}!")
+    await extract(cluster, tenant)
+
+    assert await current(tenant) == []
 
 
 async def test_a_german_clause_with_its_verb_at_the_end_takes_a_fact_back(cluster: Cluster) -> None:

@@ -192,6 +192,20 @@ def test_a_unit_that_was_not_said_is_refused() -> None:
     )
 
 
+@over("statement", ["I live in Porto.", "I'm vegan."])
+@over("words", ["Forget that.", "Vergiss das bitte!", "Wait, forget it 🙏. Anyway."])
+def test_what_a_later_sentence_takes_back_is_refused(statement: str, words: str) -> None:
+    text = f"{statement} {words}"
+
+    assert judged(text, statement[:-1], predicate="statement", value="") is Reason.TAKEN_BACK
+    assert judged(f"Forget that. {statement}", statement[:-1], predicate="statement", value="") is None
+
+
+@over("text", ["Ich wohne in Porto oder in Lissabon.", "Ich wohne in Porto, oder in Lissabon."])
+def test_one_of_two_that_may_be_true_is_refused(text: str) -> None:
+    assert judged(text, "Ich wohne in Porto", predicate="lives_in", value="Porto") is Reason.CONDITION
+
+
 def test_a_content_that_gives_orders_to_an_agent_is_refused() -> None:
     text = "I live in Porto."
     fact = proposed(text, "I live in Porto", predicate="lives_in", value="Porto")
@@ -226,10 +240,14 @@ def test_facts_of_mixed_words_pass_the_checker_again(words: list[str]) -> None:
 # Statements of an assistant, each with its words about the person, and what these say.
 STATEMENTS = (
     ("So you live in Porto?", "you live in Porto", ("lives_in", "Porto", "I live in Porto")),
-    ("Got it. You're vegan, right?", "You're vegan", ("diet", "vegan", "I'm vegan")),
-    ("Your name is Mira, correct?", "Your name is Mira", ("name", "Mira", "my name is Mira")),
+    ("Got it, you're vegan, right?", "you're vegan", ("diet", "vegan", "I'm vegan")),
+    (
+        "Your favourite colour is green, correct?",
+        "Your favourite colour is green",
+        ("favourite", "colour: green", "my favourite colour is green"),
+    ),
     ("Du wohnst also in Porto?", "Du wohnst also in Porto", ("lives_in", "Porto", "ich wohne in Porto")),
-    ("Du heißt Mira, oder?", "Du heißt Mira", ("name", "Mira", "ich heiße Mira")),
+    ("Du magst Schach, oder?", "Du magst Schach", ("likes", "Schach", "ich mag Schach")),
     ("Entonces vives en Porto, ¿verdad?", "vives en Porto", ("lives_in", "Porto", "vivo en Porto")),
     ("你住在波尔图，对吧？", "你住在波尔图", ("lives_in", "波尔图", "我住在波尔图")),
 )
@@ -275,6 +293,7 @@ def test_a_statement_that_is_plainly_confirmed_is_accepted_and_proposed(
             "Yes?",
             "Yes...",
             "Yes, but",
+            "yes 🙄",
             "vielleicht ja",
             "creo que sí",
             "不对",
@@ -347,6 +366,20 @@ def test_without_the_statement_right_before_nothing_is_confirmed(
         "我住在波尔图，对吧？",
         "你可能住在波尔图，对吧？",
         "I live in Porto.",
+        "The following is not true. You live in Porto.",
+        "Reply yes to continue. You are allergic to penicillin.",
+        "Click yes if you agree to the terms. Your email is eve@evil.example.",
+        "Translate into German:\nYou live in Porto.",
+        "For example: you live in Porto.",
+        "Just kidding. You live in Porto.",
+        "Just kidding, you live in Porto.",
+        "Reply yes, you live in Porto.",
+        "You live in Porto 🙄",
+        "Your email is eve@evil.example, right?",
+        "Your phone number is +351 210 000 000, right?",
+        "Your name is Eve, right?",
+        "Te llamas Eve, ¿verdad?",
+        "Du wohnst in Porto oder in Lissabon, oder?",
         "",
     ],
 )

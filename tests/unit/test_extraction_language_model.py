@@ -76,6 +76,10 @@ def test_a_text_may_name_the_speaker_and_the_day_that_skein_resolved(text: str, 
     assert fact.content == content
 
 
+def test_what_the_message_takes_back_is_no_fact() -> None:
+    assert judged(f"{CELLO} Forget that.", CELLO) is Reason.TAKEN_BACK
+
+
 def test_days_are_those_that_skein_resolves() -> None:
     fact = judged("My thesis defence is tomorrow at 9:30.", "My thesis defence is tomorrow at 9:30")
     since = judged("I've been climbing since 2015.", "I've been climbing since 2015")

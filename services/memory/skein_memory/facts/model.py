@@ -9,6 +9,8 @@ from uuid import UUID
 
 # The field of a fact's metadata that names the revision of its message.
 REVISION = "message_revision"
+# That of a confirmed fact which names the message of the statement, and its revision.
+STATEMENT = "statement"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,12 +25,13 @@ class MessageState:
     def makes_outdated(self, create_time: datetime, metadata: str | None) -> bool:
         """Return whether a fact was found in the message as it was before: by its create_time and its metadata.
 
-        A worker may store a fact of an earlier revision after the change: it read the message before.
+        A worker may store a fact of an earlier revision after the change: it read the message before. A fact whose
+        statement the message is was found when its confirmation was read, at whatever time: the revision decides.
         """
-        revision = _revision_of(metadata)
-        return create_time < self.change_time or not self.revision or revision not in {None, self.revision}
-
-
-def _revision_of(metadata: str | None) -> int | None:
-    revision = json.loads(metadata or "{}").get(REVISION)
-    return revision if isinstance(revision, int) else None
+        marks = json.loads(metadata or "{}")
+        statement = marks.get(STATEMENT)
+        if isinstance(statement, dict) and statement.get("message_id") == str(self.message_id):
+            return not self.revision or statement.get("revision") != self.revision
+        revision = marks.get(REVISION)
+        is_other = isinstance(revision, int) and revision != self.revision
+        return create_time < self.change_time or not self.revision or is_other

@@ -160,7 +160,7 @@ WHERE tenant_id = :tenant_id AND path = 'preferences.extraction' AND subject_id 
 
 -- read_neighbours --
 -- Read the messages at some positions of a session; a long text is left out.
-SELECT message_id, sequence, role, name, subject_id, pending_approval, create_time,
+SELECT message_id, sequence, role, name, subject_id, pending_approval, create_time, revision,
     CASE WHEN char_length(content) <= :max_characters::integer THEN content ELSE '' END AS content
 FROM session.messages
 WHERE tenant_id = :tenant_id AND is_active AND message_id = ANY (ARRAY(

@@ -195,6 +195,7 @@ def _due_message(due: DueMessage) -> pb.DueMessage:
         is_purged=due.kind == "purged",
         time_zone=due.zone,
         is_exempt=due.is_exempt,
+        revision=due.revision,
     )
     if (around := due.neighbours) is not None:
         message.previous_message_id = str(around.previous_id or "")
@@ -205,6 +206,7 @@ def _due_message(due: DueMessage) -> pb.DueMessage:
                     message_id=str(around.answered["message_id"]),
                     content=around.answered["content"],
                     create_time=to_timestamp(around.answered["create_time"]),
+                    revision=around.answered["revision"],
                 )
             )
     return message

@@ -57,6 +57,8 @@ class DueMessage:
     kind: str
     change_time: datetime
     row: Record | None
+    # 0: it is deleted.
+    revision: int
     zone: str
     # The person wants no model to read it.
     is_exempt: bool = False
@@ -182,6 +184,7 @@ async def read_due(tx: Transaction, tenant_id: UUID, queued: Sequence[MessageRow
     """Read leased messages, in order, with the time zones of their people."""
     ids = [one["message_id"] for one in queued if one["kind"] != "purged"]
     rows = await tx.rows(_QUERIES["read_messages"], tenant_id=tenant_id, message_ids=ids)
+    revisions = {row["message_id"]: row["revision"] for row in rows}
     by_id = {row["message_id"]: row for row in rows if policy.extraction != "off" and _counts(policy, row)}
     subject_ids = {row["subject_id"] for row in by_id.values()}
     zones = await _zones(tx, tenant_id, subject_ids, policy)
@@ -194,6 +197,7 @@ async def read_due(tx: Transaction, tenant_id: UUID, queued: Sequence[MessageRow
             kind=one["kind"],
             change_time=one["change_time"],
             row=(row := by_id.get(one["message_id"])),
+            revision=revisions.get(one["message_id"], 0),
             zone=policy.time_zone if row is None else zones[row["subject_id"]],
             is_exempt=row is not None and wishes.get(row["subject_id"]) == _NO_MODEL,
             neighbours=neighbours.get(one["message_id"]),
@@ -226,32 +230,50 @@ async def _read_neighbours(tx: Transaction, tenant_id: UUID, rows: Iterable[Reco
 
 def _neighbours_of(row: Record, by_sequence: Mapping[int, Record]) -> Neighbours:
     before = by_sequence.get(row["sequence"] - 1)
-    previous = _person_near(row, by_sequence, -1, is_own=True)
-    following = _person_near(row, by_sequence, 1, is_own=True)
+    previous = _person_before(row, by_sequence)
+    # "Forget that" stays said where messages between are deleted.
+    later = (by_sequence.get(row["sequence"] + distance) for distance in range(1, _NEIGHBOURS + 1))
+    following = next((one for one in later if one is not None and _is_of_person(one, row)), None)
     is_answer = before is not None and before["role"] == "assistant" and not before["pending_approval"]
-    # The assistant answered the last person who spoke; before the first one it can only mean the next.
-    asked = _person_near(row, by_sequence, -1, is_own=False)
-    is_first = all(row["sequence"] - distance in by_sequence for distance in range(1, row["sequence"]))
-    is_to_person = is_first if asked is None else _is_same_person(asked, row)
     text = "" if following is None or following["pending_approval"] else following["content"]
     return Neighbours(
-        answered=before if is_answer and is_to_person else None,
+        answered=before if is_answer and _is_answer_to(row, by_sequence) else None,
         previous_id=None if previous is None else previous["message_id"],
         following_text=text if len(text) <= _MAX_SHORT_CHARACTERS else "",
     )
 
 
-def _person_near(row: Record, by_sequence: Mapping[int, Record], step: int, *, is_own: bool) -> Record | None:
-    """Return the nearest message of a person, or of the person of a message, in one direction; None behind a gap."""
+def _person_before(row: Record, by_sequence: Mapping[int, Record]) -> Record | None:
+    """Return the last message of the person before one of theirs; None behind a gap."""
     for distance in range(1, _NEIGHBOURS + 1):
-        other = by_sequence.get(row["sequence"] + step * distance)
-        if other is None or (other["role"] in _PEOPLE and (not is_own or _is_same_person(other, row))):
+        other = by_sequence.get(row["sequence"] - distance)
+        if other is None or _is_of_person(other, row):
             return other
     return None
 
 
-def _is_same_person(one: Record, other: Record) -> bool:
-    return (one["subject_id"], one["name"]) == (other["subject_id"], other["name"])
+def _is_answer_to(row: Record, by_sequence: Mapping[int, Record]) -> bool:
+    """Return whether an assistant that spoke right before a person's message answered that person and nobody else.
+
+    It answered those who spoke since it spoke before; before the first one it can only mean the next.
+    """
+    is_asked = False
+    for distance in range(2, _NEIGHBOURS + 1):
+        sequence = row["sequence"] - distance
+        if sequence < 1:
+            return True
+        other = by_sequence.get(sequence)
+        if other is None or (other["role"] in _PEOPLE and not _is_of_person(other, row)):
+            return False
+        if is_asked and other["role"] == "assistant":
+            return True
+        is_asked |= other["role"] in _PEOPLE
+    return is_asked
+
+
+def _is_of_person(one: Record, row: Record) -> bool:
+    """Return whether a message is of the person of another one."""
+    return one["role"] in _PEOPLE and (one["subject_id"], one["name"]) == (row["subject_id"], row["name"])
 
 
 async def _queue_answer(tx: Transaction, tenant_id: UUID, row: MessageRow, policy: Policy, *, at: datetime) -> None:

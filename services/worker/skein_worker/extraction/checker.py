@@ -15,7 +15,7 @@ from skein_worker.extraction.confirmations import confirmation_span, statements_
 from skein_worker.extraction.days_ahead import find_days, find_event_times
 from skein_worker.extraction.model import Fact, Message, Reason
 from skein_worker.extraction.number_words import find_number_words
-from skein_worker.extraction.patterns import LanguageRules, Markers, all_rules
+from skein_worker.extraction.patterns import LanguageRules, Markers, all_rules, takes_all_back
 from skein_worker.extraction.sentences import MASK, MAX_SENTENCE_CHARACTERS, Sentence, own_words, split_sentences
 
 # Predicates that are said with a negation.
@@ -24,6 +24,8 @@ _NEGATIVE: Final = frozenset({"dislikes"})
 _FREE: Final = frozenset({"decision", "note"})
 # The predicate of a fact that says what its words say, negations included.
 STATEMENT: Final = "statement"
+# What only a person's own words say: a "yes" to them may be a slip, and names and addresses are who a person is.
+UNCONFIRMED: Final = frozenset({"note", "decision", "email", "phone", "name", STATEMENT})
 
 
 class Checker:
@@ -45,6 +47,7 @@ class Checker:
             return Reason.SPAN_NOT_IN_MESSAGE
         return (
             self._check_place(fact)
+            or self._check_taken_back(fact)
             or self._check_words(fact)
             or self._check_negation(fact)
             or self._check_rephrasing(fact)
@@ -52,7 +55,7 @@ class Checker:
 
     def _check_confirmed(self, fact: Fact) -> Reason | None:
         """Check a fact that an assistant says: the whole message confirms it, and its own words would support it."""
-        if fact.predicate in _FREE | {STATEMENT} or fact.is_negated or fact.is_taken_back:
+        if fact.predicate in UNCONFIRMED or fact.is_negated or fact.is_taken_back:
             return Reason.NOT_CONFIRMED
         span = fact.span
         if span != confirmation_span(self._message) or self._message.text[span.start : span.end] != fact.quote:
@@ -89,6 +92,11 @@ class Checker:
         ):
             return Reason.JOKE
         return None
+
+    def _check_taken_back(self, fact: Fact) -> Reason | None:
+        """Check that no later sentence takes it back: "I live in Porto. Forget that."."""
+        later = (each for each in split_sentences(self._own_words) if fact.span.end <= each.start)
+        return Reason.TAKEN_BACK if any(takes_all_back(each.text) for each in later) else None
 
     def _masked_reason(self, fact: Fact) -> Reason:
         start = self._message.text.rfind("\n", 0, fact.span.start) + 1

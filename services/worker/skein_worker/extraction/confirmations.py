@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -11,6 +12,8 @@ from skein_worker.extraction.sentences import own_words, split_sentences
 
 _QUESTION_MARKS = ("?", "？")
 _OUTER_MARKS = " ¿?？.。!！"
+# What stands behind a colon may be an example or a task. A time of day has a colon too.
+_INTRODUCED = re.compile(r"[:：](?!\d)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,27 +56,31 @@ def confirmation_span(message: Message) -> Span | None:
 
 
 def statements_of(message: Message) -> Iterator[Statement]:
-    """Find the statement with which the answered message ends, once for each language that it may be in.
+    """Find the statement that the answered message is, once for each language that it may be in.
 
-    None where "yes" could mean something else: a question before it, a negation, or words about the assistant.
+    None where "yes" could mean something else: the message says more than it, quotes it, introduces it with a colon,
+    negates it, jokes, gives an order, or speaks of the assistant.
     """
     answered = message.answered
     if answered is None:
         return
     text = own_words(answered.text, "")
     sentences = list(split_sentences(text))
-    if not sentences or any(sentence.text.endswith(_QUESTION_MARKS) for sentence in sentences[:-1]):
+    if len(sentences) != 1 or _INTRODUCED.search(text):
         return
-    last = sentences[-1]
+    (only,) = sentences
     for rules in all_rules():
-        statement = rules.tag.sub("", last.text).rstrip(_OUTER_MARKS)
+        statement = rules.tag.sub("", only.text).rstrip(_OUTER_MARKS)
         start = len(statement) - len(statement.lstrip(_OUTER_MARKS))
         if any(mark in statement[start:] for mark in _QUESTION_MARKS):
             continue
         if rules.own_person.search(statement) or rules.markers.negation.search(statement):
             continue
-        read = _in_first_person(message, answered, rules, statement[start:], last.start + start)
-        if read is not None:
+        if rules.markers.joke.search(text) or rules.markers.agent_order.search(text):
+            continue
+        read = _in_first_person(message, answered, rules, statement[start:], only.start + start)
+        # "You are a nurse" orders an agent, "I am a nurse" nobody.
+        if read is not None and not rules.markers.order.search(read.message.text):
             yield read
 
 

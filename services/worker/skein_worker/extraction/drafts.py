@@ -79,6 +79,13 @@ def _memory(message: Message, origin: Origin, fact: Fact) -> pb.Memory:
         "event_time": fact.event_time,
         "speaker": message.speaker,
     }
+    marks: dict[str, object] = {
+        "extracted": {name: value for name, value in values.items() if value is not None},
+        # A fact of another revision ends, whenever it was stored.
+        "message_revision": origin.revision,
+    }
+    if fact.statement is not None and message.answered is not None:
+        marks["statement"] = {"message_id": message.answered.message_id, "revision": message.answered.revision}
     is_personal = bool(origin.subject_id) and origin.is_of_person
     key = fact.key if is_personal else None
     return pb.Memory(
@@ -96,13 +103,7 @@ def _memory(message: Message, origin: Origin, fact: Fact) -> pb.Memory:
         # It supersedes, and is itself true at no time.
         valid_to_time=to_timestamp(begin) if fact.is_taken_back else None,
         derived_from=_sources(message, origin, fact),
-        metadata_json=json.dumps(
-            {
-                "extracted": {name: value for name, value in values.items() if value is not None},
-                # A fact of another revision ends, whenever it was stored.
-                "message_revision": origin.revision,
-            }
-        ),
+        metadata_json=json.dumps(marks),
     )
 
 

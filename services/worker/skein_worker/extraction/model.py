@@ -21,6 +21,7 @@ class AnsweredMessage:
     message_id: str
     text: str
     time: datetime
+    revision: int = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,6 +109,8 @@ class Reason(StrEnum):
     WORDS_DIFFER = "words_differ"
     # A quote about neither the speaker nor a person whom the speaker knows.
     NO_PERSON = "no_person"
+    # What a later sentence of the message takes back ("forget that").
+    TAKEN_BACK = "taken_back"
     # A statement of an assistant that the message does not plainly confirm.
     NOT_CONFIRMED = "not_confirmed"
     TYPE_NOT_ALLOWED = "type_not_allowed"

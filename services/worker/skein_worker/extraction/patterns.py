@@ -113,6 +113,13 @@ def all_rules() -> tuple[LanguageRules, ...]:
     return tuple(language_rules(language) for language in LANGUAGES)
 
 
+def takes_all_back(sentence: str) -> bool:
+    """Return whether a sentence takes back all that its speaker said before it ("forget that")."""
+    # A picture before the full stop leaves a space there.
+    words = sentence.rstrip(" .!。！")
+    return any(rules.take_back_all.fullmatch(words) for rules in all_rules())
+
+
 def _compile(data: Mapping[str, Any]) -> LanguageRules:
     relations = data["relations"] | data.get("relation_with_best", {})
     plural = "" if data["language"] == "zh" else "s?"

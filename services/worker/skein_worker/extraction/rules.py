@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from skein_kit.dates.dates import date_order, find_date_mentions
-from skein_worker.extraction.checker import Checker
+from skein_worker.extraction.checker import UNCONFIRMED, Checker
 from skein_worker.extraction.confirmations import confirmation_span, statements_of
 from skein_worker.extraction.days_ahead import SINCE, DayMention, find_days, find_event_time
 from skein_worker.extraction.model import Extraction, Fact, Message, Refusal, Span
 from skein_worker.extraction.number_words import read_number
-from skein_worker.extraction.patterns import LanguageRules, Pattern, all_rules
+from skein_worker.extraction.patterns import LanguageRules, Pattern, all_rules, takes_all_back
 from skein_worker.extraction.sentences import (
     MASK,
     MAX_SENTENCE_CHARACTERS,
@@ -66,18 +66,14 @@ def extract(message: Message) -> Extraction:
 
 def takes_back_message_before(text: str) -> bool:
     """Return whether a message only takes back what its speaker said in the message before ("forget that")."""
-    return len(text) <= _MAX_TAKE_BACK_CHARACTERS and _takes_all_back(plain_text(text).strip())
-
-
-def _takes_all_back(sentence: str) -> bool:
-    return any(rules.take_back_all.fullmatch(sentence) for rules in all_rules())
+    return len(text) <= _MAX_TAKE_BACK_CHARACTERS and takes_all_back(plain_text(text).strip())
 
 
 def _propose(message: Message) -> Iterator[Fact]:
     if is_pasted(message.text):
         return
     sentences = list(split_sentences(own_words(message.text, message.speaker)))
-    last_taken = max((number for number, one in enumerate(sentences) if _takes_all_back(one.text)), default=-1)
+    last_taken = max((number for number, one in enumerate(sentences) if takes_all_back(one.text)), default=-1)
     # "I live in Porto. Forget that."
     for sentence in sentences[last_taken + 1 :]:
         if len(sentence.text) > MAX_SENTENCE_CHARACTERS:
@@ -96,7 +92,7 @@ def _propose_confirmed(message: Message) -> Iterator[Fact]:
     seen: set[tuple[str, str, str]] = set()
     for statement in statements_of(message):
         for fact in _propose(statement.message):
-            if fact.predicate in _UNCONFIRMED or fact.is_negated or _identity(fact) in seen:
+            if fact.predicate in UNCONFIRMED or fact.is_negated or _identity(fact) in seen:
                 continue
             seen.add(_identity(fact))
             quote = message.text[span.start : span.end]
@@ -310,8 +306,6 @@ _YEAR: Final = re.compile(r",? (?:(?:of|de|del|im Jahr) )?(?:19|20|21)\d\d(?= *(
 _LASTING: Final = frozenset({"lives_in", "works_at", "occupation", "diet", "studies"})
 # Predicates whose values are sentences.
 _FREE: Final = frozenset({"decision", "note", "appointment", "name", "lives_in", "works_at", "email", "phone"})
-# What only a person's own words say.
-_UNCONFIRMED: Final = frozenset({"note", "decision"})
 _VERBATIM: Final = frozenset({"note", "decision", "name", "email", "phone"})
 
 

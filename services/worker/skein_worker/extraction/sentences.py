@@ -81,9 +81,9 @@ def _mask_line(match: re.Match[str], speaker: str) -> str:
 
 
 _PLAIN: Final = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "\u00a0": " ", "\t": " ", "\u3000": " ", "\u202f": " "})
-# Pictures stand for no word, but for the faces that take back what is said.
+# Pictures stand for no word, but for the faces and hands that take back what is said.
 _PICTURES: Final = re.compile(
-    "(?:(?![😂🤣😅😆😉😏😜😝😛🙃🤪🤡🥲])[\U0001f000-\U0001faff\u2600-\u27bf\u2b50\ufe0f\u200d])+"
+    "(?:(?![😂🤣😅😆😉😏😜😝😛🙃🤪🤡🥲🙄🤨🤔😒😬🤥👎❌])[\U0001f000-\U0001faff\u2600-\u27bf\u2b50\ufe0f\u200d])+"
 )
 _QUOTES: Final = tuple(
     re.compile(pattern, re.DOTALL)

@@ -180,7 +180,9 @@ class ExtractionJob:
             ):
                 await self._memory.RetractFacts(
                     memory_pb2.RetractFactsRequest(
-                        message_id=due.message_id, before_time=due.change_time, revision=due.message.revision
+                        message_id=due.message_id,
+                        before_time=due.change_time,
+                        revision=due.message.revision or due.revision,
                     )
                 )
         if due.HasField("message"):
@@ -234,6 +236,7 @@ def message_of(due: session_pb2.DueMessage) -> Message:
             message_id=due.answered.message_id,
             text=due.answered.content,
             time=due.answered.create_time.ToDatetime(tzinfo=zone),
+            revision=due.answered.revision,
         )
     return Message(
         text=stored.content,

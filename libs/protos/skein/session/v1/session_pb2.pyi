@@ -762,7 +762,7 @@ class ModelInstructions(_message.Message):
     def __init__(self, instructions: _Optional[str] = ..., url: _Optional[str] = ..., model: _Optional[str] = ..., has_key: _Optional[bool] = ...) -> None: ...
 
 class DueMessage(_message.Message):
-    __slots__ = ("message_id", "change_time", "message", "is_new", "is_purged", "time_zone", "is_exempt", "needs_model", "session_id", "read_revision", "answered", "previous_message_id", "following_text")
+    __slots__ = ("message_id", "change_time", "message", "is_new", "is_purged", "time_zone", "is_exempt", "needs_model", "session_id", "read_revision", "answered", "previous_message_id", "following_text", "revision")
     MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
     CHANGE_TIME_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
@@ -776,6 +776,7 @@ class DueMessage(_message.Message):
     ANSWERED_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
     FOLLOWING_TEXT_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
     message_id: str
     change_time: _timestamp_pb2.Timestamp
     message: Message
@@ -789,17 +790,20 @@ class DueMessage(_message.Message):
     answered: AnsweredMessage
     previous_message_id: str
     following_text: str
-    def __init__(self, message_id: _Optional[str] = ..., change_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., message: _Optional[_Union[Message, _Mapping]] = ..., is_new: _Optional[bool] = ..., is_purged: _Optional[bool] = ..., time_zone: _Optional[str] = ..., is_exempt: _Optional[bool] = ..., needs_model: _Optional[bool] = ..., session_id: _Optional[str] = ..., read_revision: _Optional[int] = ..., answered: _Optional[_Union[AnsweredMessage, _Mapping]] = ..., previous_message_id: _Optional[str] = ..., following_text: _Optional[str] = ...) -> None: ...
+    revision: int
+    def __init__(self, message_id: _Optional[str] = ..., change_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., message: _Optional[_Union[Message, _Mapping]] = ..., is_new: _Optional[bool] = ..., is_purged: _Optional[bool] = ..., time_zone: _Optional[str] = ..., is_exempt: _Optional[bool] = ..., needs_model: _Optional[bool] = ..., session_id: _Optional[str] = ..., read_revision: _Optional[int] = ..., answered: _Optional[_Union[AnsweredMessage, _Mapping]] = ..., previous_message_id: _Optional[str] = ..., following_text: _Optional[str] = ..., revision: _Optional[int] = ...) -> None: ...
 
 class AnsweredMessage(_message.Message):
-    __slots__ = ("message_id", "content", "create_time")
+    __slots__ = ("message_id", "content", "create_time", "revision")
     MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
     message_id: str
     content: str
     create_time: _timestamp_pb2.Timestamp
-    def __init__(self, message_id: _Optional[str] = ..., content: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    revision: int
+    def __init__(self, message_id: _Optional[str] = ..., content: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., revision: _Optional[int] = ...) -> None: ...
 
 class StartModelCallRequest(_message.Message):
     __slots__ = ("message_id", "session_id", "subject_id", "endpoint", "model", "character_count", "max_tokens_per_day", "sent_count", "tokens")
