@@ -326,9 +326,8 @@ async def test_an_item_that_a_later_call_changed_meanwhile_keeps_that_version(cl
     async with cluster.superuser() as connection:
         await connection.execute("SET session_replication_role = replica")
         for table in ("memory.memories", "memory.links", "memory.blocks", "recall.documents"):
-            await connection.execute(
-                f"UPDATE {table} SET record_time = '{later}' WHERE tenant_id = $1", tenant.tenant_id
-            )
+            statement = f"UPDATE {table} SET record_time = '{later}' WHERE tenant_id = $1"  # noqa: S608 - Names of tables.
+            await connection.execute(statement, tenant.tenant_id)
 
     memory = pb.Memory(memory_id=made[0].memory_id, content="coffee")
     await tenant.memory.UpdateMemory(pb.UpdateMemoryRequest(memory=memory, update_mask=FieldMask(paths=["content"])))
@@ -350,7 +349,8 @@ async def test_an_item_that_a_later_call_changed_meanwhile_keeps_that_version(cl
             """,
             tenant.tenant_id,
         )
-    times = [later + timedelta(microseconds=count) for count in range(3)]
+    first, second, third = (later + timedelta(microseconds=count) for count in range(3))
     assert [tuple(row) for row in kept] == [
-        ("block", *times[:2]), ("document", *times[:2]), ("link", *times[:2]), ("link", *times[1:]), ("memory", *times[:2]),
+        ("block", first, second), ("document", first, second), ("link", first, second), ("link", second, third),
+        ("memory", first, second),
     ]  # fmt: skip

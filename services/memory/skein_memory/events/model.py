@@ -1,4 +1,7 @@
-"""Events, their filters, positions in the log, and times of record. Events hold ids, fields and principals, never content."""
+"""Events, their types and filters, and positions in the log. Events hold ids, fields and principals, never content.
+
+What they tell of is recorded at a time that this module chooses.
+"""
 
 from __future__ import annotations
 
