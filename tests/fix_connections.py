@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import pytest
@@ -23,11 +23,11 @@ def limits(
 ) -> HttpLimits:
     """Return the limits of a port, with time-outs that no test waits for unless it says so."""
     patience = dict.fromkeys(("handshake_seconds", "transfer_seconds", "idle_seconds", "transfer_seconds"), 600.0)
-    made = ProcessSettings(**{**patience, **settings})  # type: ignore[arg-type]  # Numbers, by the names of the fields.
-    result = HttpLimits.from_settings(
+    values = {**patience, **settings, "http_connections_per_address": per_address}
+    made = ProcessSettings(**values)  # type: ignore[arg-type]  # Numbers, by the names of the fields.
+    return HttpLimits.from_settings(
         made, max_connections=most, reserve_from=reserve_from, is_proxy=lambda address: address == proxy
     )
-    return replace(result, max_per_address=per_address) if per_address else result
 
 
 @dataclass(eq=False)

@@ -113,10 +113,11 @@ async def new_key(
     *,
     bind: bool = False,
     permissions: Iterable[str] = AGENT_PERMISSIONS,
+    agent_id: str = "",
 ) -> tuple[str, str]:
     """Make a key that sees some spaces; return its principal and its secret, once auth knows of them."""
     made = await tenant.auth.CreateApiKey(
-        auth_pb2.CreateApiKeyRequest(display_name="spaces", permissions=sorted(permissions))
+        auth_pb2.CreateApiKeyRequest(display_name="spaces", permissions=sorted(permissions), agent_id=agent_id)
     )
     principal = f"api_key:{made.api_key.api_key_id}"
     for space_id in spaces:

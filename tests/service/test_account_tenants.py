@@ -3,7 +3,6 @@ from __future__ import annotations
 import uuid
 
 import grpc
-import pytest
 from fix_cluster import refused
 from fix_database import TestDatabase
 from fix_tenancy import OPERATOR, ROLES, Person, Tenancy, key_of, serving
@@ -13,7 +12,6 @@ from skein.tenancy.v1 import members_pb2
 from skein.tenancy.v1 import tenancy_pb2 as pb
 from skein_kit.identity import permissions
 from skein_kit.identity.identity_token import Caller
-from skein_tenancy import service
 
 
 def create(
@@ -193,13 +191,10 @@ async def test_an_account_does_not_learn_which_slugs_are_taken(tenancy: Tenancy)
         await tenancy.calls(Person.new().caller()).CreateTenant(create(slug="wanted"))
 
 
-async def test_an_account_owns_no_more_tenants_than_its_limit(
-    database: TestDatabase, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_account_owns_no_more_tenants_than_its_limit(database: TestDatabase) -> None:
     """Each tenant brings allowances of calls: with as many as one likes there would be no limit on calls."""
-    monkeypatch.setattr(service, "MAX_TENANTS_OF_ACCOUNT", 2)
     person, other = Person.new(), Person.new()
-    async with serving(database) as tenancy:
+    async with serving(database, SKEIN_ADVANCED_ACCOUNTS_MAX_TENANTS="2") as tenancy:
         await tenancy.calls(OPERATOR).CreateOrganization(
             pb.CreateOrganizationRequest(organization=pb.Organization(slug="default"))
         )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from fix_cluster import Tenant, refused
+from fix_cluster import Cluster, Tenant, refused
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -310,3 +310,47 @@ async def test_a_time_in_the_future_is_refused(tenant: Tenant) -> None:
     for call in calls:
         with refused(StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
             await call
+
+
+async def test_an_item_that_a_later_call_changed_meanwhile_keeps_that_version(cluster: Cluster, tenant: Tenant) -> None:
+    made = [
+        (await tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(content=text)))).memory
+        for text in ("tea", "cup")
+    ]
+    link = pb.Link(from_memory_id=made[0].memory_id, to_memory_id=made[1].memory_id)
+    link = (await tenant.links.CreateLink(pb.CreateLinkRequest(link=link))).link
+    block = blocks_pb2.Block(block_id="b", label="plans", value="none yet")
+    await tenant.blocks.CreateBlock(blocks_pb2.CreateBlockRequest(block=block, agent_id="helper"))
+    # As if a call that arrived much later had committed before the next ones.
+    later = datetime(2100, 1, 1, tzinfo=UTC)
+    async with cluster.superuser() as connection:
+        await connection.execute("SET session_replication_role = replica")
+        for table in ("memory.memories", "memory.links", "memory.blocks", "recall.documents"):
+            statement = f"UPDATE {table} SET record_time = '{later}' WHERE tenant_id = $1"  # noqa: S608 - Names of tables.
+            await connection.execute(statement, tenant.tenant_id)
+
+    memory = pb.Memory(memory_id=made[0].memory_id, content="coffee")
+    await tenant.memory.UpdateMemory(pb.UpdateMemoryRequest(memory=memory, update_mask=FieldMask(paths=["content"])))
+    block.value = "tea"
+    await tenant.blocks.UpdateBlock(blocks_pb2.UpdateBlockRequest(block=block, update_mask=FieldMask(paths=["value"])))
+    link.weight = 0.5
+    await tenant.links.UpdateLink(pb.UpdateLinkRequest(link=link, update_mask=FieldMask(paths=["weight"])))
+    await tenant.links.DeleteLink(pb.DeleteLinkRequest(link_id=link.link_id))
+
+    async with cluster.superuser() as connection:
+        kept = await connection.fetch(
+            """
+            SELECT 'memory' AS kind, record_time, until_time FROM memory.versions WHERE tenant_id = $1
+            UNION ALL
+            SELECT 'document', record_time, until_time FROM recall.documents_history WHERE tenant_id = $1
+            UNION ALL
+            SELECT kind, from_time, until_time FROM memory.revisions WHERE tenant_id = $1
+            ORDER BY kind, until_time
+            """,
+            tenant.tenant_id,
+        )
+    first, second, third = (later + timedelta(microseconds=count) for count in range(3))
+    assert [tuple(row) for row in kept] == [
+        ("block", first, second), ("document", first, second), ("link", first, second), ("link", second, third),
+        ("memory", first, second),
+    ]  # fmt: skip

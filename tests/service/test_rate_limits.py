@@ -183,6 +183,14 @@ async def test_concurrent_leases_grant_no_more_than_the_bucket_has(store: RateLi
     assert any(lease.exhausted_limit == "requests_per_minute" for lease in leases)
 
 
+async def test_a_rate_below_one_lets_single_calls_through(store: RateLimitStore, tenant: Tenant) -> None:
+    defaults = DefaultRateLimits.from_settings(TenancySettings(tenant_requests_per_second=0.1))
+
+    lease = await lease_from(store, tenant.tenant_id, "api_key:x", (1, 1), defaults)
+
+    assert (lease.tenant_tokens, lease.caller_tokens) == (1, 1)
+
+
 async def test_a_clock_that_was_an_hour_ahead_keeps_no_bucket_empty(
     cluster: Cluster, store: RateLimitStore, tenant: Tenant
 ) -> None:

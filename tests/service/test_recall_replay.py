@@ -209,3 +209,31 @@ async def test_answers_of_another_tenant_have_no_difference(tenant: Tenant, othe
 
     with refused(grpc.StatusCode.NOT_FOUND, "RECEIPT_NOT_FOUND"):
         await tenant.recall.DiffRecall(request)
+
+
+async def test_a_receipt_is_hidden_from_an_agent_once_its_memory_is_another_agents(
+    cluster: Cluster, tenant: Tenant
+) -> None:
+    await tenant.set_policy(recall_receipts="all", audit_query_text=True)
+    secret = (await tenant.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="k", agent_id="cook"))).secret
+    cook = cluster.with_key(secret)
+    moved_id = await cook.remember("The kettle belongs to the mill.")
+    response = await recall_with_receipt(cook, "whose is the kettle?", min_relevance=0)
+    assert [hit.item_id for hit in response.hits] == [moved_id]
+    get = pb.GetRecallReceiptRequest(receipt_id=response.receipt_id)
+    listed = pb.ListRecallReceiptsRequest()
+    assert (await cook.recall.GetRecallReceipt(get)).receipt.receipt_id == response.receipt_id
+
+    memory = memory_pb2.Memory(memory_id=moved_id, agent_id="gardener", scope=memory_pb2.SCOPE_AGENT)
+    await tenant.memory.UpdateMemory(
+        memory_pb2.UpdateMemoryRequest(memory=memory, update_mask={"paths": ["agent_id", "scope"]})
+    )
+
+    for call in (
+        cook.recall.GetRecallReceipt(get),
+        cook.recall.ReplayRecall(pb.ReplayRecallRequest(receipt_id=response.receipt_id)),
+    ):
+        with refused(grpc.StatusCode.NOT_FOUND, "RECEIPT_NOT_FOUND"):
+            await call
+    assert not (await cook.recall.ListRecallReceipts(listed)).receipts
+    assert (await tenant.recall.GetRecallReceipt(get)).receipt.receipt_id == response.receipt_id

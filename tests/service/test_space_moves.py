@@ -243,8 +243,13 @@ async def test_a_memory_in_cold_storage_refuses_a_move_and_moves_once_it_is_back
         with refused(grpc.StatusCode.FAILED_PRECONDITION, "MEMORY_ARCHIVED") as caught:
             await house.move([stays.memory_id, name])
         assert metadata_in(caught) == {"memory_id": memory.memory_id, "archive_id": archive_id}
-    # It says nothing of it to who acts in another space.
-    request = pb.MoveMemoriesRequest(memory_ids=[memory.memory_id], space_id=house.kitchen_id)
+    # It says nothing of it to an agent, whose memory it may not be, nor to who acts in another space.
+    _, secret = await new_key(house.cluster, house.tenant, both, agent_id="helper")
+    helper = house.cluster.with_key(secret, **{SPACE_KEY: house.kitchen_id})
+    request = pb.MoveMemoriesRequest(memory_ids=[memory.memory_id], space_id=house.garden_id)
+    with refused(*NOT_FOUND):
+        await helper.memory.MoveMemories(request)
+    request.space_id = house.kitchen_id
     with refused(*NOT_FOUND):
         await house.at(house.garden_id).memory.MoveMemories(request)
     assert (await house.cook.get_memory(stays.memory_id)).content == "The oven is hot"

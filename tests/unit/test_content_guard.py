@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from fix_catalogue import over
 from google.protobuf import json_format
 from google.protobuf.struct_pb2 import Struct
@@ -12,7 +13,9 @@ from skein.memory.v1 import blocks_pb2, memory_pb2
 from skein.session.v1 import session_pb2
 from skein_kit.content_guard import detectors
 from skein_kit.content_guard.detectors import Category
+from skein_kit.content_guard.endpoint import DetectorEndpoint
 from skein_kit.content_guard.texts import replace_texts
+from skein_kit.settings import SettingInvalid
 
 ALL = frozenset(Category)
 # Made up for these tests, in the form that their issuers document.
@@ -143,3 +146,10 @@ def test_a_text_named_as_a_secret_is_one() -> None:
     replace_texts(memory, note)
 
     assert found == ["data password", "metadata_json password"]
+
+
+def test_a_detector_without_time_to_answer_is_refused() -> None:
+    environment = {"SKEIN_GUARD_URL": "http://127.0.0.1:9/find", "SKEIN_ADVANCED_GUARD_TIMEOUT_SECONDS": "0"}
+
+    with pytest.raises(SettingInvalid, match="GUARD_TIMEOUT_SECONDS"):
+        DetectorEndpoint.of(environment, service="memory")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 
 from skein_kit.errors import FieldInvalid
 from skein_memory.errors import PositionInvalid
-from skein_memory.events.model import START, Change, EventFilter, Position, last_position_before
+from skein_memory.events.model import (
+    START,
+    Change,
+    EventFilter,
+    Position,
+    last_position_before,
+    time_of_next_record,
+)
 
 positions = st.builds(Position, st.integers(min_value=0, max_value=2**63 - 1), st.uuids())
 
@@ -75,3 +82,12 @@ def test_each_type_that_is_none_is_named() -> None:
 
 def test_the_beginning_is_before_every_change() -> None:
     assert Position(0, UUID(int=1)) > START
+
+
+def test_a_version_of_a_later_call_is_kept_and_one_of_the_same_call_is_not() -> None:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    later = at + timedelta(seconds=1)
+
+    assert time_of_next_record(later, at) == later + timedelta(microseconds=1)
+    assert time_of_next_record(at, at) == at
+    assert time_of_next_record(at, later) == later

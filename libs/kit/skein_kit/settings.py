@@ -234,6 +234,9 @@ class ProcessSettings(Settings):
     # Timeout for the body of a request to arrive, over HTTP and gRPC, and the time that a client may stop reading an
     # HTTP response, in seconds. More, for imports over slow links.
     transfer_seconds: float = advanced(60.0)
+    # Most HTTP connections of one address, such as an office behind one NAT; 0: half of the port's. More, behind a
+    # balancer that hides the addresses of clients. Trusted proxies have no limit.
+    http_connections_per_address: int = advanced(256)
     # Seconds that a connection stays open without a request; a gRPC client opens another for the next call. More than
     # the idle timeout of a proxy before it, which otherwise sends a request into a connection that closes.
     idle_seconds: float = advanced(120.0)

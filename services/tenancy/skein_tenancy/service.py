@@ -51,7 +51,6 @@ from skein_tenancy.spaces.rpc import SpaceHandlers
 from skein_tenancy.spaces.store import SpaceStore
 from skein_tenancy.subjects.rpc import SubjectHandlers
 from skein_tenancy.subjects.store import SubjectStore
-from skein_tenancy.tenants.model import MAX_TENANTS_OF_ACCOUNT
 from skein_tenancy.tenants.rpc import TenantHandlers
 from skein_tenancy.tenants.store import TenantStore
 from skein_tenancy.tools.rpc import ToolHandlers
@@ -91,7 +90,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
                 accounts,
                 idempotency,
                 accounts_organization=settings.accounts_organization,
-                max_owned=MAX_TENANTS_OF_ACCOUNT,
+                max_owned=settings.accounts_max_tenants,
             ),
             deletions=deletion_handlers,
             members=member_handlers,

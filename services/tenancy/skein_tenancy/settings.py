@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from skein_kit.settings import Settings
+from skein_kit.settings import Settings, advanced
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -16,6 +16,8 @@ class TenancySettings(Settings):
     issuer: str = ""
     # Slug of the organization of tenants that accounts create; empty: the oldest one.
     accounts_organization: str = ""
+    # Most tenants that one account may create and own; each has its own rate limits. Fewer, where anyone may sign up.
+    accounts_max_tenants: int = advanced(10)
     # Rate limit of a tenant without a quota of its own, in calls per second, with bursts of twice as many. One key or
     # account gets half of both. More, for tenants that import or measure; a quota sets it for one tenant.
     tenant_requests_per_second: float = 1000.0

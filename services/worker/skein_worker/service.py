@@ -38,8 +38,7 @@ from skein_worker.system_identity import SystemIdentity
 
 # Tenants that one round visits at the same time: enough to hide the services' delay, too few to crowd out callers.
 _TENANTS_AT_ONCE = 4
-# Seconds that running jobs get to finish at the end of a process, half of SKEIN_GRACE_SECONDS; then another worker
-# takes them.
+# Most seconds that running jobs get to finish at the end of a process; then another worker takes them.
 STOP_SECONDS = 5.0
 # Seconds between two rounds that purge deleted tenants, whose grace counts in days.
 _DELETION_SECONDS = 60.0
@@ -62,7 +61,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         service_url(host.settings.database_direct_url or host.settings.database_url, "worker", host.environment),
         poll_seconds=SCAN_SECONDS * settings.pause_factor,
         silence_seconds=settings.heartbeat_timeout_seconds,
-        stop_seconds=STOP_SECONDS,
+        stop_seconds=min(STOP_SECONDS, host.settings.grace_seconds),
     )
     registry = ServicerRegistry()
     registry.ready_checks.append(queue.is_connected)

@@ -17,15 +17,13 @@ from prometheus_client import Counter
 from skein_kit.content_guard.detectors import Category, Finding
 from skein_kit.errors import ContentGuardUnavailable
 from skein_kit.outbound.fetch import OutboundError, SafeHttpClient
-from skein_kit.settings import SettingInvalid, Settings
+from skein_kit.settings import SettingInvalid, Settings, advanced
 from skein_kit.telemetry import logs
 
 _KIND: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
 # Kinds are labels of a metric, so a process knows only so many; others are "other".
 _MAX_KINDS, _OTHER_KIND = 100, "other"
 _MAX_RESPONSE_BYTES: Final = 4 * 1024 * 1024
-# A write waits for the detector; callers of a conversation give up after a few seconds.
-_TIMEOUT_SECONDS: Final = 2.0
 _REFUSE, _PASS = "refuse", "pass"
 
 FAILURES = Counter(
@@ -47,6 +45,8 @@ class GuardSettings(Settings):
     # What a failure of SKEIN_GUARD_URL does: "refuse" ends the write with CONTENT_GUARD_UNAVAILABLE, "pass" lets it
     # through with what the built-in detectors find.
     guard_failure: str = _REFUSE
+    # Seconds that a write waits for SKEIN_GUARD_URL. More, for a detector that is a language model.
+    guard_timeout_seconds: float = advanced(2.0)
 
 
 class DetectorEndpoint:
@@ -61,10 +61,13 @@ class DetectorEndpoint:
         if settings.guard_failure not in {_REFUSE, _PASS}:
             message = 'SKEIN_GUARD_FAILURE should be "refuse" or "pass".'
             raise SettingInvalid(message)
+        if settings.guard_timeout_seconds <= 0:
+            message = "SKEIN_ADVANCED_GUARD_TIMEOUT_SECONDS should be above 0."
+            raise SettingInvalid(message)
         self._url = settings.guard_url
         self._outbound = SafeHttpClient(allow=(f"{parts.scheme}://{parts.netloc}",))
         self._headers = {"Authorization": f"Bearer {settings.guard_key}"} if settings.guard_key else {}
-        self._timeout = _TIMEOUT_SECONDS
+        self._timeout = settings.guard_timeout_seconds
         self._refuses = settings.guard_failure == _REFUSE
         self._service = service
         self._kinds: set[str] = set()

@@ -37,7 +37,8 @@ _Result = TypeVar("_Result")
 Insert: TypeAlias = tuple[Query, Sequence[Mapping[str, object]]]
 # The nil UUID: no tenant has it.
 NO_TENANT = UUID(int=0)
-# Prepared statements that one connection keeps; bulk inserts have one for each number of rows.
+# Prepared statements that one connection keeps. Bulk inserts without casts, and all on Citus, have one for each
+# number of rows.
 STATEMENT_CACHE = 512
 # The position in the log that a server has written or replayed.
 _LOG_POSITION = named_queries.Queries.load("skein_kit")["log_position"]

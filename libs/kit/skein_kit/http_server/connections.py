@@ -51,8 +51,6 @@ class Reason(enum.Enum):
 # Order of eviction by phase. A connection that waits for a response is never evicted.
 _EVICTABLE_PHASES = (Phase.HEADERS, Phase.IDLE, Phase.BODY)
 _THIS_MACHINE = ("127.0.0.1", "::1")
-# Connections of one address: a busy office behind one NAT. Proxies before the gateway have no limit.
-_MAX_PER_ADDRESS = 256
 _TIMEOUT_REASONS = {Phase.HEADERS: Reason.HEADERS_TIMEOUT, Phase.BODY: Reason.BODY_TIMEOUT}
 
 
@@ -93,7 +91,7 @@ class HttpLimits:
         """Return the limits of a port with `max_connections` connections; one address gets at most half of them."""
         return cls(
             max_connections=max_connections,
-            max_per_address=max(1, min(_MAX_PER_ADDRESS, max_connections // 2)),
+            max_per_address=max(1, min(settings.http_connections_per_address or max_connections, max_connections // 2)),
             reserve_from=reserve_from,
             seconds={Phase.HEADERS: settings.handshake_seconds, Phase.BODY: settings.transfer_seconds},
             idle_seconds=settings.idle_seconds,

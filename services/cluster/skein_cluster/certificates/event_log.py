@@ -57,7 +57,7 @@ async def log_problem(history: history_pb2_grpc.HistoryServiceAsyncStub, stateme
             return f"the event log has {len(missing)} of its {len(statement['receipt_ids'])} purges not"
 
 
-def read_file(file: Path) -> dict[str, Ed25519PublicKey]:
+def read_published_keys(file: Path) -> dict[str, Ed25519PublicKey]:
     """Read the published keys, a JWK Set that callers of the command saved, by key id. Raises CommandError."""
     try:
         return key_set.read(file.read_text("utf-8"))

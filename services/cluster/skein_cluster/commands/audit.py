@@ -75,7 +75,7 @@ async def verify(
     as_json: bool,
 ) -> None:
     """Verify the trail of a database, or of FILE without one. Ends with 1 and names what does not fit."""
-    keys = event_log.read_file(keys_file)
+    keys = event_log.read_published_keys(keys_file)
     result = await _verify(file, data_dir, keys)
     if heads_file is not None:
         result.compare_heads(_read_heads(heads_file))

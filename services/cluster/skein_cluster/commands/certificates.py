@@ -226,7 +226,7 @@ async def prove(
 
 def _verified(file: Path, keys_file: Path) -> VerifiedCertificate:
     try:
-        return document.verify(file.read_bytes(), event_log.read_file(keys_file))
+        return document.verify(file.read_bytes(), event_log.read_published_keys(keys_file))
     except CertificateInvalid as error:
         raise CommandError(f"The certificate is not valid: {error}.", ExitCode.REFUSED) from None
 

@@ -101,7 +101,7 @@ def verify(file: Path, keys_file: Path, *, as_json: bool) -> None:
     """Verify FILE with the published keys, without a cluster. Ends with 1 if it was changed."""
     try:
         receipt = recall_receipts.read(file.read_bytes())
-        content = receipt.verify(event_log.read_file(keys_file))
+        content = receipt.verify(event_log.read_published_keys(keys_file))
     except ReceiptInvalid as error:
         raise CommandError(f"The receipt is not valid: {error}.", ExitCode.REFUSED) from None
     if as_json:

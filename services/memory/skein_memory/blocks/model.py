@@ -13,6 +13,7 @@ from skein_kit.ids import new_id
 from skein_kit.json_values import exact
 from skein_kit.text.writers import Writers
 from skein_memory.errors import BlockNotFound, BlockReadOnly, BlockTooLong
+from skein_memory.events.model import time_of_next_record
 from skein_memory.validation import check_revision, check_storable
 
 # The place of a block in lists: its id and its space.
@@ -149,7 +150,7 @@ class Block:
             **changes,
             revision=self.revision + 1,
             update_time=at,
-            record_time=max(at, self.record_time),
+            record_time=time_of_next_record(self.record_time, at),
             updated_by=by,
         )
 

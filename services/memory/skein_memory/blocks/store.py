@@ -31,7 +31,7 @@ from skein_memory.errors import (
     BlockRevisionNotFound,
 )
 from skein_memory.events import writer
-from skein_memory.events.model import Event
+from skein_memory.events.model import Event, time_of_next_record
 from skein_memory.events.writer import Revision
 from skein_memory.lineage import store as lineage
 from skein_memory.queries import QUERIES
@@ -266,8 +266,7 @@ async def replace(
     tx: Transaction, tenant_id: UUID, before: Block, after: Block, *, at: datetime, by: str, event: str
 ) -> None:
     """Store the next revision of a locked block and the one before, and record the event. Raises BlockLabelTaken."""
-    # A change that waited for the lock of a later one is recorded with that one, so that revisions never overlap.
-    after = but(after, record_time=max(after.record_time, before.record_time))
+    after = but(after, record_time=time_of_next_record(before.record_time, after.record_time))
     await _update_attachments(tx, tenant_id, before, after)
     revision_before = Revision(
         kind="block",

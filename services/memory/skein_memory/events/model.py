@@ -1,4 +1,7 @@
-"""Events, their types and filters, and positions in the log. Events hold ids, fields and principals, never content."""
+"""Events, their types and filters, and positions in the log. Events hold ids, fields and principals, never content.
+
+What they tell of is recorded at a time that this module chooses.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,15 @@ import binascii
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple, Self
 from uuid import UUID
 
 from skein_kit.errors import FieldInvalid
 from skein_memory.errors import PositionInvalid
 
+# After the version that a later call committed meanwhile: that version was readable.
+_NEXT_TIME = timedelta(microseconds=1)
 # Every type of event in the log: a webhook for another type is rejected.
 EVENT_TYPES = frozenset(
     {
@@ -51,6 +56,14 @@ MEMORYVAULT_EVENT_TYPES: Mapping[str, str] = {
 
 _LAYOUT = struct.Struct(">q16s")
 _LAST_ID = UUID(int=(1 << 128) - 1)
+
+
+def time_of_next_record(record_time: datetime, at: datetime) -> datetime:
+    """Return when a call that began at `at` records the version after one of `record_time`, so that none overlap.
+
+    As in the triggers of tables with history, a version that a later call committed meanwhile is kept.
+    """
+    return at if record_time <= at else record_time + _NEXT_TIME
 
 
 def canonical_type(name: str) -> str:

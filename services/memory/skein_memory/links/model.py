@@ -13,7 +13,7 @@ from skein_kit.json_values import exact
 from skein_kit.rpc.row_times import ImportTimes
 from skein_kit.text.source_keys import source_keys
 from skein_memory.errors import LinkToItself
-from skein_memory.events.model import Event
+from skein_memory.events.model import Event, time_of_next_record
 from skein_memory.validation import check_revision, check_storable
 
 DEFAULT_RELATION = "related"
@@ -161,7 +161,7 @@ class Link:
             revision=self.revision + 1,
             update_time=at,
             updated_by=by,
-            record_time=max(at, self.record_time),
+            record_time=time_of_next_record(self.record_time, at),
         )
 
     def _has_metadata(self, metadata: str | None) -> bool:

@@ -20,6 +20,7 @@ from skein_kit.ids import new_ids
 from skein_kit.quotas.store import QuotaCounter
 from skein_memory.errors import LinkExists, LinkNotFound, MemoryNotFound
 from skein_memory.events import writer
+from skein_memory.events.model import time_of_next_record
 from skein_memory.events.writer import Revision
 from skein_memory.links.model import Link, LinkDraft, LinkFilter, link_event
 from skein_memory.memories import names
@@ -263,8 +264,7 @@ async def read_links(tx: Transaction, tenant_id: UUID, link_ids: Sequence[UUID])
 
 async def replace(tx: Transaction, tenant_id: UUID, before: Link, after: Link) -> None:
     """Store the next revision of a locked link, keep the one before, and record the event. Raises LinkExists."""
-    # A change that waited for the lock of a later one is recorded with that one, so that revisions never overlap.
-    after = but(after, record_time=max(after.record_time, before.record_time))
+    after = but(after, record_time=time_of_next_record(before.record_time, after.record_time))
     await writer.insert_revisions(
         tx, tenant_id, [_earlier_revision(before, until=after.record_time, by=after.updated_by)]
     )
@@ -283,7 +283,8 @@ async def remove(tx: Transaction, tenant_id: UUID, link_ids: Sequence[UUID], *, 
     """Remove links for good, store their revisions and events, and return them."""
     rows = await tx.rows(QUERIES["delete_links"], tenant_id=tenant_id, link_ids=list(link_ids))
     links = sorted((Link(**dict(row)) for row in rows), key=lambda link: link.link_id)
-    await writer.insert_revisions(tx, tenant_id, [_earlier_revision(link, until=at, by=by) for link in links])
+    revisions = [_earlier_revision(link, until=time_of_next_record(link.record_time, at), by=by) for link in links]
+    await writer.insert_revisions(tx, tenant_id, revisions)
     await writer.insert_events(tx, tenant_id, [link_event("memory_link_removed", link) for link in links], at=at, by=by)
     return links
 

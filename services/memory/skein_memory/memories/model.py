@@ -22,7 +22,7 @@ from skein_kit.ids import min_id_at, new_ids
 from skein_kit.policies.store import Policy
 from skein_kit.search_text.postings import Document, header_of_memory, is_name
 from skein_memory.errors import LevelOutOfRange, MemoryNotFound, ReadersWidened
-from skein_memory.events.model import Event
+from skein_memory.events.model import Event, time_of_next_record
 from skein_memory.memories import memory_type
 from skein_memory.memories.near_text import rough_beginning
 from skein_memory.validation import check_revision, check_storable
@@ -318,7 +318,7 @@ class Memory:
             **changes,
             revision=self.revision + 1,
             update_time=at,
-            record_time=max(at, self.record_time),
+            record_time=time_of_next_record(self.record_time, at),
             updated_by=by,
         )
 

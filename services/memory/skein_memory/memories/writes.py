@@ -23,6 +23,7 @@ from skein_kit.search_text.postings import Document
 from skein_kit.text.source_keys import source_key
 from skein_memory.errors import MemoryNotFound
 from skein_memory.events import writer
+from skein_memory.events.model import time_of_next_record
 from skein_memory.lineage import changes
 from skein_memory.lineage import store as lineage
 from skein_memory.lineage.model import Source
@@ -114,8 +115,7 @@ async def update_memory(
     Return the documents that were added to the index. The caller charges the quota. Raises FactKeyTaken, and
     ExternalIdTaken when an expired memory comes back.
     """
-    # A change that waited for the lock of a later one is recorded with that one, so that versions never overlap.
-    after = but(after, record_time=max(at, before.record_time))
+    after = but(after, record_time=time_of_next_record(before.record_time, at))
     values = {name: value for name, value in _columns(after).items() if name not in _IMMUTABLE_COLUMNS}
     await tx.insert(QUERIES["insert_versions"], tenant_id, [_version(before, until=after.record_time)])
     await tx.execute(

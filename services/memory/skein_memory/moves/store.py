@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from uuid import UUID
 
+from skein_kit.calls.call import bound_agent_id
 from skein_kit.database.transactions import Transaction, translate_constraint_errors
 from skein_kit.errors import ExternalIdTaken
 from skein_kit.ids import parse_id
@@ -91,7 +92,12 @@ async def move_memories(
 
 
 async def _refuse_archived(tx: Transaction, tenant_id: UUID, memory_names: Collection[str]) -> None:
-    """Raise MemoryArchived if one of some memories lies in cold storage: its file has the rows of one space."""
+    """Raise MemoryArchived if one of some memories lies in cold storage: its file has the rows of one space.
+
+    Whose agent's it is stands in the file too, so a caller that is bound to an agent learns of none.
+    """
+    if bound_agent_id():
+        return
     archived = await tx.row(
         QUERIES["find_archived"],
         tenant_id=tenant_id,

@@ -60,7 +60,7 @@ _MODES = {
     pb.IMPORT_MODE_OVERWRITE: ImportMode.OVERWRITE,
     pb.IMPORT_MODE_SKIP_EXISTING: ImportMode.SKIP,
 }
-FORMAT = "memoryvault_export_v1"
+_MEMORYVAULT_FORMAT = "memoryvault_export_v1"
 _NAMES = ("format", "schema", "schema_version", "export_version", "version")
 
 
@@ -206,12 +206,16 @@ def parse_document(text: str) -> Iterator[ImportLine | ImportProblem]:
         document = None
     if not isinstance(document, dict):
         raise ImportFormatUnknown(format="")
-    format_name = next((document[name] for name in _NAMES if isinstance(document.get(name), str)), FORMAT)
+    format_name = next((document[name] for name in _NAMES if isinstance(document.get(name), str)), _MEMORYVAULT_FORMAT)
     # Some releases wrap their lists once more.
     data = document.get("data")
     lists = data if isinstance(data, dict) else document
     known_lists = [(kind, rows) for kind, names, _ in _LISTS for name in names if (rows := lists.get(name)) is not None]
-    if format_name != FORMAT or not known_lists or not all(isinstance(rows, list) for _, rows in known_lists):
+    if (
+        format_name != _MEMORYVAULT_FORMAT
+        or not known_lists
+        or not all(isinstance(rows, list) for _, rows in known_lists)
+    ):
         raise ImportFormatUnknown(format=str(format_name))
     readers = {kind: reader for kind, _, reader in _LISTS}
     line_number = 0

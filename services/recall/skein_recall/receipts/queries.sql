@@ -63,7 +63,8 @@ FROM session.archived_messages AS archived
 WHERE archived.tenant_id = :tenant_id AND archived.message_id = ANY (:item_ids);
 
 -- list_hidden_items --
--- List those of some memories and messages that lie in other spaces than some: deleted and archived ones too.
+-- List those of some memories and messages that lie in other spaces than some, deleted and archived ones too, and memories
+-- that an agent does not see, deleted ones too; '' sees those of all agents.
 SELECT known.item_id
 FROM recall.documents AS known
 WHERE known.tenant_id = :tenant_id AND known.item_id = ANY (:item_ids::uuid[]) AND known.space_id <> ALL (:space_ids::uuid[])
@@ -75,7 +76,10 @@ UNION
 SELECT entry.memory_id
 FROM memory.memories AS entry
 WHERE entry.tenant_id = :tenant_id AND entry.memory_id = ANY (:item_ids)
-    AND entry.memory_id BETWEEN :first_of_item_ids AND :last_of_item_ids AND entry.space_id <> ALL (:space_ids)
+    AND entry.memory_id BETWEEN :first_of_item_ids AND :last_of_item_ids
+    AND (entry.space_id <> ALL (:space_ids)
+         OR (entry.scope = 'global' OR :agent_id::text IN ('', entry.agent_id)
+             OR (entry.agent_id IS NULL AND entry.scope <> 'agent')) IS NOT TRUE)
 UNION
 SELECT archived.memory_id
 FROM memory.archived_memories AS archived

@@ -11,9 +11,10 @@ from joserfc.jwk import OKPKey
 
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein.recall.v1 import recall_pb2 as pb
-from skein_kit.calls.call import current_space_ids
+from skein_kit.calls.call import bound_agent_id, current_space_ids
 from skein_kit.errors import PermissionMissing
 from skein_kit.identity.identity_token import Caller
+from skein_kit.identity.spaces import DEFAULT_SPACE
 from skein_kit.recall_receipts import ReceiptInvalid, SignedReceipt
 from skein_recall.errors import ReceiptAltered, ReceiptNotFound
 from skein_recall.receipts import convert
@@ -99,19 +100,22 @@ class ReceiptReader:
     async def _visible(
         self, caller: Caller, tenant_id: UUID, receipts: Sequence[tuple[SignedReceipt, pb.ReceiptContent]]
     ) -> set[int]:
-        """Return `id()` of the contents whose items the caller sees in the spaces that the call reaches.
+        """Return `id()` of the contents whose items the caller sees in the spaces that the call reaches, as its agent.
 
         Of another caller's, all spaces of the search must be among them: a query tells of what it looked for.
         """
-        reach = current_space_ids()
-        if reach is None:
+        reach, agent_id = current_space_ids(), bound_agent_id()
+        if reach is None and not agent_id:
             return {id(content) for _, content in receipts}
+        reach = (DEFAULT_SPACE,) if reach is None else reach
         items_of = {
             id(content): convert.named_items(signed, content)
             for signed, content in receipts
             if convert.principal(content) == caller.principal or set(convert.space_ids(content)) <= set(reach)
         }
-        hidden = await self._store.list_hidden(tenant_id, set[ItemName]().union(*items_of.values()), reach)
+        hidden = await self._store.list_hidden(
+            tenant_id, set[ItemName]().union(*items_of.values()), reach, agent_id=agent_id
+        )
         return {key for key, items in items_of.items() if hidden.isdisjoint(items)}
 
     def _content(self, signed: SignedReceipt, principal: str) -> pb.ReceiptContent | None:

@@ -112,8 +112,13 @@ class ReceiptStore:
             rows = await tx.rows(QUERIES["list_archived_items"], tenant_id=tenant_id, item_ids=list(item_ids))
         return {row["item_id"] for row in rows}
 
-    async def list_hidden(self, tenant_id: UUID, names: Iterable[ItemName], space_ids: Sequence[UUID]) -> set[ItemName]:
-        """Return those of some items that lie in other spaces than some."""
+    async def list_hidden(
+        self, tenant_id: UUID, names: Iterable[ItemName], space_ids: Sequence[UUID], *, agent_id: str
+    ) -> set[ItemName]:
+        """Return those of some items that lie in other spaces than some, or are hidden from an agent; "": no agent.
+
+        Whose agent's a memory in cold storage is stands in its archive alone, so its space decides.
+        """
         ids: list[UUID] = []
         pinned_ids: dict[str, list[str]] = {"block": [], "profile": []}
         for name in names:
@@ -122,11 +127,15 @@ class ReceiptStore:
             else:
                 pinned_ids[name.kind].append(name.item_id)
         hidden = set[ItemName]()
-        options = TxOptions(read_only=True, skip_replica=True)
+        options = TxOptions(read_only=True, skip_replica=True, has_all_agents=True)
         async with self._database.for_all_spaces().transaction(tenant_id, options) as tx:
             if ids:
                 rows = await tx.rows(
-                    QUERIES["list_hidden_items"], tenant_id=tenant_id, item_ids=sorted(ids), space_ids=list(space_ids)
+                    QUERIES["list_hidden_items"],
+                    tenant_id=tenant_id,
+                    item_ids=sorted(ids),
+                    space_ids=list(space_ids),
+                    agent_id=agent_id,
                 )
                 hidden.update(row["item_id"] for row in rows)
             if pinned_ids["block"] or pinned_ids["profile"]:

@@ -12,7 +12,7 @@ from skein_tenancy.members.model import AccountAddress
 
 PREFIX = "skein_inv_"
 DEFAULT_LIFETIME = timedelta(days=7)
-# The settings limit how many invitations a tenant makes within this time.
+# The time in which MAX_INVITATIONS_PER_HOUR counts.
 RATE_WINDOW = timedelta(hours=1)
 # Invitations of one tenant within the window: a department at once, and too few for a sender of unwanted mail.
 MAX_INVITATIONS_PER_HOUR = 100

@@ -2,8 +2,8 @@
 -- What the call writes from then on is recorded a microsecond after that version.
 SET LOCAL lock_timeout = '5s';
 
--- Of a statement's deleted rows, named `gone`, keep the former versions. Rows of the same call are recorded at its time, not
--- after it, and are kept nowhere. The argument is the history, with its schema and, where needed, its columns.
+-- Of a statement's deleted rows, named `gone`, keep the former versions. A row that was recorded at the call's time is the
+-- call's own and is not kept, unless another row moved that time on since: then the state between is kept. The argument is the history, with its schema and, where needed, its columns.
 CREATE OR REPLACE FUNCTION skein.keep_deleted() RETURNS trigger
 LANGUAGE plpgsql
 SET search_path = ''
@@ -19,8 +19,8 @@ BEGIN
 END
 $$;
 
--- Keep the former version of a row before its update, and set when the new one was recorded. A second update by the same
--- call keeps nothing. The argument is the history, with its schema and, where needed, its columns.
+-- Keep the former version of a row before its update, and set when the new one was recorded. A second update at the same
+-- time keeps nothing. The argument is the history, with its schema and, where needed, its columns.
 CREATE OR REPLACE FUNCTION skein.keep_updated() RETURNS trigger
 LANGUAGE plpgsql
 SET search_path = ''

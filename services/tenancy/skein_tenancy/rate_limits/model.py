@@ -17,7 +17,7 @@ IDLE_BUCKET_AGE = timedelta(days=1)
 MAX_CLOCK_LEAD = timedelta(minutes=1)
 # One key or account gets half of its tenant's rate, so that one program leaves the others calls.
 _CALLER_SHARE = 0.5
-# A bucket holds the calls of two seconds: the pages of one screen, the writes of one conversation.
+# A bucket holds the calls of two seconds, and one at least: the pages of one screen, the writes of one conversation.
 _BURST_SECONDS = 2.0
 _MINUTE_SECONDS, _HOUR_SECONDS, _DAY_SECONDS = 60.0, 3600.0, 86400.0
 
@@ -65,9 +65,9 @@ class DefaultRateLimits:
         caller_rate = tenant_rate * _CALLER_SHARE
         return cls(
             tenant_rate=tenant_rate,
-            tenant_burst=tenant_rate * _BURST_SECONDS,
+            tenant_burst=max(1.0, tenant_rate * _BURST_SECONDS),
             caller_rate=caller_rate,
-            caller_burst=caller_rate * _BURST_SECONDS,
+            caller_burst=max(1.0, caller_rate * _BURST_SECONDS),
         )
 
     def of_tenant(self, limits: Mapping[str, int]) -> RateLimit:

@@ -15,8 +15,6 @@ from skein_tenancy.directory.model import UPDATABLE, DirectoryDraft
 from skein_tenancy.errors import TenantNotFound
 
 # A tenant cannot change its own slug: slugs are unique within an organization, so attempts would reveal its neighbours.
-# Tenants that one account may create and own: each has its own rate limits, so that more would multiply them.
-MAX_TENANTS_OF_ACCOUNT = 10
 _SELF_UPDATABLE = ("display_name", "metadata")
 
 
