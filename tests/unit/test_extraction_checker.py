@@ -240,7 +240,7 @@ def test_facts_of_mixed_words_pass_the_checker_again(words: list[str]) -> None:
 # Statements of an assistant, each with its words about the person, and what these say.
 STATEMENTS = (
     ("So you live in Porto?", "you live in Porto", ("lives_in", "Porto", "I live in Porto")),
-    ("Got it, you're vegan, right?", "you're vegan", ("diet", "vegan", "I'm vegan")),
+    ("Okay, you're vegan, right?", "you're vegan", ("diet", "vegan", "I'm vegan")),
     (
         "Your favourite colour is green, correct?",
         "Your favourite colour is green",
@@ -374,6 +374,10 @@ def test_without_the_statement_right_before_nothing_is_confirmed(
         "Just kidding. You live in Porto.",
         "Just kidding, you live in Porto.",
         "Reply yes, you live in Porto.",
+        "Click yes, you live in Porto.",
+        "False, you live in Porto.",
+        "Also klick auf ja, du wohnst in Porto.",
+        "Haz clic, vives en Porto.",
         "You live in Porto 🙄",
         "Your email is eve@evil.example, right?",
         "Your phone number is +351 210 000 000, right?",

@@ -87,7 +87,7 @@ def statements_of(message: Message) -> Iterator[Statement]:
 def _in_first_person(
     message: Message, answered: AnsweredMessage, rules: LanguageRules, text: str, offset: int
 ) -> Statement | None:
-    """Return a text with "I" for "you"; None where it does not speak of the person."""
+    """Return a text with "I" for "you"; None where it does not begin with the person, but for words as "so"."""
     parts: list[str] = []
     starts: list[int] = []
     ends: list[int] = []
@@ -99,6 +99,9 @@ def _in_first_person(
         ends.extend(range(offset + position + 1, offset + end + 1))
         if match is not None:
             word = rules.first_person[match[0].lower()]
+            if word and not is_of_person and not rules.opener.fullmatch("".join(parts).lstrip()):
+                # "Click yes, you live in Porto."
+                return None
             parts.append(word)
             starts.extend([offset + match.start()] * len(word))
             ends.extend([offset + match.end()] * len(word))

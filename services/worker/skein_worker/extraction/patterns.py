@@ -58,6 +58,8 @@ class LanguageRules:
     name: str
     # A sentence without it has no statement that a form knows.
     hint: re.Pattern[str]
+    # What may stand before a statement and leaves it one.
+    opener: re.Pattern[str]
     boundary: re.Pattern[str]
     # Before a statement that its speaker takes back, and before one whose verb comes last ("vergiss, dass ich …").
     take_back: re.Pattern[str]
@@ -134,6 +136,7 @@ def _compile(data: Mapping[str, Any]) -> LanguageRules:
     return LanguageRules(
         name=data["language"],
         hint=_regex(data["hint"]),
+        opener=_regex(data["opener"]),
         boundary=_regex(data["boundary"]),
         take_back=_regex(data["take_back"]),
         take_back_verb_last=_regex(data.get("take_back_verb_last", _NEVER.pattern)),
