@@ -26,7 +26,7 @@ class _Mem0:
     def __init__(self, corpus: Corpus, folder: Path, url: str) -> None:
         self._corpus = corpus
         self._texts = corpus.population.tenants[TENANT]
-        self._vectors = dict(zip(self._texts, corpus.entries[TENANT].tolist(), strict=True))
+        self._vectors: dict[str, list[float]] = dict(zip(self._texts, corpus.entries[TENANT].tolist(), strict=True))
         model = {"provider": "openai", "config": {"api_key": "none"}}
         store = {"connection_string": url, "collection_name": "mem0", "embedding_model_dims": len(corpus.questions[0])}
         self._memory = Memory.from_config(
@@ -61,8 +61,8 @@ async def main(folder: Path, url: str, phase: str) -> None:
     """Do what comes before the restart, or after it."""
     corpus = Corpus.load(folder)
     store = _Mem0(corpus, folder, url)
-    do = {"before": write_and_search, "after": search_and_delete}[phase]
-    print(json.dumps((await do(store, corpus)).as_json()))
+    life = await (write_and_search if phase == "before" else search_and_delete)(store, corpus)
+    print(json.dumps(life.as_json()))
 
 
 if __name__ == "__main__":

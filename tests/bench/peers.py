@@ -332,7 +332,7 @@ class _SkeinPerson:
             subject_id=_PERSON,
         )
         hits = (await self._client.gateway.Recall(request)).hits
-        return int(hits[0].memory.metadata["number"]) if hits else None
+        return int(str(hits[0].memory.metadata["number"]).partition(".")[0]) if hits else None
 
     async def delete(self) -> None:
         while (await self._client.gateway.Forget(gateway_pb2.ForgetRequest(subject_id=_PERSON))).more:
