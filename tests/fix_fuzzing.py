@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import random
 import re
@@ -15,6 +14,7 @@ import grpc
 from fix_accounts import Account, member
 from fix_attacks import attack_size
 from fix_cluster import Cluster
+from fix_lineage import rescore
 from fix_messages import Pool, altered, damaged, examples, with_extremes
 from fix_recipes import RECIPES, request_for
 from fix_rows import rows_of
@@ -208,14 +208,8 @@ class Fuzzer:
         return Attempt(path=entry["path"], caller=entry["caller"], wire=wire)
 
     async def finish_rescores(self) -> None:
-        """Wait until the worker has computed the victim's trust again, which changes its rows."""
-        connection = await asyncpg.connect(dsn=self._cluster.postgres.url(user="postgres", database="skein"))
-        query = "SELECT EXISTS (SELECT FROM memory.trust_work WHERE tenant_id = $1)"
-        try:
-            while await connection.fetchval(query, self.victim.tenant.tenant_id):
-                await asyncio.sleep(0.05)
-        finally:
-            await connection.close()
+        """Compute the victim's trust again, as the worker does, which changes its rows."""
+        await rescore(self._cluster, self.victim.tenant)
 
     async def victims_rows(self) -> dict[str, str]:
         """Return a digest of each table's rows of the victim."""
