@@ -228,13 +228,12 @@ async def test_an_unrelated_question_finds_nothing_in_a_tiny_tenant_by_default(t
     assert [hit.memory.content for hit in answered.hits] == CONTENTS[:1]
 
 
-@pytest.mark.parametrize("person_id", ["bob", "u-42"])
-async def test_a_question_about_a_person_may_name_that_person_and_no_other(tenant: Tenant, person_id: str) -> None:
+async def test_a_question_about_a_person_may_name_that_person_and_no_other(tenant: Tenant) -> None:
     await remember(tenant, *CONTENTS)
     await tenant.gateway.Remember(
         pb.RememberRequest(
             session_id="chat",
-            subject_id=person_id,
+            subject_id="bob",
             messages=[
                 session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="I ordered coffee from Brazil."),
                 session_pb2.Message(role=session_pb2.MESSAGE_ROLE_ASSISTANT, content="It arrives on Monday."),
@@ -242,8 +241,8 @@ async def test_a_question_about_a_person_may_name_that_person_and_no_other(tenan
         )
     )
 
-    own = await recall(tenant, "What did Bob order?", subject_id=person_id)
-    of_two = await recall(tenant, "What did Bob order for Ottilie and Walburga?", subject_id=person_id)
+    own = await recall(tenant, "What did Bob order?", subject_id="bob")
+    of_another = await recall(tenant, "What did Ottilie order?", subject_id="bob", min_relevance=0)
 
     assert own.hits[0].message.content == "I ordered coffee from Brazil."
-    assert [hit for hit in of_two.hits if hit.relevance > own.hits[0].relevance] == []
+    assert max(hit.relevance for hit in of_another.hits) < own.hits[0].relevance / 2

@@ -2,8 +2,8 @@
 -- Read memories that may be recalled, in no order. Those that are no longer valid and those that another memory in the
 -- index supersedes are left out unless requested; neither a distrusted memory nor the link of a distrusted
 -- principal supersedes any. Each id is looked up by itself in the index that begins with it, in the months between the
--- first and the last one. For an array of ids the planner would choose another index and read all of a tenant. For the same reason the links are
--- ordered by the columns of the index that begins with the memory that they lead to.
+-- first and the last one. For an array of ids the planner would choose another index and read all of a tenant. For the
+-- same reason the links are ordered by the columns of the index that begins with the memory that they lead to.
 SELECT e.memory_id, e.external_id, e.type, e.title, e.key, e.content, e.data, e.source, e.source_agent, e.agent_id,
        e.subject_id, e.session_id, e.scope, e.level, e.confidence, e.importance, e.expire_time, e.valid_from_time,
        e.valid_to_time, e.metadata, e.content_hash, e.revision, e.create_time, e.update_time, e.created_by, e.updated_by,

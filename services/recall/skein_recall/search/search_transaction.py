@@ -530,7 +530,7 @@ def unknown_name_share(text: str, terms: QueryTerms, language: str, person_id: s
 
     `terms` are those of the text. A name with an alias that a document has is known, and a likely typo is not. In a
     `language` with capital nouns, none is taken for a name. A query about a person may name that person, who says "I":
-    the words of an id that reads as a name are known. Beside another id, one name is taken for the person's.
+    the words of an id that reads as a name are known. A display name is not read here.
     """
     if language in _WITH_CAPITALS:
         return 0.0
@@ -542,5 +542,4 @@ def unknown_name_share(text: str, terms: QueryTerms, language: str, person_id: s
     known = [
         (term.documents > 0 and not term.is_corrected) or word in own_names for term, word in written if word in names
     ]
-    unknown_count = known.count(False) - (1 if person_id and not own_names else 0)
-    return max(0, unknown_count) / max(1, len(known))
+    return known.count(False) / max(1, len(known))

@@ -253,7 +253,7 @@ def _person_before(row: Record, by_sequence: Mapping[int, Record]) -> Record | N
 
 
 def _is_answer_to(row: Record, by_sequence: Mapping[int, Record]) -> bool:
-    """Return whether an assistant that spoke right before a person's message answered that person and nobody else.
+    """Return whether an assistant that spoke right before a person's message answered that person alone.
 
     It answered those who spoke since it spoke before; before the first one it can only mean the next.
     """

@@ -62,8 +62,8 @@ class Checker:
             return Reason.NOT_CONFIRMED
         reasons: list[Reason | None] = []
         for statement in statements_of(self._message):
-            said = statement.as_said(fact)
-            reasons.append(Reason.NOT_CONFIRMED if said is None else Checker(statement.message).check(said))
+            own_fact = statement.own_fact(fact)
+            reasons.append(Reason.NOT_CONFIRMED if own_fact is None else Checker(statement.message).check(own_fact))
         if None in reasons:
             return None
         return next((reason for reason in reasons if reason is not Reason.NOT_CONFIRMED), Reason.NOT_CONFIRMED)

@@ -37,7 +37,7 @@ class Statement:
         last = len(self.ends) - 1 - self.ends[::-1].index(span.end)
         return Span(self.starts.index(span.start), last + 1)
 
-    def as_said(self, fact: Fact) -> Fact | None:
+    def own_fact(self, fact: Fact) -> Fact | None:
         """Return a confirmed fact as the person would have said it; None where no words of the statement say it."""
         inner = None if fact.statement is None else self.inner(fact.statement)
         if inner is None or self.message.text[inner.start : inner.end] != fact.content:
@@ -79,7 +79,7 @@ def statements_of(message: Message) -> Iterator[Statement]:
         if rules.markers.joke.search(text) or rules.markers.agent_order.search(text):
             continue
         read = _in_first_person(message, answered, rules, statement[start:], only.start + start)
-        # "You are a nurse" orders an agent, "I am a nurse" nobody.
+        # "You are a nurse" may be an order to an agent. "I am a nurse" is none.
         if read is not None and not rules.markers.order.search(read.message.text):
             yield read
 
