@@ -20,7 +20,6 @@ from fix_session_server import run_session_server
 from skein.session.v1 import session_pb2 as pb
 from skein.session.v1 import session_pb2_grpc as rpc
 from skein.session.v1 import states_pb2
-from skein_session.summaries import chat_model
 
 EXTRACTIVE, MODEL = pb.SUMMARY_METHOD_EXTRACTIVE, pb.SUMMARY_METHOD_MODEL
 KEY = "sk-the-secret-of-the-operator"
@@ -262,10 +261,7 @@ async def test_a_model_that_fails_is_replaced_and_the_reason_named(
     assert made.summary.startswith("user: I want to plan")
 
 
-async def test_a_model_that_thinks_too_long_is_replaced(
-    database: TestDatabase, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(chat_model, "SUMMARY_SECONDS", 0.3)
+async def test_a_model_that_thinks_too_long_is_replaced(database: TestDatabase) -> None:
     thinking = Event()
 
     def reply() -> tuple[int, object]:
@@ -273,7 +269,7 @@ async def test_a_model_that_thinks_too_long_is_replaced(
         return 200, chat_completion("late")
 
     try:
-        async with modelled(database, reply) as (sessions, _):
+        async with modelled(database, reply, SKEIN_ADVANCED_SESSION_SUMMARY_TIMEOUT_SECONDS="0.3") as (sessions, _):
             made = await summarize(sessions)
     finally:
         thinking.set()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from skein_kit.settings import Settings, default_data_dir
+from skein_kit.settings import Settings, advanced, default_data_dir
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -23,6 +23,9 @@ class SessionSettings(Settings):
     summary_model: str = ""
     # API key of SKEIN_SESSION_SUMMARY_URL, if it needs one.
     summary_key: str = dataclasses.field(default="", repr=False)
+    # Timeout of SKEIN_SESSION_SUMMARY_URL, in seconds, within the caller's deadline; after it the summary consists of
+    # the conversation's own sentences. More, for a model on a slow machine.
+    summary_timeout_seconds: float = advanced(20.0)
     # Folder of messages in cold storage, shared by all processes of the service. Empty: "session-archives" below
     # SKEIN_DATA_DIR.
     archive_dir: str = ""

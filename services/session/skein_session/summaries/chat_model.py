@@ -11,9 +11,6 @@ from skein_session.settings import SessionSettings
 
 # The model reads the end of a longer transcript.
 MAX_TRANSCRIPT_CHARACTERS = 48_000
-# Timeout of the endpoint; after it the summary consists of the conversation's own sentences. Ten seconds of the
-# caller's default deadline remain for the rest.
-SUMMARY_SECONDS = 20.0
 _SYSTEM_PROMPT = (
     "Summarize the conversation that the user sends, in its own language, in at most {max_characters} characters. "
     "Keep names, numbers, dates, decisions and what is still open. Write plain text and nothing besides the summary. "
@@ -39,7 +36,7 @@ class ChatModel:
             url=settings.summary_url,
             model=settings.summary_model,
             key=settings.summary_key,
-            seconds=SUMMARY_SECONDS,
+            seconds=settings.summary_timeout_seconds,
         )
 
     async def summarize(self, turns: Sequence[SpeakerTurn], *, max_characters: int, seconds: float) -> str:
