@@ -65,6 +65,8 @@ UNPROVEN_PER_SECOND = 100
 PATIENCE = {
     "SKEIN_ADVANCED_ADMISSION_WAIT_SECONDS": "60",
     "SKEIN_ADVANCED_ADMISSION_QUEUE": "1000000",
+    # Tests let calls of one tenant wait for each other's locks, whatever such calls have cost others before.
+    "SKEIN_ADVANCED_ADMISSION_COSTLY_SECONDS": "1000000",
     "SKEIN_ADVANCED_RECALL_VECTORS_WAIT_SECONDS": "10",
     "SKEIN_ADVANCED_RECALL_EMBED_TIMEOUT_SECONDS": "10",
     "SKEIN_ADVANCED_GATEWAY_RECALL_BRANCH_SECONDS": "60",
@@ -80,9 +82,14 @@ class AdmissionSettings(TypedDict):
 
     admission_wait_seconds: float
     admission_queue: int
+    admission_costly_seconds: float
 
 
-PATIENT: AdmissionSettings = {"admission_wait_seconds": 60.0, "admission_queue": 1_000_000}
+PATIENT: AdmissionSettings = {
+    "admission_wait_seconds": 60.0,
+    "admission_queue": 1_000_000,
+    "admission_costly_seconds": 1e6,
+}
 # Sign-up is open, and passwords cost next to nothing.
 PEOPLE = {
     "SKEIN_SIGN_UP": "open",

@@ -333,6 +333,15 @@ def test_costly_calls_of_one_tenant_run_one_after_another_and_wait_for_each_othe
     assert min(turn.wait_until for turn in others) > 2 * BURST * WAIT
 
 
+def test_calls_up_to_the_cost_of_a_costly_one_run_side_by_side() -> None:
+    limit = AdaptiveLimit(minimum=4, maximum=4, target_seconds=1.0)
+    queue = FairQueue(limit, max_waiting=10, wait_seconds=WAIT, costly_seconds=2.0)
+
+    states = [queue.enqueue("a", at=0.0, cost=1.9, size=1).state for _ in range(2)]
+
+    assert states == [CallState.RUNNING] * 2
+
+
 def test_cheap_calls_pass_the_costly_ones_of_their_tenant() -> None:
     server = turns(calls=100)
     for _ in range(8):

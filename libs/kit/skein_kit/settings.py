@@ -254,6 +254,9 @@ class ProcessSettings(Settings):
     # Longest wait in the fair queue, in seconds, while it is never empty; three times as long otherwise. More, where
     # callers rather wait than retry.
     admission_wait_seconds: float = advanced(0.1)
+    # Processor time in seconds from which on calls of one tenant run one after another, by the mean of earlier calls.
+    # More, on slower processors, where a tenant's heavy calls wait for each other too soon.
+    admission_costly_seconds: float = advanced(0.03)
     # Seconds between reporting "not ready" and refusing new calls.
     drain_seconds: float = 0.0
     # Seconds that running calls get to finish at the end of a process.

@@ -40,7 +40,7 @@ _SHARE = 0.75
 # Ranks: calls of operators and of the cluster come first.
 _PRIORITY_RANK, _NORMAL_RANK = 0, 1
 _MIN_COST = 1e-3
-# Seconds of processor time beyond which a call is costly: that of some three recalls.
+# Seconds of processor time beyond which a call is costly, if nothing else is set: that of some three recalls.
 COSTLY = 0.03
 # Bounds of the running costly calls of one flow and of all, in microseconds. A call that costs up to the last waits for
 # no other tenant.
@@ -102,11 +102,14 @@ class Flow:
 class FairQueue:
     """The running and the waiting calls of one service. Times are in seconds of a monotonic clock; `at` is now."""
 
-    def __init__(self, limit: AdaptiveLimit, *, max_waiting: int, wait_seconds: float) -> None:
+    def __init__(
+        self, limit: AdaptiveLimit, *, max_waiting: int, wait_seconds: float, costly_seconds: float = COSTLY
+    ) -> None:
         """Run `limit` calls and queue up to `max_waiting` others, for `wait_seconds` each in a standing queue."""
         self._limit = limit
         self._max_waiting = max_waiting
         self._wait_seconds = wait_seconds
+        self._costly_seconds = costly_seconds
         self._flows: dict[Hashable, Flow] = {}
         # Heap of flows with waiting calls, by rank and virtual time.
         self._heap: list[tuple[int, float, int, Flow]] = []
@@ -142,7 +145,7 @@ class FairQueue:
         `size` is in bytes. `remaining` is the seconds until the caller's deadline. `has_priority`: the call goes before
         those of tenants.
         """
-        is_costly = cost > COSTLY and not has_priority
+        is_costly = cost > self._costly_seconds and not has_priority
         key = (key, is_costly)
         flow = self._flows.get(key)
         if flow is None:
@@ -234,7 +237,7 @@ class FairQueue:
         flow = call.flow
         if flow.running >= max(1, int(self._limit.value * _SHARE)):
             return False
-        cost = _costly_microseconds(call)
+        cost = self._costly_microseconds(call)
         if cost > _EXEMPT_COST and self._cost and self._cost + cost > _MAX_COST:
             return False
         # A call may have turned out costly after it had begun.
@@ -242,7 +245,7 @@ class FairQueue:
 
     def _count(self, call: QueuedCall, number: int) -> None:
         """Count a call as running; with -1, no longer."""
-        flow, cost = call.flow, number * _costly_microseconds(call)
+        flow, cost = call.flow, number * self._costly_microseconds(call)
         self.running += number
         flow.running += number
         flow.cost += cost
@@ -317,10 +320,9 @@ class FairQueue:
         if not flow.waiting and not flow.running:
             self._flows.pop(flow.key, None)
 
-
-def _costly_microseconds(call: QueuedCall) -> int:
-    # Calls of operators and of the cluster share one flow each, and none of them waits for another.
-    return round(call.cost * 1e6) if call.cost > COSTLY and call.flow.rank != _PRIORITY_RANK else 0
+    def _costly_microseconds(self, call: QueuedCall) -> int:
+        # Calls of operators and of the cluster share one flow each, and none of them waits for another.
+        return round(call.cost * 1e6) if call.cost > self._costly_seconds and call.flow.rank != _PRIORITY_RANK else 0
 
 
 def _notify(call: QueuedCall) -> None:

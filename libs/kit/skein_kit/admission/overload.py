@@ -77,7 +77,10 @@ class AdmissionControl:
             target_seconds=_TARGET_DELAY_SECONDS,
         )
         self._queue = FairQueue(
-            self._limit, max_waiting=settings.admission_queue, wait_seconds=settings.admission_wait_seconds
+            self._limit,
+            max_waiting=settings.admission_queue,
+            wait_seconds=settings.admission_wait_seconds,
+            costly_seconds=settings.admission_costly_seconds,
         )
         self._estimates = CostEstimates()
         self._is_sampling = False
