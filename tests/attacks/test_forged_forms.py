@@ -20,7 +20,7 @@ from fix_cluster import Cluster, Tenant
 from fix_console import furnished
 from fix_extraction import keep_refused
 from fix_receipts import get_receipt, recall_with_receipt
-from fix_spaces import new_space
+from fix_spaces import first_spaces
 from fix_web import PASSWORD, Form, Person, Pkce, Web, authorize_url, form_of, forms_of, new_person, step_of
 from grpc import aio
 from starlette.routing import Route
@@ -119,7 +119,7 @@ async def every_form(cluster: Cluster, web: Web, stranger: Web, tenant: Tenant) 
     await tenant.set_policy(recall_receipts="all")
     page = pages_pb2.CreatePageRequest(page=pages_pb2.Page(subject_id="anna", title="Anna"))
     page_id = (await tenant.curation.CreatePage(page)).page.page_id
-    space_id = await new_space(tenant, "clinic")
+    [space_id] = await first_spaces(cluster, tenant, "clinic")
     receipt_id = (await recall_with_receipt(tenant, "tea")).receipt_id
     await get_receipt(tenant, receipt_id)
     of_one = (

@@ -18,7 +18,7 @@ from fix_console import BrowserSession
 from fix_extraction import extract, learning_tenant, say
 from fix_lineage import DOCUMENT, create, named, of, rate, writer
 from fix_mcp import Mcp
-from fix_spaces import SPACE_KEY, new_key, new_space
+from fix_spaces import SPACE_KEY, first_spaces, new_key
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.auth.v1 import auth_pb2, certificates_pb2
@@ -343,7 +343,7 @@ async def test_a_reader_sees_what_is_for_it(cluster: Cluster, tenant: Tenant) ->
 
 
 async def test_a_page_has_the_facts_of_the_spaces_that_its_reader_sees(cluster: Cluster, tenant: Tenant) -> None:
-    own_id, other_id = await new_space(tenant, "own"), await new_space(tenant, "other")
+    own_id, other_id = await first_spaces(cluster, tenant, "own", "other")
     _, both = await new_key(cluster, tenant, [own_id, other_id])
     _, single = await new_key(cluster, tenant, [own_id])
     _, bound = await new_key(cluster, tenant, [own_id], bind=True)

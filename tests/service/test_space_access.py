@@ -14,7 +14,7 @@ from fix_accounts import sign_in
 from fix_calls import stamp
 from fix_cluster import Cluster, Stubs, Tenant, refused
 from fix_space_tables import SPACE_TABLES
-from fix_spaces import ROLES, SPACE_KEY, grant, new_key, new_space
+from fix_spaces import ROLES, SPACE_KEY, first_spaces, grant, new_key
 from fix_web import PASSWORD, REDIRECT, Person, Pkce, Web, authorize_url, new_person
 
 from skein.auth.v1 import auth_pb2
@@ -54,7 +54,7 @@ async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
 
 @pytest.mark.system
 async def test_what_a_delegate_passed_on_ends_with_the_delegate_s_own_grant(cluster: Cluster, tenant: Tenant) -> None:
-    space_id = await new_space(tenant, "garden")
+    [space_id] = await first_spaces(cluster, tenant, "garden")
     delegate, secret = await new_key(cluster, tenant, [space_id])
     await delegable(tenant, space_id, delegate)
     helper, helper_secret = await new_key(cluster, tenant, [])
@@ -75,7 +75,7 @@ async def test_what_a_delegate_passed_on_ends_with_the_delegate_s_own_grant(clus
 async def test_an_open_stream_of_a_delegate_s_grant_ends_with_the_grant_at_its_root(
     cluster: Cluster, tenant: Tenant
 ) -> None:
-    space_id = await new_space(tenant, "garden")
+    [space_id] = await first_spaces(cluster, tenant, "garden")
     delegate, secret = await new_key(cluster, tenant, [space_id])
     await delegable(tenant, space_id, delegate)
     helper, helper_secret = await new_key(cluster, tenant, [])
@@ -111,7 +111,7 @@ async def _is_hidden(stubs: Stubs, memory_id: str) -> bool:
 
 
 async def test_a_grant_that_replaces_a_delegate_s_ends_what_it_passed_on(cluster: Cluster, tenant: Tenant) -> None:
-    space_id = await new_space(tenant, "garden")
+    [space_id] = await first_spaces(cluster, tenant, "garden")
     delegate, secret = await new_key(cluster, tenant, [space_id])
     await delegable(tenant, space_id, delegate)
     await grant(cluster.with_key(secret), space_id, "agent:helper", "reader")
@@ -125,7 +125,7 @@ async def test_a_grant_that_replaces_a_delegate_s_ends_what_it_passed_on(cluster
 async def test_what_was_passed_on_shows_nothing_once_the_delegate_s_own_grant_has_expired(
     cluster: Cluster, tenant: Tenant
 ) -> None:
-    space_id = await new_space(tenant, "garden")
+    [space_id] = await first_spaces(cluster, tenant, "garden")
     delegate, secret = await new_key(cluster, tenant, [space_id])
     end = datetime.now(UTC) + timedelta(days=1)
     await delegable(tenant, space_id, delegate, expire_time=stamp(end))
@@ -156,7 +156,7 @@ async def test_what_was_passed_on_shows_nothing_once_the_delegate_s_own_grant_ha
 async def test_access_is_explained_to_who_manages_spaces_and_to_the_principal_itself(
     cluster: Cluster, tenant: Tenant
 ) -> None:
-    space_id = await new_space(tenant, "garden")
+    [space_id] = await first_spaces(cluster, tenant, "garden")
     member, secret = await new_key(cluster, tenant, [space_id], permissions=TENANT_PERMISSIONS - {"spaces.write"})
     stranger, stranger_secret = await new_key(cluster, tenant, [], permissions=TENANT_PERMISSIONS - {"spaces.write"})
     bound, _ = await new_key(cluster, tenant, [space_id], "reader", bind=True)
@@ -195,7 +195,7 @@ async def test_access_is_explained_to_who_manages_spaces_and_to_the_principal_it
 
 
 async def test_the_access_log_tells_by_which_grant_a_memory_was_read(cluster: Cluster, tenant: Tenant) -> None:
-    garden_id, cellar_id = await new_space(tenant, "garden"), await new_space(tenant, "cellar")
+    garden_id, cellar_id = await first_spaces(cluster, tenant, "garden", "cellar")
     principal, secret = await new_key(cluster, tenant, [garden_id, cellar_id])
     auditor_principal, auditor_secret = await new_key(
         cluster, tenant, [garden_id, cellar_id], permissions=TENANT_PERMISSIONS
@@ -254,7 +254,7 @@ async def application(
 async def test_an_application_sees_what_both_it_and_its_person_may_see(
     cluster: Cluster, web: Web, tenant: Tenant
 ) -> None:
-    garden_id, cellar_id = await new_space(tenant, "garden"), await new_space(tenant, "cellar")
+    garden_id, cellar_id = await first_spaces(cluster, tenant, "garden", "cellar")
     person = await new_person(cluster, tenant, role=members_pb2.ROLE_MEMBER)
     _, secret = await new_key(cluster, tenant, [garden_id, cellar_id])
     memories = {
@@ -300,7 +300,7 @@ async def test_an_application_sees_what_both_it_and_its_person_may_see(
 
 
 async def test_no_table_of_a_space_shows_its_rows_to_another_one(cluster: Cluster, tenant: Tenant) -> None:
-    space_id, other_id = await new_space(tenant, "garden"), await new_space(tenant, "cellar")
+    space_id, other_id = await first_spaces(cluster, tenant, "garden", "cellar")
     _, secret = await new_key(cluster, tenant, [space_id], permissions=TENANT_PERMISSIONS)
     inside = cluster.with_key(secret, **{SPACE_KEY: space_id})
     task = await inside.create_memory("Feed the rose", type="task", external_id="task")

@@ -11,7 +11,7 @@ from fix_command import skein
 from fix_console import BrowserSession
 from fix_context_ledgers import Prompt
 from fix_mcp import Mcp
-from fix_spaces import SPACE_KEY, new_key, new_space
+from fix_spaces import SPACE_KEY, first_spaces, new_key, new_space
 
 from skein.tenancy.v1 import spaces_pb2
 from skein_cluster.cli.exit_codes import ExitCode
@@ -53,7 +53,7 @@ async def test_a_space_is_created_granted_and_revoked_in_the_console(tenant: Ten
 async def test_pages_act_in_the_space_that_the_browser_has_chosen(
     cluster: Cluster, tenant: Tenant, web: BrowserSession
 ) -> None:
-    space_id = await new_space(tenant, "garden")
+    [space_id] = await first_spaces(cluster, tenant, "garden")
     await tenant.create_memory("The oven is hot")
     _, secret = await new_key(cluster, tenant, [space_id], permissions=TENANT_PERMISSIONS)
     await cluster.with_key(secret, **{SPACE_KEY: space_id}).create_memory(TEXT)
@@ -75,7 +75,7 @@ async def test_pages_act_in_the_space_that_the_browser_has_chosen(
 async def test_the_ledgers_pages_show_texts_of_the_spaces_that_the_reader_sees(
     cluster: Cluster, tenant: Tenant, web: BrowserSession
 ) -> None:
-    space_id = await new_space(tenant, "garden")
+    [space_id] = await first_spaces(cluster, tenant, "garden")
     await tenant.remember("The oven is hot")
     _, secret = await new_key(cluster, tenant, [space_id], permissions=TENANT_PERMISSIONS)
     _, other = await new_key(cluster, tenant, [], permissions=TENANT_PERMISSIONS)
@@ -143,7 +143,7 @@ async def test_the_command_lists_grants_explains_and_moves(cluster: Cluster, ten
 
 
 async def test_an_mcp_client_names_a_space_by_a_header(cluster: Cluster, tenant: Tenant) -> None:
-    space_id = await new_space(tenant, "garden")
+    [space_id] = await first_spaces(cluster, tenant, "garden")
     _, secret = await new_key(cluster, tenant, [space_id])
     _, other = await new_key(cluster, tenant, [])
 

@@ -14,7 +14,7 @@ from fix_calls import stamp
 from fix_cluster import Cluster, Stubs, Tenant, metadata_in, refused
 from fix_context_ledgers import Prompt
 from fix_extraction import extraction_job, learning_tenant
-from fix_spaces import SPACE_KEY, grant, new_key, new_space
+from fix_spaces import SPACE_KEY, first_spaces, grant, new_key, new_space
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.memory.v1 import approvals_pb2, blocks_pb2, curation_pb2, history_pb2, memory_pb2, scores_pb2
@@ -72,7 +72,7 @@ async def house(tenant: Tenant, cluster: Cluster) -> House:
 
 
 async def new_house(tenant: Tenant, cluster: Cluster) -> House:
-    kitchen_id, garden_id = await new_space(tenant, "kitchen"), await new_space(tenant, "garden")
+    kitchen_id, garden_id = await first_spaces(cluster, tenant, "kitchen", "garden")
     _, secret = await new_key(cluster, tenant, [kitchen_id, garden_id])
     _, cook = await new_key(cluster, tenant, [kitchen_id], bind=True)
     _, gardener = await new_key(cluster, tenant, [garden_id], bind=True)

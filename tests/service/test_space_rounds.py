@@ -13,7 +13,7 @@ from typing import Any
 from fix_cluster import SYSTEM_KEY, Cluster, Stubs, Tenant
 from fix_extraction import settings_of
 from fix_lineage import rate, rescore
-from fix_spaces import SPACE_KEY, new_key, new_space
+from fix_spaces import SPACE_KEY, first_spaces, new_key
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.auth.v1 import auth_pb2_grpc
@@ -68,7 +68,7 @@ async def run(cluster: Cluster, tenant: Tenant, *names: str) -> None:
 
 async def practice_of(cluster: Cluster, tenant: Tenant) -> tuple[Stubs, str]:
     """Return stubs that write in a space, and its id."""
-    space_id = await new_space(tenant, "doctor")
+    [space_id] = await first_spaces(cluster, tenant, "doctor")
     _, secret = await new_key(cluster, tenant, [space_id])
     return cluster.with_key(secret, **{SPACE_KEY: space_id}), space_id
 
@@ -181,7 +181,7 @@ async def test_idle_memories_and_hidden_sessions_of_a_space_go_to_cold_storage_t
             policy=subjects_pb2.Policy(archive_days=1), update_mask=FieldMask(paths=["archive_days"])
         )
     )
-    space_id = await new_space(tenant, "doctor")
+    [space_id] = await first_spaces(cluster, tenant, "doctor")
     _, secret = await new_key(cluster, tenant, [space_id], permissions=TENANT_PERMISSIONS)
     practice = cluster.with_key(secret, **{SPACE_KEY: space_id})
     old = memory_pb2.Memory(content="The knee hurt long ago")

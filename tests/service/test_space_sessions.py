@@ -16,7 +16,7 @@ from fix_calls import stamp
 from fix_cluster import Cluster, Stubs, Tenant, refused
 from fix_context_ledgers import Prompt
 from fix_extraction import extraction_job, facts, learning_tenant
-from fix_spaces import SPACE_KEY, grant, new_key, new_space
+from fix_spaces import SPACE_KEY, first_spaces, grant, new_key, new_space
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.gateway.v1 import gateway_pb2
@@ -53,7 +53,7 @@ class House:
 
 
 async def new_house(cluster: Cluster, tenant: Tenant) -> House:
-    space_id = await new_space(tenant, "doctor")
+    [space_id] = await first_spaces(cluster, tenant, "doctor")
     principal, secret = await new_key(cluster, tenant, [space_id], permissions=TENANT_PERMISSIONS)
     _, kitchen = await new_key(cluster, tenant, [], permissions=TENANT_PERMISSIONS)
     return House(

@@ -10,7 +10,7 @@ import grpc
 import pytest
 from fix_calls import stamp
 from fix_cluster import Cluster, Stubs, Tenant, refused
-from fix_spaces import ALL, SPACE_KEY, grant, new_key, new_space
+from fix_spaces import ALL, SPACE_KEY, first_spaces, grant, new_key, new_space
 
 from skein.auth.v1 import auth_pb2
 from skein.gateway.v1 import gateway_pb2
@@ -43,7 +43,7 @@ class Clinic:
 
 @pytest.fixture
 async def clinic(tenant: Tenant, cluster: Cluster) -> Clinic:
-    space_id = await new_space(tenant, "doctor")
+    [space_id] = await first_spaces(cluster, tenant, "doctor")
     _, doctor = await new_key(cluster, tenant, [space_id])
     _, kitchen = await new_key(cluster, tenant, [])
     in_space = cluster.with_key(doctor, **{SPACE_KEY: space_id})
