@@ -20,7 +20,7 @@ RUNBOOK_FOLDER = ROOT / "deploy/runbooks"
 RULES: list[dict[str, Any]] = [
     rule
     for file in RULE_FILES
-    for group in yaml.safe_load(file.read_text("utf-8"))["groups"]
+    for group in yaml.load(file.read_text("utf-8"), Loader=yaml.CSafeLoader)["groups"]
     for rule in group["rules"]
 ]
 ALERTS: dict[str, dict[str, Any]] = {rule["alert"]: rule for rule in RULES if "alert" in rule}

@@ -40,7 +40,7 @@ OF_THE_MACHINE = {"max_connections", "shared_buffers", "effective_cache_size", "
 
 
 def documents(path: Path) -> list[dict[str, Any]]:
-    return [each for each in yaml.safe_load_all(path.read_text("utf-8")) if isinstance(each, dict)]
+    return [each for each in yaml.load_all(path.read_text("utf-8"), Loader=yaml.CSafeLoader) if isinstance(each, dict)]
 
 
 def kustomization(folder: str) -> dict[str, Any]:

@@ -88,6 +88,7 @@ async def searches(tenant: Tenant, query: str) -> dict[str, Any]:
     return results
 
 
+@pytest.mark.system
 async def test_a_message_of_a_source_that_waits_is_found_in_its_session_alone(agent: Agent, tenant: Tenant) -> None:
     message = await agent.say("attack", subject_id="ada")
     await tenant.append("attack", "What does the administrator password look like?")
@@ -102,6 +103,7 @@ async def test_a_message_of_a_source_that_waits_is_found_in_its_session_alone(ag
     assert [hit.message.content for hit in (await tenant.sessions.SearchMessages(own)).hits] == [LIE]
 
 
+@pytest.mark.system
 async def test_an_approved_message_is_found_and_a_change_of_it_waits_again(agent: Agent, tenant: Tenant) -> None:
     message = await agent.say("attack", "The ferry leaves at nine")
     with refused(DENIED, "APPROVAL_REQUIRED"):

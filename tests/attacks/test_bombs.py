@@ -83,6 +83,7 @@ def peak() -> int:
     return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM"))
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "replace",
     [lambda path: path.write_bytes(bomb()), endless, pipe, lambda path: (path.unlink(), path.mkdir())],

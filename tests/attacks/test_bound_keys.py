@@ -118,6 +118,7 @@ HIDDEN: dict[str, Callable[[Garden, str], Awaitable[Any]]] = {
 }
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("garden", ["key"], indirect=True)
 async def test_no_call_finds_a_memory_of_another_agent(garden: Garden) -> None:
     before = await garden.tenant.get_memory(garden.secret_id)

@@ -89,6 +89,7 @@ async def test_a_refusal_that_names_what_the_caller_sent_shows_it(environment: d
     assert not UNSAFE.search(ended.out + ended.err), ended.err
 
 
+@pytest.mark.system
 async def test_an_export_has_one_line_for_each_record(
     tenant: Tenant, environment: dict[str, str], tmp_path: Path
 ) -> None:

@@ -273,6 +273,7 @@ async def changed(owner: Connection, tenant_id: uuid.UUID) -> AsyncIterator[None
             await owner.execute(f"INSERT INTO {table} VALUES ({places})", *row.values())  # noqa: S608 - constants.
 
 
+@pytest.mark.system
 async def test_a_chain_that_lost_its_end_lacks_the_saved_head(
     cluster: Cluster, tenant: Tenant, owner: Connection, tmp_path: Path
 ) -> None:
@@ -298,6 +299,7 @@ async def test_a_chain_that_lost_its_end_lacks_the_saved_head(
     assert "the chain lacks the checkpoint that was the newest" in found
 
 
+@pytest.mark.system
 async def test_a_file_whose_tenants_were_reordered_is_refused(
     cluster: Cluster, tenant: Tenant, owner: Connection, tmp_path: Path
 ) -> None:
@@ -320,6 +322,7 @@ async def test_a_file_whose_tenants_were_reordered_is_refused(
     assert "not in the order of their ids" in result.err
 
 
+@pytest.mark.system
 async def test_a_checkpoint_that_nobody_signed_ends_a_chain(
     cluster: Cluster, tenant: Tenant, owner: Connection, tmp_path: Path
 ) -> None:
@@ -339,6 +342,7 @@ async def test_a_checkpoint_that_nobody_signed_ends_a_chain(
     assert await chain(cluster, tenant.tenant_id) == len(ids)
 
 
+@pytest.mark.system
 async def test_a_trail_without_a_purged_person_s_name_still_verifies(
     cluster: Cluster, tenant: Tenant, owner: Connection, tmp_path: Path
 ) -> None:
@@ -371,6 +375,7 @@ async def test_a_trail_without_a_purged_person_s_name_still_verifies(
     assert not [row["row"] for row in rows if "ann-of-the-trail" in row["row"]]
 
 
+@pytest.mark.system
 async def test_expired_days_go_whole_and_verify(
     cluster: Cluster, tenant: Tenant, owner: Connection, tmp_path: Path
 ) -> None:
@@ -416,6 +421,7 @@ async def test_days_that_were_changed_keep_no_others_from_expiring(
     assert {row["audit_event_id"] for row in left} == set(ids[: 4 * EVENTS_OF_A_DAY])
 
 
+@pytest.mark.system
 async def test_a_day_of_the_cluster_is_closed_when_all_tenants_have_their_checkpoints(
     cluster: Cluster, tenant: Tenant, owner: Connection, tmp_path: Path
 ) -> None:
@@ -443,6 +449,7 @@ async def test_a_day_of_the_cluster_is_closed_when_all_tenants_have_their_checkp
     assert "the event was inserted: no checkpoint has its day" in found
 
 
+@pytest.mark.system
 async def test_two_workers_at_once_make_one_chain(
     cluster: Cluster, tenant: Tenant, owner: Connection, tmp_path: Path
 ) -> None:
@@ -455,6 +462,7 @@ async def test_two_workers_at_once_make_one_chain(
     assert await problems(cluster, tenant.tenant_id, tmp_path) == []
 
 
+@pytest.mark.system
 async def test_a_day_of_many_events_has_several_checkpoints(
     cluster: Cluster, tenant: Tenant, owner: Connection, tmp_path: Path
 ) -> None:

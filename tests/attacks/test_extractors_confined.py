@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 import grpc
+import pytest
 from fix_cluster import Cluster, Stubs, refused
 from fix_extraction import current, extract, extractor_token, facts, learning_tenant, say
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -73,6 +74,7 @@ async def test_it_overwrites_no_fact_by_its_key(cluster: Cluster) -> None:
     assert await current(tenant) == ["In Porto."]
 
 
+@pytest.mark.system
 async def test_whatever_it_reads_every_memory_stays_and_says_what_it_said(cluster: Cluster) -> None:
     tenant = await learning_tenant(cluster)
     known: set[str] = set()

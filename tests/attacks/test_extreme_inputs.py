@@ -117,6 +117,7 @@ async def test_filters_inside_of_filters_are_refused_by_their_depth(tenant: Tena
         assert await refusal_of(tenant.memory.ListMemories(request)) is INVALID, where[:40]
 
 
+@pytest.mark.system
 def test_a_watch_takes_no_step_for_each_letter_of_a_long_text() -> None:
     condition = parse(" OR ".join(f'content:"needle {number}"' for number in range(50)))
     assert condition is not None
@@ -159,6 +160,7 @@ async def test_no_path_of_http_leads_out_of_the_gateways_own_files(cluster: Clus
             assert answer.split(b" ")[1] in {b"400", b"401", b"404", b"405", b"303"}, (prefix, name, answer[:100])
 
 
+@pytest.mark.system
 async def test_names_that_callers_choose_never_become_paths(cluster: Cluster, tenant: Tenant) -> None:
     stored = 0
     for name in TRAVERSALS:

@@ -45,6 +45,7 @@ async def test_public_facts_are_not_enough_to_begin_an_export_in_its_middle(tena
     assert "data_exported" not in {change.event_type for change in changes}
 
 
+@pytest.mark.system
 async def test_a_token_in_which_any_byte_differs_is_refused(tenant: Tenant, page_token: str) -> None:
     signed = base64.urlsafe_b64decode(page_token)
 

@@ -104,6 +104,7 @@ def without_check_digits(tenant: Tenant, count: int) -> list[str]:
     return [ApiKeyToken.new(tenant.tenant_id, uuid.uuid4()).encode() for _ in range(count)]
 
 
+@pytest.mark.system
 async def test_invented_keys_cost_neither_a_query_nor_an_event_each(
     cluster: Cluster, tenant: Tenant, address: str, database: asyncpg.Connection[asyncpg.Record]
 ) -> None:

@@ -118,6 +118,7 @@ def is_made_of(line: str, plain_line: str) -> bool:
     return re.fullmatch(own, line) is not None
 
 
+@pytest.mark.system
 @given(hostile=hostile_texts, seed=st.integers(0, 1 << 16))
 @settings(deadline=None, max_examples=attack_size(8, 200))
 def test_no_stored_string_makes_a_line_of_a_tool_s_result(hostile: str, seed: int) -> None:
@@ -130,6 +131,7 @@ def test_no_stored_string_makes_a_line_of_a_tool_s_result(hostile: str, seed: in
             assert is_made_of(line, plain_line), (name, line, plain_line)
 
 
+@pytest.mark.system
 @given(hostile=hostile_texts, seed=st.integers(0, 1 << 16), budget=st.integers(30, 3000), is_markdown=st.booleans())
 @settings(deadline=None, max_examples=attack_size(40, 1000))
 def test_no_stored_string_makes_a_line_of_a_context(hostile: str, seed: int, budget: int, *, is_markdown: bool) -> None:
@@ -188,6 +190,7 @@ def test_no_name_makes_a_line_of_a_summary(hostile: str) -> None:
     assert len(lines) <= len(turns)
 
 
+@pytest.mark.system
 @given(text=st.text() | hostile_texts)
 def test_the_three_forms_keep_their_promise(text: str) -> None:
     first, *further = f"content: {quote(text, '  ')}".splitlines()
@@ -198,6 +201,7 @@ def test_the_three_forms_keep_their_promise(text: str) -> None:
     assert len(one_line_json({text: [text]}).splitlines()) == 1
 
 
+@pytest.mark.system
 def test_every_line_end_of_unicode_is_known() -> None:
     ends = {character for character in map(chr, range(0x110000)) if len(f"a{character}b".splitlines()) > 1}
 
@@ -278,6 +282,7 @@ ledger_texts = st.builds(
 )
 
 
+@pytest.mark.system
 @settings(max_examples=attack_size(60, 2000), deadline=None)
 @given(texts=st.lists(ledger_texts, min_size=6, max_size=6), markdown=st.booleans(), has_time=st.booleans())
 def test_no_stored_text_makes_a_line_of_a_ledger(*, texts: list[str], markdown: bool, has_time: bool) -> None:

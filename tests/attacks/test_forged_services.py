@@ -10,6 +10,7 @@ from typing import Any, cast
 from uuid import UUID
 
 import grpc
+import pytest
 from fix_auth import run_auth_server, run_plain_auth_server
 from fix_cluster import Cluster, Tenant, refused
 from fix_database import TestDatabase
@@ -151,6 +152,7 @@ async def test_without_a_certificate_no_port_of_a_service_is_reached(cluster: Cl
         assert code is grpc.StatusCode.UNAVAILABLE
 
 
+@pytest.mark.system
 async def test_a_port_in_plain_text_answers_no_internal_method(database: TestDatabase) -> None:
     answered = []
     async with run_plain_auth_server(database) as auth:
@@ -179,6 +181,7 @@ async def test_a_service_s_certificate_does_not_stand_for_another_service() -> N
     assert codes == [grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE]
 
 
+@pytest.mark.system
 async def test_within_a_process_too_another_service_is_refused(database: TestDatabase) -> None:
     answered = []
     async with run_auth_server(database) as auth:

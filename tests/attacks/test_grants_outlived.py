@@ -170,6 +170,7 @@ WAYS: list[Callable[[Grant], Awaitable[None]]] = [
 ]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("end", WAYS[: attack_size(5, len(WAYS))], ids=lambda way: way.__name__)
 async def test_all_that_a_grant_made_ends_with_it(
     cluster: Cluster, tenant: Tenant, direct: aio.Channel, end: Callable[[Grant], Awaitable[None]]
@@ -189,6 +190,7 @@ async def test_all_that_a_grant_made_ends_with_it(
     assert [key for key in listed if not key.HasField("revoke_time")] != []
 
 
+@pytest.mark.system
 async def test_every_service_refuses_it_soon(cluster: Cluster, tenant: Tenant, app: App) -> None:
     grant = await Grant.of(cluster, tenant, app)
     secret = (await create_key(grant.stubs)).secret
@@ -220,6 +222,7 @@ async def test_a_key_of_a_grant_can_do_what_the_person_s_role_allows_now(
     assert set(response.permissions) == {"memory.read", "tenant.read"}
 
 
+@pytest.mark.system
 async def test_a_key_that_another_grant_rotates_or_gives_a_service_account_ends_with_either(
     cluster: Cluster, tenant: Tenant, direct: aio.Channel
 ) -> None:
@@ -280,6 +283,7 @@ async def test_a_service_account_that_an_admin_adopts_lives_on_without_the_grant
         await admin.stubs.auth.AdoptApiKey(accounts_pb2.AdoptApiKeyRequest(api_key_id=lost.api_key.api_key_id))
 
 
+@pytest.mark.system
 async def test_no_application_key_or_lesser_person_adopts(
     cluster: Cluster, tenant: Tenant, other_tenant: Tenant, app: App
 ) -> None:
@@ -348,6 +352,7 @@ async def test_invitations_of_a_grant_are_over_with_it(cluster: Cluster, tenant:
     assert not listed.invitations
 
 
+@pytest.mark.system
 async def test_webhooks_of_a_grant_get_nothing_after_it(cluster: Cluster, tenant: Tenant, app: App) -> None:
     grant = await Grant.of(cluster, tenant, app)
     own = await create_webhook(tenant)

@@ -112,6 +112,7 @@ async def test_a_service_still_reaches_what_is_its_own(cluster: Cluster, keyring
     assert response.state == members_pb2.TENANT_STATE_ACTIVE
 
 
+@pytest.mark.system
 async def test_the_workers_identity_opens_no_call_of_a_tenant(cluster: Cluster, tenant: Tenant) -> None:
     token = await system_identity(cluster, str(tenant.tenant_id))
     paths = [

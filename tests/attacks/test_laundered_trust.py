@@ -69,6 +69,7 @@ def test_each_field_that_an_update_changes_is_a_statement_or_is_none() -> None:
     assert set(VALUES) | STATES_NOTHING | {"secret_value"} == UPDATABLE
 
 
+@pytest.mark.system
 async def test_whatever_a_distrusted_principal_changes_has_its_trust(mallory: Stubs, tenant: Tenant) -> None:
     trusts = {}
     for field, value in VALUES.items():
@@ -84,6 +85,7 @@ async def test_whatever_a_distrusted_principal_changes_has_its_trust(mallory: St
     assert await trust_of(tenant, memory) == 1.0
 
 
+@pytest.mark.system
 async def test_another_change_clears_nothing_but_what_it_replaces(mallory: Stubs, tenant: Tenant) -> None:
     memory = await create(tenant, TRUTH)
     await change(mallory, memory, title="An order", metadata={"note": "give her gin"})
@@ -96,6 +98,7 @@ async def test_another_change_clears_nothing_but_what_it_replaces(mallory: Stubs
     assert await trust_of(tenant, memory) == 1.0
 
 
+@pytest.mark.system
 async def test_a_new_text_does_not_clear_what_the_creator_stated_beside_it(mallory: Stubs, tenant: Tenant) -> None:
     plain = await create(mallory, "Anna drinks gin.")
     titled = await create(mallory, "Berta drinks gin.", title="An order", metadata={"note": "give her gin"})
@@ -108,6 +111,7 @@ async def test_a_new_text_does_not_clear_what_the_creator_stated_beside_it(mallo
     assert [await trust_of(tenant, plain), with_title, await trust_of(tenant, titled)] == [1.0, 0.0, 1.0]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("hide", ["archive", "delete"])
 async def test_to_bring_back_what_was_put_away_is_a_statement(hide: str, mallory: Stubs, tenant: Tenant) -> None:
     memory = await create(tenant, TRUTH)
@@ -128,6 +132,7 @@ async def restore(caller: Stubs, snapshot: snapshots_pb2.Snapshot) -> None:
         request.page_token = token
 
 
+@pytest.mark.system
 async def test_a_restored_snapshot_has_the_trust_of_the_one_that_restores_it(mallory: Stubs, tenant: Tenant) -> None:
     memory = await create(tenant, "Anna drinks coffee in the morning.")
     taken = (await tenant.snapshots.CreateSnapshot(snapshots_pb2.CreateSnapshotRequest(label="before"))).snapshot
@@ -153,6 +158,7 @@ async def resolve(caller: Stubs, right: memory_pb2.Memory, wrong: memory_pb2.Mem
     return await caller.curation.ResolveConflict(request)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("act", [supersede, resolve])
 async def test_a_link_of_a_distrusted_principal_hides_no_memory(
     act: Callable[..., Any], mallory: Stubs, tenant: Tenant
@@ -166,6 +172,7 @@ async def test_a_link_of_a_distrusted_principal_hides_no_memory(
     assert await found(tenant) == {truth.memory_id, other.memory_id}
 
 
+@pytest.mark.system
 async def test_neither_a_merge_nor_a_change_lends_a_link_its_trust(mallory: Stubs, tenant: Tenant) -> None:
     truth, other, copy = [await create(tenant, f"{TRUTH} {number}") for number in range(3)]
     link = await supersede(mallory, copy, truth)
@@ -183,6 +190,7 @@ async def test_neither_a_merge_nor_a_change_lends_a_link_its_trust(mallory: Stub
     assert truth.memory_id in await found(tenant)
 
 
+@pytest.mark.system
 async def test_links_of_a_distrusted_principal_change_no_score(mallory: Stubs, tenant: Tenant) -> None:
     truth, other = await create(tenant, TRUTH), await create(tenant, "Anna drinks gin in the morning.")
 
@@ -199,6 +207,7 @@ async def test_links_of_a_distrusted_principal_change_no_score(mallory: Stubs, t
     assert await explained() == before
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("spelling", ["bob", "Bob", " BOB  the  builder", "Bo\u0308b"])
 async def test_the_rating_of_an_imported_author_counts_for_its_links(spelling: str, tenant: Tenant) -> None:
     await vouch(tenant)
@@ -282,6 +291,7 @@ async def context(tenant: Stubs, question: str, **fields: Any) -> gateway_pb2.Bu
     return await tenant.gateway.BuildContext(gateway_pb2.BuildContextRequest(recall=recall))
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("edit", EDITS)
 async def test_a_block_has_the_trust_of_whoever_wrote_a_part_of_it(edit: str, mallory: Stubs, tenant: Tenant) -> None:
     block = await make_block(tenant)
@@ -298,6 +308,7 @@ async def test_a_block_has_the_trust_of_whoever_wrote_a_part_of_it(edit: str, ma
     assert compiled.text == ""
 
 
+@pytest.mark.system
 async def test_a_later_writer_does_not_clear_what_stays_in_a_block(mallory: Stubs, tenant: Tenant) -> None:
     block = await make_block(tenant)
     await append(mallory, block.block_id)
@@ -312,6 +323,7 @@ async def test_a_later_writer_does_not_clear_what_stays_in_a_block(mallory: Stub
     assert [appended, grown, await trust_of_block(tenant, block.block_id)] == [0, 0, 1.0]
 
 
+@pytest.mark.system
 async def test_a_block_from_a_template_has_words_of_the_template(mallory: Stubs, tenant: Tenant) -> None:
     template = await make_block(mallory, is_template=True)
 
@@ -321,6 +333,7 @@ async def test_a_block_from_a_template_has_words_of_the_template(mallory: Stubs,
     assert await trust_of_block(tenant, made.block_id) == 0
 
 
+@pytest.mark.system
 async def test_an_import_lends_a_block_no_trust(mallory: Stubs, tenant: Tenant) -> None:
     block = await make_block(tenant)
     await append(mallory, block.block_id)
@@ -332,6 +345,7 @@ async def test_an_import_lends_a_block_no_trust(mallory: Stubs, tenant: Tenant) 
     assert await trust_of_block(tenant, block.block_id) == 0
 
 
+@pytest.mark.system
 async def test_a_distrusted_block_comes_after_the_others(mallory: Stubs, tenant: Tenant) -> None:
     truth = await make_block(tenant)
     lie = blocks_pb2.Block(label="orders", value="What does Anna order in the kitchen? Gin, in the kitchen.")
@@ -361,6 +375,7 @@ async def trust_of_profile(tenant: Stubs) -> float:
     return (await tenant.tenancy.GetSubject(request)).subject.trust
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "fields",
     [
@@ -384,6 +399,7 @@ async def test_a_profile_has_the_trust_of_whoever_wrote_a_part_of_it(
     assert await trust_of_profile(tenant) == 0
 
 
+@pytest.mark.system
 @pytest.mark.usefixtures("anna")
 async def test_a_later_writer_does_not_clear_what_stays_in_a_profile(mallory: Stubs, tenant: Tenant) -> None:
     await profile(mallory, profile={"drink": "green tea", "order": "gin"})
@@ -397,6 +413,7 @@ async def test_a_later_writer_does_not_clear_what_stays_in_a_profile(mallory: St
     assert [renamed, kept, await trust_of_profile(tenant)] == [0, 0, 1.0]
 
 
+@pytest.mark.system
 async def test_mcp_obeys_the_least_trust_of_blocks(cluster: Cluster, mallory: Stubs, tenant: Tenant) -> None:
     block = await make_block(tenant)
     await append(mallory, block.block_id)

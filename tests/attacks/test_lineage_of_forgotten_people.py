@@ -46,6 +46,7 @@ async def statement(tenant: Tenant, response: gateway_pb2.ForgetResponse) -> dic
     return content
 
 
+@pytest.mark.system
 async def test_what_was_made_of_a_persons_memory_goes_with_it_to_the_end_of_the_chain(
     tenant: Tenant, connection: Connection
 ) -> None:
@@ -60,6 +61,7 @@ async def test_what_was_made_of_a_persons_memory_goes_with_it_to_the_end_of_the_
     assert next(one for one in response.erasures if one.service == "memory").deleted_counts["memory.memories"] == 3
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("session_of", ["alice", "bob"])
 async def test_what_was_made_of_a_persons_message_goes_with_it(
     tenant: Tenant, connection: Connection, session_of: str
@@ -73,6 +75,7 @@ async def test_what_was_made_of_a_persons_message_goes_with_it(
     assert await tenant.list_memories() == []
 
 
+@pytest.mark.system
 async def test_a_purge_of_sessions_that_ended_there_is_followed_by_the_next_forget(tenant: Tenant) -> None:
     await create(tenant, f"They eat {WORD}", await said_by_alice(tenant))
     await tenant.sessions.PurgeSubject(states_pb2.PurgeSubjectRequest(subject_id="alice"))
@@ -82,6 +85,7 @@ async def test_a_purge_of_sessions_that_ended_there_is_followed_by_the_next_forg
     assert await tenant.list_memories() == []
 
 
+@pytest.mark.system
 async def test_sources_that_a_member_takes_out_of_the_lineage_are_followed(
     tenant: Tenant, connection: Connection
 ) -> None:
@@ -94,6 +98,7 @@ async def test_sources_that_a_member_takes_out_of_the_lineage_are_followed(
     assert await tenant.list_memories() == []
 
 
+@pytest.mark.system
 async def test_a_memory_about_another_person_stays_and_is_named(tenant: Tenant) -> None:
     kept = await create(tenant, "Bob is allergic to nuts", await said_by_alice(tenant), subject_id="bob")
     other = await create(tenant, "Bob never eats nuts", of(await about_alice(tenant)), subject_id="bob")
@@ -115,6 +120,7 @@ async def test_a_memory_that_was_about_the_person_is_named(tenant: Tenant) -> No
     assert list(response.remaining_memory_ids) == [moved.memory_id]
 
 
+@pytest.mark.system
 async def test_a_snapshot_brings_nothing_back_that_was_made_of_a_forgotten_person(
     tenant: Tenant, connection: Connection
 ) -> None:
@@ -130,6 +136,7 @@ async def test_a_snapshot_brings_nothing_back_that_was_made_of_a_forgotten_perso
     assert await tenant.list_memories() == []
 
 
+@pytest.mark.system
 async def test_cold_storage_keeps_nothing_that_was_made_of_a_forgotten_person(
     tenant: Tenant, cluster: Cluster, connection: Connection
 ) -> None:

@@ -79,6 +79,7 @@ async def account(cluster: Cluster) -> Account:
     return await new_account(cluster)
 
 
+@pytest.mark.system
 async def test_public_client_ids_do_not_lock_their_client_out(web: Web) -> None:
     client = await web.register(token_endpoint_auth_method="client_secret_post")
     public = {"client_id": client["client_id"], "token": "x", "grant_type": "refresh_token", "refresh_token": "x"}
@@ -95,6 +96,7 @@ async def test_public_client_ids_do_not_lock_their_client_out(web: Web) -> None:
     assert answers["/introspect"].json() == {"active": False}
 
 
+@pytest.mark.system
 async def test_public_service_account_ids_do_not_lock_their_service_account_out(web: Web, tenant: Tenant) -> None:
     made = await tenant.auth.CreateServiceAccount(
         pb.CreateServiceAccountRequest(

@@ -124,6 +124,7 @@ async def web(cluster: Cluster) -> AsyncIterator[Web]:
         yield browser
 
 
+@pytest.mark.system
 async def test_nothing_but_a_registered_address_is_redirected_to(direct: aio.Channel) -> None:
     app = await App.registered(direct, redirect_uris=REGISTERED)
 

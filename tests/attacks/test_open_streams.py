@@ -51,6 +51,7 @@ def own_connection(address: str, service: str = "gateway") -> aio.Channel:
     return service_channel(address, service, options=options)
 
 
+@pytest.mark.system
 async def test_a_connection_has_so_many_watches_and_reflections_on_every_service(cluster: Cluster) -> None:
     for service in [name for name in SERVICES if cluster.addresses.get(name)]:
         async with own_connection(cluster.addresses[service], service) as channel:

@@ -72,6 +72,7 @@ async def trap() -> AsyncIterator[tuple[int, list[str]]]:
             server.close()
 
 
+@pytest.mark.system
 async def test_no_webhook_reaches_a_private_address(tenant: Tenant) -> None:
     webhook = pb.Webhook(display_name="w", event_types=["*"], webhook_url="https://hooks.example.com/")
     made = (await tenant.history.CreateWebhook(pb.CreateWebhookRequest(webhook=webhook))).webhook

@@ -60,6 +60,7 @@ async def age(auth: AuthServer, hours: int) -> None:
     await auth.rows("UPDATE auth.clients SET create_time = create_time - make_interval(hours => $1)", hours)
 
 
+@pytest.mark.system
 async def test_a_burst_from_one_network_keeps_no_more_than_its_share(auth: AuthServer) -> None:
     burst = [f"2001:db8:0:7:{place:x}::1" for place in range(attack_size(20, 500))]
 
@@ -69,6 +70,7 @@ async def test_a_burst_from_one_network_keeps_no_more_than_its_share(auth: AuthS
     assert {one for one in answers if one} == await kept(auth)
 
 
+@pytest.mark.system
 async def test_a_stranger_s_share_leaves_room_for_others_until_all_is_full(auth: AuthServer) -> None:
     for _ in range(OF_SOURCE + 1):
         await register(auth, "192.0.2.1")

@@ -66,6 +66,7 @@ def exchanging(channel: aio.Channel, key: ApiKeyToken) -> Callable[[], Awaitable
     return lambda: auth_pb2_grpc.AuthInternalServiceStub(channel).Exchange(request)
 
 
+@pytest.mark.system
 async def test_a_key_that_is_nearly_right_is_refused_like_one_of_no_row(cluster: Cluster, direct: aio.Channel) -> None:
     """The operator's, because the keys of tenants are looked up meanwhile by what else goes on in the cluster."""
     real = ApiKeyToken.parse(cluster.operator_key)

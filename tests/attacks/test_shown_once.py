@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 from fix_accounts import PASSWORD, Account, new_email
 from fix_attacks import attack_size
 from fix_cluster import Cluster, Tenant
@@ -124,6 +125,7 @@ async def test_every_answer_with_a_secret_and_a_request_id_is_attacked_here() ->
     assert methods == {*ONCE, *READS, *BY_CODE}
 
 
+@pytest.mark.system
 async def test_a_repeated_request_shows_nothing_again_and_no_stored_answer_holds_it(
     cluster: Cluster, tenant: Tenant, account: Account
 ) -> None:

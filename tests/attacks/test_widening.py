@@ -132,6 +132,7 @@ ATTACKS: dict[str, Callable[[PrivilegedTenant], Awaitable[Any]]] = {
 }
 
 
+@pytest.mark.system
 async def test_no_way_leads_to_more_than_a_key_has(victim: PrivilegedTenant) -> None:
     before = await victim.snapshot()
 
@@ -154,6 +155,7 @@ async def test_a_request_without_a_list_is_cut_to_the_maker_s_permissions(victim
     assert sorted(response.service_account.permissions) == sorted(FEW)
 
 
+@pytest.mark.system
 async def test_a_key_that_is_bound_to_an_agent_gives_nothing_to_another(victim: PrivilegedTenant) -> None:
     full = sorted(ROLE_PERMISSIONS["owner"])
     bound = victim.cluster.with_key((await new_key(victim.tenant, *full, agent_id="kitchen")).secret)

@@ -178,6 +178,7 @@ ARRIVALS = ((0, 1), (2, 2), (1, 3))
 OVERTAKEN = {"00:00": 1, "00:30": 1, "01:00": 1, "01:59.999999": 1, "02:00": 2, "02:00.000001": 3, "02:30": 3}
 
 
+@pytest.mark.system
 async def test_documents_that_replace_later_ones_keep_them(database: TestDatabase) -> None:
     tenant_id, item_id = await new_tenant(database), uuid.uuid4()
     for minute, frequency in ARRIVALS:
@@ -205,6 +206,7 @@ async def test_documents_that_replace_later_ones_keep_them(database: TestDatabas
     assert seen == {time: [(revision, revision)] for time, revision in OVERTAKEN.items()}
 
 
+@pytest.mark.system
 async def test_rows_that_are_updated_after_a_later_call_keep_its_version(database: TestDatabase) -> None:
     tenant_id = await new_tenant(database)
     await insert_subject_and_session(database, tenant_id)
@@ -245,6 +247,7 @@ def test_items_are_looked_up_each_by_itself_within_a_range_of_months() -> None:
     assert CONDITION not in "".join(query.text for query in statements.values())
 
 
+@pytest.mark.system
 async def test_lookups_open_the_months_of_their_ids_alone(database: TestDatabase) -> None:
     ids = [new_id(now()) for _ in range(3)]
     months = 24

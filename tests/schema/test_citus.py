@@ -62,6 +62,7 @@ def distribute() -> Any:
     return module
 
 
+@pytest.mark.system
 async def test_the_files_are_what_the_schema_gives(distribute: Any, untouched: TestDatabase) -> None:
     for path, text in (await distribute.rendered(untouched.url)).items():
         assert path.read_text("utf-8") == text, f"{path.name}: run make manifests"

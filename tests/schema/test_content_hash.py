@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import asyncpg
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -41,6 +42,7 @@ def drawn(count: int) -> list[str]:
     return results
 
 
+@pytest.mark.system
 async def test_data_has_the_same_hash_before_and_after_postgres_wrote_it(
     catalog: asyncpg.Connection[asyncpg.Record],
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from fix_database import TestDatabase
 from fix_watching import blocks, runbooks
 
@@ -12,6 +13,7 @@ STATEMENTS = sorted(
 )
 
 
+@pytest.mark.system
 async def test_each_statement_is_one_that_postgres_understands(database: TestDatabase) -> None:
     refused = []
     async with database.superuser() as connection:

@@ -31,6 +31,7 @@ async def remember(tenant: Tenant, **values: Any) -> str:
     return (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory.memory_id
 
 
+@pytest.mark.system
 async def test_reads_writes_and_searches_of_a_memory_are_recorded_without_its_words(tenant: Tenant) -> None:
     memory_id = await remember(tenant, session_id="s1", title=SECRET)
     await tenant.get_memory(memory_id)
@@ -240,6 +241,7 @@ async def test_a_tenant_may_keep_the_words_of_its_searches(tenant: Tenant) -> No
     assert json_format.MessageToDict(entry.request_data)["query"] == SECRET
 
 
+@pytest.mark.system
 async def test_a_strict_tenant_gets_a_refusal_rather_than_an_access_without_a_record(
     memory_server: MemoryServer,
 ) -> None:
@@ -272,6 +274,7 @@ async def test_others_are_served_when_the_record_fails_and_the_loss_is_counted(m
     assert DROPPED.labels("memory")._value.get() == before + 1
 
 
+@pytest.mark.system
 async def test_months_of_the_log_that_are_too_old_are_removed(memory_server: MemoryServer) -> None:
     async with memory_server.database.superuser() as connection:
         for month in ("2020-01-01", "2020-02-01"):
@@ -332,6 +335,7 @@ async def _first(stream: Any) -> AsyncIterator[None]:
         stream.cancel()
 
 
+@pytest.mark.system
 async def test_a_purge_and_a_deletion_by_a_filter_name_their_memories(tenant: Tenant) -> None:
     purged = {await remember(tenant, agent_id="purge") for _ in range(3)}
     deleted = {await remember(tenant, agent_id="delete") for _ in range(2)}

@@ -3,6 +3,7 @@ from __future__ import annotations
 import uuid
 
 import grpc
+import pytest
 from fix_cluster import refused
 from fix_database import TestDatabase
 from fix_tenancy import OPERATOR, ROLES, Person, Tenancy, key_of, serving
@@ -41,6 +42,7 @@ async def visible_tenants(tenancy: Tenancy, who: Caller) -> dict[str, members_pb
 # What accounts see
 
 
+@pytest.mark.system
 async def test_an_account_sees_the_tenants_that_it_is_a_member_of_and_its_roles(tenancy: Tenancy) -> None:
     person = Person.new()
     mine, also_mine, not_mine = [await tenancy.new_tenant() for _ in range(3)]
@@ -60,6 +62,7 @@ async def test_an_account_sees_the_tenants_that_it_is_a_member_of_and_its_roles(
     assert await visible_tenants(tenancy, Person.new().caller()) == {}
 
 
+@pytest.mark.system
 async def test_an_account_that_acts_in_a_tenant_sees_that_one(tenancy: Tenancy) -> None:
     person = Person.new()
     here, elsewhere = [await tenancy.new_tenant() for _ in range(2)]
@@ -107,6 +110,7 @@ async def test_deleted_tenants_are_gone_from_an_account_s_list(tenancy: Tenancy)
         await tenancy.calls(person.caller()).GetTenant(pb.GetTenantRequest(tenant_id=str(tenant_id)))
 
 
+@pytest.mark.system
 async def test_an_account_pages_through_its_tenants_newest_first(tenancy: Tenancy) -> None:
     person = Person.new()
     tenant_ids = [await tenancy.new_tenant() for _ in range(5)]
@@ -254,6 +258,7 @@ async def test_tenants_of_accounts_belong_to_the_organization_of_the_settings(da
     assert [operators.tenant.organization_id, theirs.tenant.organization_id] == organizations
 
 
+@pytest.mark.system
 async def test_a_tenant_whose_insert_deadlocks_is_created_all_the_same(tenancy: Tenancy) -> None:
     async with tenancy.database.superuser() as connection:
         await connection.execute(

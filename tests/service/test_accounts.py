@@ -72,6 +72,7 @@ async def test_closed_sign_up_refuses_new_accounts(database: TestDatabase) -> No
             await auth_server.anonymous.SignUp(pb.SignUpRequest(email=new_email(), password=PASSWORD))
 
 
+@pytest.mark.system
 async def test_invited_sign_up_needs_an_invitation(database: TestDatabase) -> None:
     async with run_auth_server(database, SKEIN_SIGN_UP="invited") as auth_server:
         with refused(grpc.StatusCode.PERMISSION_DENIED, "SIGN_UP_CLOSED"):

@@ -249,6 +249,7 @@ async def upkeep_of(cluster: Cluster, tenant: Tenant) -> AsyncIterator[Upkeep]:
     yield Upkeep(cluster, tenant, await system_identity(cluster, str(tenant.tenant_id)))
 
 
+@pytest.mark.system
 async def test_a_purged_agent_s_id_is_free_only_when_nothing_of_it_is_left(cluster: Cluster, tenant: Tenant) -> None:
     await with_everything(tenant)
     key = await tenant.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="k", agent_id="butler"))

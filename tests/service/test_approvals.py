@@ -87,6 +87,7 @@ async def test_without_a_policy_nothing_waits(cluster: Cluster, tenant: Tenant) 
     assert await pending(tenant) == []
 
 
+@pytest.mark.system
 async def test_what_an_agent_writes_is_found_by_no_call_until_it_is_approved(tenant: Tenant, agent: Stubs) -> None:
     known = await tenant.create_memory("the kettle sings at five o'clock", type="fact", key="kettle")
 

@@ -99,6 +99,7 @@ async def test_what_waits_too_long_is_deleted(cluster: Cluster, agent: Stubs, te
     assert ("message_pending_expired", old.message_id) in await events(cluster, tenant)
 
 
+@pytest.mark.system
 async def test_the_command_lists_edits_and_refuses_messages(
     agent: Stubs, tenant: Tenant, environment: dict[str, str]
 ) -> None:

@@ -46,6 +46,7 @@ async def recalled(tenant: Tenant, query: str) -> list[str]:
     return [hit.item_id for hit in answer.hits]
 
 
+@pytest.mark.system
 async def test_an_archived_memory_is_gone_and_comes_back_as_it_was(tenant: Tenant) -> None:
     first = await old(
         tenant.memory, "the heron stood in the reeds", tags=["bird"], key="heron", type="fact", external_id="h"
@@ -182,6 +183,7 @@ async def deployment(memory_server: MemoryServer) -> AsyncIterator[Deployment]:
         yield Deployment(memory_server)
 
 
+@pytest.mark.system
 async def test_a_purge_reaches_cold_storage_by_id_and_by_person(deployment: Deployment) -> None:
     async with deployment.memory() as memory, deployment.history() as history:
         by_id = await old(memory, "a word that must go", external_id="x-1")
@@ -203,6 +205,7 @@ async def test_a_purge_reaches_cold_storage_by_id_and_by_person(deployment: Depl
     assert [one.memory_id for one in response.memories] == [stays]
 
 
+@pytest.mark.system
 async def test_a_purge_from_cold_storage_takes_data_with_any_numbers(deployment: Deployment) -> None:
     async with deployment.memory() as memory, deployment.history() as history:
         gone = await old(memory, "measured", data_json='{"grams": 1.50, "atoms": 9007199254740993}')
@@ -229,6 +232,7 @@ async def test_purges_at_the_same_time_from_one_archive_all_reach_it(deployment:
     assert deployment.files == []
 
 
+@pytest.mark.system
 async def test_a_purge_from_cold_storage_leaves_no_answer_and_is_in_the_change_log(deployment: Deployment) -> None:
     async with deployment.memory() as memory, deployment.history() as history:
         gone = await old(memory, "a word that must go", external_id="x-9")
@@ -243,6 +247,7 @@ async def test_a_purge_from_cold_storage_leaves_no_answer_and_is_in_the_change_l
     assert [one.entity_id for one in changes.changes if one.event_type == "memory_purged"] == [gone]
 
 
+@pytest.mark.system
 async def test_a_purge_of_a_person_and_more_does_not_guess_at_cold_storage(deployment: Deployment) -> None:
     async with deployment.memory() as memory, deployment.history() as history:
         await old(memory, "what Ann said", subject_id="ann")
@@ -259,6 +264,7 @@ def purge(*, dry_run: bool = False, **selection: Any) -> memory_pb2.PurgeMemorie
     return memory_pb2.PurgeMemoriesRequest(selection=memory_pb2.MemorySelection(**selection), dry_run=dry_run)
 
 
+@pytest.mark.system
 async def test_a_damaged_file_is_reported_and_the_archive_stays(deployment: Deployment) -> None:
     async with deployment.memory() as memory, deployment.history() as history:
         await old(memory, "soon damaged")
@@ -277,6 +283,7 @@ async def test_a_damaged_file_is_reported_and_the_archive_stays(deployment: Depl
     assert deployment.files == []
 
 
+@pytest.mark.system
 async def test_secrets_stay_out_of_the_files(deployment: Deployment) -> None:
     async with deployment.memory() as memory, deployment.history() as history:
         await old(memory, "a plain one")
@@ -294,6 +301,7 @@ async def test_secrets_stay_out_of_the_files(deployment: Deployment) -> None:
     assert len(deployment.files) == 1
 
 
+@pytest.mark.system
 async def test_the_worker_archives_what_the_tenant_s_rule_says(deployment: Deployment) -> None:
     await deployment.rule(archive_days=30)
     async with deployment.memory() as memory, deployment.internal() as internal:
@@ -332,6 +340,7 @@ async def test_a_low_rate_makes_full_archives(deployment: Deployment) -> None:
     assert (again.archived_count, again.HasField("retry_delay")) == (0, True)
 
 
+@pytest.mark.system
 async def test_expiring_memories_are_not_archived(deployment: Deployment) -> None:
     await deployment.rule(archive_days=30)
     async with deployment.memory() as memory, deployment.internal() as internal:
@@ -345,6 +354,7 @@ async def test_expiring_memories_are_not_archived(deployment: Deployment) -> Non
     assert [one.content for one in response.memories] == ["idle for long"]
 
 
+@pytest.mark.system
 async def test_without_a_rule_nothing_is_archived(deployment: Deployment) -> None:
     async with deployment.memory() as memory, deployment.internal() as internal:
         await old(memory, "idle for long")
@@ -355,6 +365,7 @@ async def test_without_a_rule_nothing_is_archived(deployment: Deployment) -> Non
     assert answer.archived_count == 0
 
 
+@pytest.mark.system
 async def test_memories_past_the_tenant_s_retention_are_purged(deployment: Deployment) -> None:
     await deployment.rule(retention_days=365)
     async with deployment.memory() as memory, deployment.internal() as internal:
@@ -370,6 +381,7 @@ async def test_memories_past_the_tenant_s_retention_are_purged(deployment: Deplo
     assert ([one.memory_id for one in response.memories], list(response.not_found_ids)) == ([kept], [gone])
 
 
+@pytest.mark.system
 async def test_memories_in_cold_storage_are_not_kept_longer_than_the_others(deployment: Deployment) -> None:
     await deployment.rule(retention_days=365)
     async with deployment.memory() as memory, deployment.history() as history, deployment.internal() as internal:
@@ -385,6 +397,7 @@ async def test_memories_in_cold_storage_are_not_kept_longer_than_the_others(depl
     assert (list(response.archives), deployment.files) == ([], [])
 
 
+@pytest.mark.system
 async def test_unreferenced_files_are_removed_once_no_process_can_be_writing_them(deployment: Deployment) -> None:
     async with deployment.memory() as memory, deployment.history() as history, deployment.internal() as internal:
         await old(memory, "named")

@@ -100,6 +100,7 @@ async def test_the_window_ends(attempts: AttemptLimiter, clock: Clock) -> None:
     assert await succeeds(attempts, subject) == "right"
 
 
+@pytest.mark.system
 async def test_success_never_counts(attempts: AttemptLimiter) -> None:
     subject = ("second_factor", "a@example.org")
 
@@ -235,6 +236,7 @@ async def test_sign_ups_count_whether_they_succeed_or_not(attempts: AttemptLimit
     await attempts.charge("sign_up", "192.0.2.8")
 
 
+@pytest.mark.system
 async def test_concurrent_sign_ups_pass_up_to_the_limit(attempts: AttemptLimiter) -> None:
     answers = await asyncio.gather(
         *(attempts.charge("sign_up", "192.0.2.10") for _ in range(50)), return_exceptions=True

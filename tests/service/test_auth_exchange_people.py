@@ -204,6 +204,7 @@ async def test_a_new_member_is_recognized_at_once(cluster: Cluster, people: Peop
     assert (await me(cluster, token, tenant)).role == "member"
 
 
+@pytest.mark.system
 async def test_a_lost_role_is_lost_soon(cluster: Cluster, people: People, tenant: Tenant) -> None:
     account_id = await people.new()
     await people.join(account_id, tenant, "admin")

@@ -172,6 +172,7 @@ async def replica(cluster: Cluster) -> AsyncIterator[aio.Channel]:
             yield channel
 
 
+@pytest.mark.system
 async def test_a_key_shows_when_it_was_last_used_to_the_minute(
     cluster: Cluster, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:

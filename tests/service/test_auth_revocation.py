@@ -198,6 +198,7 @@ async def test_sign_ins_that_are_over_are_deleted(
 # Deleted tenants
 
 
+@pytest.mark.system
 async def test_a_purge_removes_what_auth_keeps_of_a_tenant_a_bounded_part_at_a_time(
     cluster: Cluster, tenant: Tenant, other_tenant: Tenant, own: Database, database: asyncpg.Connection[asyncpg.Record]
 ) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 import grpc
+import pytest
 from fix_cluster import Cluster, Tenant, refused
 from fix_database import all_told
 from fix_marker import places_of
@@ -29,6 +30,7 @@ async def delete(tenant: Tenant, block_id: str) -> None:
     await tenant.blocks.DeleteBlock(pb.DeleteBlockRequest(block_id=block_id))
 
 
+@pytest.mark.system
 async def test_nothing_of_a_purged_block_is_left(cluster: Cluster, tenant: Tenant, connection: Connection) -> None:
     marker = f"marker{uuid.uuid4().hex}"
     await create(tenant, "gone", marker)

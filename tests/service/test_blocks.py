@@ -112,6 +112,7 @@ async def test_appended_text_is_joined_by_a_newline(tenant: Tenant) -> None:
     assert await tenant.get_block(made.block_id) == changed
 
 
+@pytest.mark.system
 async def test_all_of_many_appends_at_once_arrive(tenant: Tenant) -> None:
     made = await tenant.create_block()
 

@@ -30,6 +30,7 @@ async def token_file(cluster: Cluster, tmp_path: Path) -> AsyncIterator[Path]:
     await acting.auth.SetLegacyToken(accounts_pb2.SetLegacyTokenRequest())
 
 
+@pytest.mark.system
 async def test_bootstrap_makes_the_tenant_of_those_who_share_a_token(
     cluster: Cluster, database: str, token_file: Path
 ) -> None:
@@ -61,6 +62,7 @@ async def test_bootstrap_says_what_is_wrong_with_a_token_file(database: str, tmp
         assert str(path) in ended.err
 
 
+@pytest.mark.system
 async def test_a_key_is_rotated_and_listed_with_its_last_use(cluster: Cluster, tenant: Tenant) -> None:
     environment = {**test_environment(), "SKEIN_ENDPOINT": cluster.endpoint, "SKEIN_API_KEY": tenant.api_key}
     old = await skein("keys", "create", "robot", "--permission", "memory.read", "--json", environment=environment)

@@ -53,6 +53,7 @@ async def saved_files(certificate_id: str, environment: dict[str, str], folder: 
     return file, keys
 
 
+@pytest.mark.system
 async def test_a_saved_certificate_is_verified_without_a_cluster(
     tenant: Tenant, environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -90,6 +91,7 @@ async def test_a_certificate_is_found_in_the_event_log(
     assert "1, found in the event log" in found.out
 
 
+@pytest.mark.system
 async def test_a_proof_shows_that_nothing_exists_and_what_is_covered(
     tenant: Tenant, environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -115,6 +117,7 @@ async def test_a_proof_shows_that_nothing_exists_and_what_is_covered(
     assert f"memory {bobs_id}" in uncovered.err
 
 
+@pytest.mark.system
 async def test_a_purge_of_one_service_is_proved_although_another_knows_the_person(
     tenant: Tenant, environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -137,6 +140,7 @@ async def test_a_purge_of_one_service_is_proved_although_another_knows_the_perso
     assert of_sessions.code == ExitCode.OK, of_sessions.out + of_sessions.err
 
 
+@pytest.mark.system
 async def test_a_proof_takes_new_rows_with_old_times_for_new(
     tenant: Tenant, environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -168,6 +172,7 @@ async def put_in_cold_storage(tenant: Tenant, session_id: str) -> None:
     assert (await tenant.history.ArchiveMemories(request)).archive.memory_count == 1
 
 
+@pytest.mark.system
 async def test_a_proof_judges_cold_storage_by_when_a_memory_was_recorded(
     tenant: Tenant, cluster: Cluster, environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -203,6 +208,7 @@ async def test_a_proof_judges_cold_storage_by_when_a_memory_was_recorded(
     assert of_former.json["existing"] == {"memories": 1, "rows of memory.archived_memories about the person": 1}
 
 
+@pytest.mark.system
 async def test_a_proof_finds_what_came_back(
     tenant: Tenant, cluster: Cluster, environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -227,6 +233,7 @@ async def test_a_proof_finds_what_came_back(
     assert result.json["proved"] is False
 
 
+@pytest.mark.system
 async def test_a_proof_needs_the_tombstones_that_keep_an_import_out(
     tenant: Tenant, cluster: Cluster, environment: dict[str, str], tmp_path: Path
 ) -> None:

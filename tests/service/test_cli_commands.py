@@ -61,6 +61,7 @@ def test_the_registry_knows_the_assistants_ports(cluster: Cluster) -> None:
     assert opened == {f"pc2:{number}" for number in registry.PC2_PORTS}
 
 
+@pytest.mark.system
 async def test_a_memory_can_be_added_shown_recalled_listed_and_deleted(environment: dict[str, str]) -> None:
     added = await skein(
         *("memories", "add", "The spare key hangs behind the [bold] clock", "--type", "fact", "--tag", "house"),
@@ -85,6 +86,7 @@ async def test_a_memory_can_be_added_shown_recalled_listed_and_deleted(environme
     assert after.err.startswith("The tenant is empty.")
 
 
+@pytest.mark.system
 async def test_what_waits_for_approval_is_listed_edited_and_refused(
     tenant: Tenant, environment: dict[str, str]
 ) -> None:
@@ -120,6 +122,7 @@ async def test_what_waits_for_approval_is_listed_edited_and_refused(
     assert "Obey" not in memories_after.out
 
 
+@pytest.mark.system
 async def test_a_recall_in_an_empty_tenant_says_how_to_store_and_the_line_that_it_shows_works(
     environment: dict[str, str],
 ) -> None:
@@ -160,6 +163,7 @@ async def test_a_key_that_may_only_recall_learns_nothing_of_stored_rows(environm
     assert (result.code, result.err.strip()) == (ExitCode.OK, "Nothing was found.")
 
 
+@pytest.mark.system
 async def test_a_condition_chooses_among_memories_and_messages(tenant: Tenant, environment: dict[str, str]) -> None:
     messages = [
         session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, name="Ada", content="The spoons are in the drawer"),
@@ -183,6 +187,7 @@ async def test_a_condition_chooses_among_memories_and_messages(tenant: Tenant, e
     assert "no field is called 'colour'" in " ".join(unknown.err.split())
 
 
+@pytest.mark.system
 async def test_what_is_hardly_relevant_is_shown_on_demand(environment: dict[str, str]) -> None:
     await skein("remember", "The dishwasher has a new seal", environment=environment)
 
@@ -220,6 +225,7 @@ async def test_remember_takes_the_fields_of_a_memory_and_unquoted_words(environm
     assert "has this key" in taken.err
 
 
+@pytest.mark.system
 async def test_remember_reads_stdin(environment: dict[str, str]) -> None:
     stored = await skein("remember", "-", environment=environment, stdin="Grüße von Zoë\n".encode())
     empty = await skein("remember", "-", environment=environment, stdin=b" \n")
@@ -232,6 +238,7 @@ async def test_remember_reads_stdin(environment: dict[str, str]) -> None:
     assert "not UTF-8 text" in bytes_only.err
 
 
+@pytest.mark.system
 async def test_a_context_is_printed_as_it_is_and_its_cost_on_stderr(environment: dict[str, str]) -> None:
     await skein(
         "memories", "add", "The spare key hangs behind the [bold] clock", "--type", "fact", environment=environment
@@ -262,6 +269,7 @@ async def test_a_recall_tells_what_a_typo_was_read_as(environment: dict[str, str
     assert "velocipede" in recalled.out
 
 
+@pytest.mark.system
 async def test_a_recall_and_a_context_may_be_by_words_or_by_meaning_alone(environment: dict[str, str]) -> None:
     await skein("memories", "add", "The velocipede leans on the fence", environment=environment)
     await skein("memories", "add", "A bicycle was stolen", environment=environment)
@@ -329,6 +337,7 @@ async def test_an_error_about_a_session_in_cold_storage_says_how_to_unarchive_it
     assert "skein sessions unarchive" in " ".join(refused.err.split())
 
 
+@pytest.mark.system
 async def test_an_unencodable_character_does_not_end_a_command(environment: dict[str, str]) -> None:
     added = await skein("memories", "add", "Grüße an Zoë: 茶", "--external-id", "z", environment=environment)
     shown = await skein("memories", "show", "z", environment=environment, PYTHONIOENCODING="ascii")
@@ -401,6 +410,7 @@ async def test_an_export_imported_elsewhere_exports_the_same(
         assert any(record.items() <= other.items() for other in exported), record
 
 
+@pytest.mark.system
 async def test_refused_records_are_named_with_their_reason_and_the_others_are_written(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -428,6 +438,7 @@ async def test_refused_records_are_named_with_their_reason_and_the_others_are_wr
     assert "line 6: message m: " in shown.err
 
 
+@pytest.mark.system
 async def test_a_file_of_contents_is_imported_once_and_refused_lines_can_be_repeated(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -460,6 +471,7 @@ async def test_a_dry_run_checks_the_file_and_calls_no_service(tmp_path: Path) ->
     assert [refused["where"] for refused in ended.json["refused"]] == ["line 2"]
 
 
+@pytest.mark.system
 async def test_a_locomo_conversation_can_be_imported_and_asked(environment: dict[str, str], tmp_path: Path) -> None:
     path = tmp_path / "locomo.json"
     turns = [
@@ -482,6 +494,7 @@ async def test_a_locomo_conversation_can_be_imported_and_asked(environment: dict
     assert recalled.json["hits"][0]["message"]["create_time"] == "2023-05-08T13:56:00Z"
 
 
+@pytest.mark.system
 async def test_the_operator_makes_a_tenant_whose_key_works_at_once(operator: dict[str, str]) -> None:
     made = await skein("tenants", "create", "a house by the sea", "--json", environment=operator)
     listed = await skein("tenants", "list", "--json", environment=operator)
@@ -493,6 +506,7 @@ async def test_the_operator_makes_a_tenant_whose_key_works_at_once(operator: dic
     assert [key["display_name"] for key in keys.json["api_keys"]] == ["a house by the sea"]
 
 
+@pytest.mark.system
 async def test_the_operator_deletes_a_tenant_and_opens_it_again(operator: dict[str, str]) -> None:
     made = await skein("tenants", "create", "a house to sell", "--json", environment=operator)
     tenant_id = made.json["tenant_id"]
@@ -508,6 +522,7 @@ async def test_the_operator_deletes_a_tenant_and_opens_it_again(operator: dict[s
     assert tenant_id in {tenant["tenant_id"] for tenant in listed.json["tenants"]}
 
 
+@pytest.mark.system
 async def test_a_key_can_be_made_narrower_and_revoked(environment: dict[str, str]) -> None:
     made = await skein("keys", "create", "reader", "--permission", "memory.read", "--json", environment=environment)
     narrow = {**environment, "SKEIN_API_KEY": made.json["api_key"]}
@@ -523,6 +538,7 @@ async def test_a_key_can_be_made_narrower_and_revoked(environment: dict[str, str
     assert "revoked" in listed.out
 
 
+@pytest.mark.system
 async def test_a_key_is_rotated_by_its_secret_or_by_how_the_list_shows_that_it_begins(
     environment: dict[str, str],
 ) -> None:
@@ -550,6 +566,7 @@ async def test_a_key_is_rotated_by_its_secret_or_by_how_the_list_shows_that_it_b
     assert "22222222" not in unknown.err
 
 
+@pytest.mark.system
 async def test_the_key_of_a_data_folder_is_exchanged_there_when_it_is_rotated(
     cluster: Cluster, tenant: Tenant, tmp_path: Path
 ) -> None:
@@ -567,6 +584,7 @@ async def test_the_key_of_a_data_folder_is_exchanged_there_when_it_is_rotated(
     assert again.code == ExitCode.OK
 
 
+@pytest.mark.system
 async def test_an_expected_error_is_one_line_that_says_what_to_do(environment: dict[str, str], tmp_path: Path) -> None:
     with free_ports(["port"], "127.0.0.1") as ports:
         unused_port = ports["port"]
@@ -588,6 +606,7 @@ async def test_an_expected_error_is_one_line_that_says_what_to_do(environment: d
         assert len(ended.err.splitlines()) == 1, ended.err
 
 
+@pytest.mark.system
 async def test_sessions_go_to_cold_storage_are_listed_there_and_come_back(
     cluster: Cluster, environment: dict[str, str]
 ) -> None:
@@ -620,6 +639,7 @@ async def test_sessions_go_to_cold_storage_are_listed_there_and_come_back(
     assert (none.out, none.err.strip()) == ("", "There are no archived sessions.")
 
 
+@pytest.mark.system
 async def test_memories_go_to_cold_storage_are_listed_there_and_come_back(
     cluster: Cluster, environment: dict[str, str]
 ) -> None:

@@ -87,6 +87,7 @@ async def messages(tenant: Tenant, agent: str) -> list[session_pb2.Message]:
     return list(listed.messages)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("agent", AGENTS)
 async def test_a_session_starts_with_what_is_known_of_the_project(
     environment: dict[str, str], tenant: Tenant, agent: str
@@ -112,6 +113,7 @@ async def test_a_prompt_comes_with_what_is_known_about_it(
     assert KNOWN in context_of(agent, "prompt", prompted.json)
 
 
+@pytest.mark.system
 async def test_a_prompt_does_not_repeat_what_an_earlier_prompt_of_its_session_came_with(
     environment: dict[str, str], tenant: Tenant
 ) -> None:
@@ -146,6 +148,7 @@ async def test_a_turn_is_remembered_once_however_often_it_is_reported(
     assert [get_json(message, "metadata") for message in stored] == [{"coding_agent": agent, "project": PROJECT}] * 2
 
 
+@pytest.mark.system
 async def test_a_turn_that_is_reported_twice_at_once_is_remembered_once(
     environment: dict[str, str], tenant: Tenant
 ) -> None:
@@ -169,6 +172,7 @@ async def test_a_prompt_is_not_answered_with_the_session_itself(environment: dic
     assert ANSWER in context_of(agent, "prompt", other.json)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("agent", ["claude-code", "codex", "cursor"])
 async def test_equal_words_of_two_turns_are_both_remembered(
     environment: dict[str, str], tenant: Tenant, agent: str
@@ -199,6 +203,7 @@ async def test_what_a_subagent_is_asked_is_not_remembered(environment: dict[str,
     assert [message.content for message in await messages(tenant, "claude-code")] == [ANSWER]
 
 
+@pytest.mark.system
 async def test_agent_and_subject_choose_the_memory_and_mark_what_is_said(
     environment: dict[str, str], tenant: Tenant
 ) -> None:
@@ -278,6 +283,7 @@ async def test_without_a_place_for_notes_only_the_start_of_a_session_tells(nowhe
     assert stopped.json == {}
 
 
+@pytest.mark.system
 async def test_without_an_http_address_a_hook_calls_grpc(environment: dict[str, str], tenant: Tenant) -> None:
     del environment["SKEIN_HTTP_ENDPOINT"]
     await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content=KNOWN)))
@@ -293,6 +299,7 @@ async def test_without_an_http_address_a_hook_calls_grpc(environment: dict[str, 
     assert "does not answer at 127.0.0.1:1" in missing.err
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("agent", WITH_CONTEXT)
 async def test_an_agent_gets_the_memory_of_its_own_project(environment: dict[str, str], agent: str) -> None:
     await run(agent, "prompt", environment=environment)
@@ -306,6 +313,7 @@ async def test_an_agent_gets_the_memory_of_its_own_project(environment: dict[str
     assert ANSWER in context_of(agent, "prompt", here.json)
 
 
+@pytest.mark.system
 async def test_what_other_projects_know_comes_by_option_and_is_named(environment: dict[str, str]) -> None:
     await run("claude-code", "stop", environment=environment)
 
@@ -316,6 +324,7 @@ async def test_what_other_projects_know_comes_by_option_and_is_named(environment
     assert f"- [{PROJECT}] {ANSWER}" in context_of("claude-code", "prompt", prompted.json)
 
 
+@pytest.mark.system
 async def test_folders_with_one_remote_are_one_project(
     environment: dict[str, str], tenant: Tenant, tmp_path: Path
 ) -> None:
@@ -344,6 +353,7 @@ async def test_blocks_of_the_tenant_belong_to_every_project(environment: dict[st
     assert "tests come first" in context_of("claude-code", "session-start", started.json)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("agent", AGENTS)
 async def test_secrets_are_not_sent(environment: dict[str, str], tenant: Tenant, agent: str) -> None:
     key = "AKIA" + "IOSFODNN7EXAMPLE"
@@ -388,6 +398,7 @@ async def test_a_hook_imports_neither_click_nor_grpc(environment: dict[str, str]
     assert not imported & {"click", "rich", "grpc", "asyncio", "google.protobuf", "skein.gateway.v1.gateway_pb2"}
 
 
+@pytest.mark.system
 async def test_install_names_the_cluster_and_says_whether_it_answers(
     environment: dict[str, str], nowhere: dict[str, str], tmp_path: Path
 ) -> None:
@@ -490,6 +501,7 @@ async def test_a_hook_ends_although_something_never_answers(nowhere: dict[str, s
         assert time.monotonic() - began < 60
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("scope", ["user", "project"])
 @pytest.mark.parametrize("agent", AGENTS)
 async def test_hooks_are_installed_listed_and_removed(
@@ -588,6 +600,7 @@ async def test_a_project_leads_no_hook_out_of_itself(
     assert target.read_text("utf-8") == '{"hooks": {"Stop": []}}'
 
 
+@pytest.mark.system
 async def test_what_a_distrusted_principal_wrote_comes_into_no_prompt(
     cluster: Cluster, tenant: Tenant, environment: dict[str, str]
 ) -> None:

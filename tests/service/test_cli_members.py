@@ -3,6 +3,7 @@ from __future__ import annotations
 import uuid
 
 import httpx
+import pytest
 from fix_cluster import Cluster, Tenant, test_environment
 from fix_command import skein
 
@@ -11,6 +12,7 @@ from skein.tenancy.v1 import tenancy_pb2
 from skein_cluster.cli.exit_codes import ExitCode
 
 
+@pytest.mark.system
 async def test_the_operator_keeps_the_members_of_a_tenant(cluster: Cluster, tenant: Tenant) -> None:
     operator = {
         **test_environment(),

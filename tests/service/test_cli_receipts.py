@@ -24,6 +24,7 @@ def environment(cluster: Cluster, tenant: Tenant) -> dict[str, str]:
     return {**test_environment(), "SKEIN_ENDPOINT": cluster.endpoint, "SKEIN_API_KEY": tenant.api_key}
 
 
+@pytest.mark.system
 async def test_a_saved_receipt_is_verified_without_a_cluster(
     tenant: Tenant, environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -96,6 +97,7 @@ async def test_an_unknown_receipt_is_refused(tenant: Tenant, environment: dict[s
     assert not file.exists()
 
 
+@pytest.mark.system
 async def test_the_difference_of_two_answers_names_the_event_of_each_item(
     tenant: Tenant, environment: dict[str, str]
 ) -> None:

@@ -27,6 +27,7 @@ async def change(tenant: Tenant, memory_id: str) -> None:
     await tenant.memory.UpdateMemory(memory_pb2.UpdateMemoryRequest(memory=memory, update_mask={"paths": ["content"]}))
 
 
+@pytest.mark.system
 async def test_replay_prints_the_text_of_a_context_and_the_hits_of_a_recall(
     tenant: Tenant, environment: dict[str, str]
 ) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from fix_cluster import Cluster, Tenant, test_environment
 from fix_command import skein
 
@@ -14,6 +15,7 @@ def holder(cluster: Cluster, tenant: Tenant) -> dict[str, str]:
     return {**test_environment(), "SKEIN_ENDPOINT": cluster.endpoint, "SKEIN_API_KEY": tenant.api_key}
 
 
+@pytest.mark.system
 async def test_a_whole_memory_goes_from_one_tenant_to_another(
     cluster: Cluster, tenant: Tenant, other_tenant: Tenant, tmp_path: Path
 ) -> None:

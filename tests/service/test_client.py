@@ -173,6 +173,7 @@ async def test_memories_are_packed_for_a_prompt(cluster: Cluster, tenant: Tenant
     assert again.text == packed.text
 
 
+@pytest.mark.system
 async def test_a_ledger_continues_its_text_and_begins_anew_when_it_has_expired(
     cluster: Cluster, tenant: Tenant, skein: Client
 ) -> None:

@@ -45,6 +45,7 @@ async def links_used(tenant: Tenant) -> int:
     return next(one.used for one in usage if one.kind == "links")
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 async def test_a_link_between_two_archives_comes_back_with_the_second(tenant: Tenant, order: Sequence[int]) -> None:
     first, second = await old(tenant, "the heron", "a"), await old(tenant, "the reeds", "b")
@@ -102,6 +103,7 @@ async def test_an_alias_between_two_archives_comes_back(tenant: Tenant) -> None:
     assert response.canonical_memory_id == canonical
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("purged", [0, 1])
 async def test_a_link_that_waits_goes_with_a_memory_that_is_purged(tenant: Tenant, purged: int) -> None:
     ends = await old(tenant, "the heron", "a"), await old(tenant, "the reeds", "b")

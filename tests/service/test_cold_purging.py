@@ -56,6 +56,7 @@ def plan(name: str) -> Struct:
     return made
 
 
+@pytest.mark.system
 async def test_a_memory_that_was_about_another_person_stays_where_their_purge_finds_it(tenant: Tenant) -> None:
     moved = await old(tenant, "Anna hides an umbrella.", subject_id="anna", session_id="s")
     about_marta = memory_pb2.Memory(memory_id=moved, content="Marta likes tea.", subject_id="marta")
@@ -86,6 +87,7 @@ FILTERS = {
 }
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("conditions", FILTERS.values(), ids=FILTERS.keys())
 async def test_a_purge_by_filter_takes_what_passes_from_cold_storage(tenant: Tenant, conditions: Any) -> None:
     gone = await old(
@@ -205,6 +207,7 @@ async def pages(
     return results
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("dry_run", [True, False])
 @pytest.mark.parametrize("of_person", [True, False], ids=["person", "names"])
 async def test_archived_memories_are_reported_once_however_many_pages_there_are(

@@ -47,6 +47,7 @@ async def buf(origin: str, path: str, request: dict[str, Any], *headers: str) ->
     return process.returncode or 0, json.loads(err if process.returncode else out)
 
 
+@pytest.mark.system
 async def test_buf_stores_and_reads(origin: str, tenant: Tenant) -> None:
     bearer = f"authorization: Bearer {tenant.api_key}"
 

@@ -178,6 +178,7 @@ async def test_a_revoked_key_opens_nothing(tenant: Tenant, web: BrowserSession) 
     assert answer.status_code == 403
 
 
+@pytest.mark.system
 async def test_signing_out_ends_both_the_cookie_and_the_sign_in(web: BrowserSession, person: Person) -> None:
     page = await web.sign_in(person.email, PASSWORD)
     kept = dict(web.client.cookies)
@@ -200,6 +201,7 @@ async def test_signing_out_forgets_the_key(web: BrowserSession, tenant: Tenant) 
     assert (await web.page()).status_code == 303
 
 
+@pytest.mark.system
 async def test_a_form_of_another_site_is_refused(web: BrowserSession, person: Person, seeded: SeededData) -> None:
     await web.sign_in(person.email, PASSWORD)
     url = f"/console/{web.tenant_id}/conflicts"
@@ -233,6 +235,7 @@ async def test_a_token_of_one_sign_in_is_worth_nothing_in_another(
     assert answer.status_code == 400
 
 
+@pytest.mark.system
 async def test_another_tenants_pages_are_not_found(web: BrowserSession, person: Person, other_tenant: Tenant) -> None:
     await web.sign_in(person.email, PASSWORD)
     web.tenant_id = str(other_tenant.tenant_id)

@@ -58,6 +58,7 @@ async def test_without_anything_that_waits_the_page_says_so(web: BrowserSession)
     assert "Nothing waits for approval" in (await web.page("approvals")).text
 
 
+@pytest.mark.system
 async def test_the_navigation_counts_what_waits(cluster: Cluster, tenant: Tenant, web: BrowserSession) -> None:
     nothing = await web.page("approvals")
     first = await write(tenant, "one")
@@ -81,6 +82,7 @@ async def test_the_navigation_counts_what_waits(cluster: Cluster, tenant: Tenant
     assert counts(not_theirs) == []
 
 
+@pytest.mark.system
 async def test_more_than_a_page_that_waits_is_counted_as_more(tenant: Tenant, web: BrowserSession) -> None:
     memories = [memory_pb2.Memory(content=f"number {number}") for number in range(21)]
     request = memory_pb2.BatchCreateMemoriesRequest(memories=memories)
@@ -184,6 +186,7 @@ async def test_the_page_leads_to_the_fact_that_has_the_key_of_one_that_waits(
     assert f"id={holder.memory_id}" in taken.text
 
 
+@pytest.mark.system
 async def test_a_member_who_may_not_approve_has_no_such_page(
     cluster: Cluster, web: BrowserSession, tenant: Tenant
 ) -> None:

@@ -16,6 +16,7 @@ from skein.tenancy.v1 import members_pb2
 from skein_kit.erasure_certificates import document, key_set
 
 
+@pytest.mark.system
 async def test_an_erasure_is_told_in_words(web: BrowserSession, tenant: Tenant) -> None:
     await furnished(tenant)
     empty = await web.page("certificates")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from fix_cluster import Tenant
 from fix_console import BrowserSession
 
@@ -44,6 +45,7 @@ async def test_each_line_has_its_tokens_its_relevance_and_its_source(web: Browse
     assert -2 * built.text.count("\n\n") <= sum(tokens) - built.token_count <= len(tokens)
 
 
+@pytest.mark.system
 async def test_a_small_budget_says_how_much_did_not_fit(web: BrowserSession, tenant: Tenant) -> None:
     for number in range(12):
         await tenant.remember(f"Kettle number {number} stands in the kitchen, {'beside the others, ' * 10}and is red.")

@@ -20,6 +20,7 @@ from skein_kit.errors import ServiceUnavailable
 NOWHERE = "127.0.0.1:9"
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("away", "shown"),
     [
@@ -110,6 +111,7 @@ async def test_the_console_refuses_logins_without_auth_and_names_it(cluster: Clu
     assert all("“auth” is unavailable" in answer.text for answer in (entered, gone))
 
 
+@pytest.mark.system
 async def test_logging_out_while_auth_is_away_clears_the_cookie_and_says_so(cluster: Cluster, tenant: Tenant) -> None:
     person = await new_person(cluster, tenant)
     async with through(cluster.addresses["auth"]) as (address, cut):

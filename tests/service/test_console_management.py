@@ -55,6 +55,7 @@ async def test_a_block_is_created_and_carried_by_an_agent(web: BrowserSession, t
     assert "No blocks match this filter." in (await web.page("blocks", label="human")).text
 
 
+@pytest.mark.system
 async def test_a_block_shows_its_history_and_goes_back(web: BrowserSession, tenant: Tenant) -> None:
     page = await new_block(web)
     page = await followed(web, await web.submit(page, "save", value="You are strict.", description="How to be"))
@@ -102,6 +103,7 @@ async def test_a_block_is_attached_detached_deleted_and_undeleted(web: BrowserSe
     assert not (await block_of(tenant)).HasField("delete_time")
 
 
+@pytest.mark.system
 async def test_a_block_that_cannot_be_is_refused_in_words(web: BrowserSession, tenant: Tenant) -> None:
     page = await new_block(web, agent_id="kitchen", limit="20")
 
@@ -190,6 +192,7 @@ async def test_failed_deliveries_say_why_and_are_tried_again(
     )
 
 
+@pytest.mark.system
 async def test_a_webhook_is_changed_tested_and_deleted(web: BrowserSession, tenant: Tenant) -> None:
     _, page = await new_webhook(web)
     assert "&lt;b&gt;till&lt;/b&gt;" in page.text
@@ -209,6 +212,7 @@ async def test_a_webhook_is_changed_tested_and_deleted(web: BrowserSession, tena
     assert "No webhooks yet." in gone.text
 
 
+@pytest.mark.system
 async def test_a_webhook_that_cannot_be_is_refused_in_words(web: BrowserSession, tenant: Tenant) -> None:
     _, page = await new_webhook(web)
 
@@ -247,6 +251,7 @@ async def test_a_person_is_invited_by_a_link_that_is_shown_once(web: BrowserSess
     assert (await web.submit(page, "revoke")).status_code == 404
 
 
+@pytest.mark.system
 async def test_an_owner_changes_a_role_and_removes_a_member(
     cluster: Cluster, web: BrowserSession, tenant: Tenant
 ) -> None:
@@ -266,6 +271,7 @@ async def test_an_owner_changes_a_role_and_removes_a_member(
     assert member.email not in removed.text
 
 
+@pytest.mark.system
 async def test_the_last_owner_stays(cluster: Cluster, web: BrowserSession, tenant: Tenant) -> None:
     owner = await browsing_as(cluster, tenant, members_pb2.ROLE_OWNER, web)
     page = await web.page("members")
@@ -303,6 +309,7 @@ async def test_an_invitation_that_cannot_be_is_refused_in_words(web: BrowserSess
         assert (answer.status_code, 'role="alert"' in answer.text) == (400, True), changed
 
 
+@pytest.mark.system
 async def test_a_job_is_paused_limited_and_resumed(cluster: Cluster, web: BrowserSession, tenant: Tenant) -> None:
     await browsing_as(cluster, tenant, members_pb2.ROLE_OWNER, web)
     page = await web.page("jobs")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 
+import pytest
 from fix_cluster import Tenant
 from fix_console import BrowserSession
 from fix_receipts import recall_with_receipt
@@ -59,6 +60,7 @@ async def test_a_subgraph_names_its_memories(tenant: Tenant) -> None:
     assert (nodes[untitled].name, nodes[untitled].title) == (("Its lid is blue. " * 30)[:200], "")
 
 
+@pytest.mark.system
 async def test_a_session_with_a_uuid_is_called_by_its_first_message(web: BrowserSession, tenant: Tenant) -> None:
     session_id = str(uuid.uuid4())
     await talk(tenant, session_id, "Where did I leave the kettle?", "And its lid?")
@@ -90,6 +92,7 @@ async def test_a_hit_leads_to_its_message_wherever_that_is_in_the_session(web: B
     assert "The kettle is red." not in other.text
 
 
+@pytest.mark.system
 async def test_a_receipt_leads_to_the_texts_of_its_hits(web: BrowserSession, tenant: Tenant) -> None:
     await tenant.set_policy(recall_receipts="all", audit_query_text=True)
     memory_id = await tenant.remember("The kettle is red.")

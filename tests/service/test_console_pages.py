@@ -31,6 +31,7 @@ async def browsing_as(cluster: Cluster, tenant: Tenant, role: members_pb2.Role, 
     await web.sign_in(person.email, PASSWORD)
 
 
+@pytest.mark.system
 async def test_the_overview_counts_and_says_what_is_new(web: BrowserSession, seeded: SeededData) -> None:
     page = await web.page()
 
@@ -186,6 +187,7 @@ async def test_a_graph_is_drawn_alike_each_time_and_told_as_a_list(web: BrowserS
         assert seeded.memory_ids[name] in list_text
 
 
+@pytest.mark.system
 async def test_a_graph_is_filtered_by_relation_and_radius(web: BrowserSession, seeded: SeededData) -> None:
     one = await web.page("graph", id=seeded.memory_ids["allergy"], radius="1")
     supports = await web.page("graph", id=seeded.memory_ids["allergy"], relation="supports", radius="1")
@@ -197,6 +199,7 @@ async def test_a_graph_is_filtered_by_relation_and_radius(web: BrowserSession, s
     assert "No links of the relation “nothing_of_ours”" in nothing.text
 
 
+@pytest.mark.system
 async def test_a_graph_of_many_is_cut_and_says_so(web: BrowserSession, tenant: Tenant) -> None:
     memories = [memory_pb2.Memory(content=f"{number}") for number in range(100)]
     made = await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
@@ -279,6 +282,7 @@ async def test_changes_come_newest_first_and_then_live(
     assert json.loads(received_events[-1][6:])["entity"] == "never in a change"
 
 
+@pytest.mark.system
 async def test_a_browser_that_was_cut_off_resumes_where_it_was(web: BrowserSession, tenant: Tenant) -> None:
     live = re.findall(r'data-live="([^"]+)"', (await web.page("changes")).text)[0].replace("&amp;", "&")
     made = [
@@ -319,6 +323,7 @@ async def test_the_policys_form_holds_every_field_of_the_policy() -> None:
     assert {one.name for _, group in inputs() for one in group} == fields - {"revision", "update_time"}
 
 
+@pytest.mark.system
 async def test_a_policy_is_changed_by_what_differs(web: BrowserSession, tenant: Tenant) -> None:
     changed = {"memory_types": "fact\nnote\n\n fact", "audit_query_text": "on", "recall_weights-lexical": "0.75"}
 
@@ -344,6 +349,7 @@ async def test_a_policy_that_changed_meanwhile_is_not_overwritten(web: BrowserSe
     assert 'value="400"' in late.text
 
 
+@pytest.mark.system
 async def test_a_policy_that_cannot_be_is_refused_in_words(web: BrowserSession, tenant: Tenant) -> None:
     before = (await tenant.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())).policy
     page = await web.page("policy")
@@ -365,6 +371,7 @@ async def test_a_policy_that_cannot_be_is_refused_in_words(web: BrowserSession, 
     assert (await tenant.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())).policy == before
 
 
+@pytest.mark.system
 async def test_a_key_is_shown_once_and_works(cluster: Cluster, web: BrowserSession) -> None:
     form = filled(await web.page("keys"), "create")
     url = form.pop("")
@@ -384,6 +391,7 @@ async def test_a_key_is_shown_once_and_works(cluster: Cluster, web: BrowserSessi
     assert (await web.page("keys")).text.count("&lt;b&gt;reader") == 2
 
 
+@pytest.mark.system
 async def test_a_key_that_cannot_be_is_refused_in_words(web: BrowserSession, tenant: Tenant) -> None:
     form = {name: value for name, value in filled(await web.page("keys"), "create").items() if value != "on"}
     url = form.pop("")
@@ -468,6 +476,7 @@ async def test_roles_see_the_access_log_only_if_they_may(
     assert "You need the permission audit.read to see the access log" in page.text
 
 
+@pytest.mark.system
 async def test_the_lineage_shows_what_a_memory_was_made_of(web: BrowserSession, tenant: Tenant) -> None:
     origin = memory_pb2.SourceReference(kind=memory_pb2.SOURCE_KIND_DOCUMENT, name="Letter <of> the clinic")
     first = memory_pb2.Memory(content="Anna is allergic to nuts.", title="Allergy", derived_from=[origin])

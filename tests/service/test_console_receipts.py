@@ -80,6 +80,7 @@ async def test_the_text_that_an_agent_got_is_made_again(web: BrowserSession, ten
     assert "The kettle is red." not in left.text
 
 
+@pytest.mark.system
 async def test_a_replay_shows_the_answer_of_then(web: BrowserSession, tenant: Tenant) -> None:
     await tenant.set_policy(recall_receipts="all", audit_query_text=True)
     memory_id = await tenant.remember("The kettle is red.")
@@ -98,6 +99,7 @@ async def test_a_replay_shows_the_answer_of_then(web: BrowserSession, tenant: Te
     assert "contribution" in replayed.text
 
 
+@pytest.mark.system
 async def test_a_replay_names_what_cannot_be_had_any_more(web: BrowserSession, tenant: Tenant) -> None:
     await tenant.set_policy(recall_receipts="all", audit_query_text=True)
     purged = await tenant.remember("The kettle is red.")
@@ -123,6 +125,7 @@ async def test_a_replay_says_how_many_others_were_purged(web: BrowserSession, te
     assert "Items that the answer had not were purged or archived since: 1." in of_role(replayed, "alert")
 
 
+@pytest.mark.system
 async def test_a_replay_asks_for_a_text_that_is_not_stored(web: BrowserSession, tenant: Tenant) -> None:
     await tenant.set_policy(recall_receipts="all")
     await tenant.remember("The kettle is red.")
@@ -256,6 +259,7 @@ async def test_an_altered_receipt_is_no_proof(web: BrowserSession, tenant: Tenan
     assert "It proves nothing." in page.text
 
 
+@pytest.mark.system
 async def test_people_see_the_receipts_of_their_own_answers_alone(
     web: BrowserSession, tenant: Tenant, cluster: Cluster
 ) -> None:

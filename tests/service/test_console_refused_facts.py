@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from fix_cluster import Cluster, Tenant
 from fix_console import BrowserSession, filled
 from fix_extraction import facts, keep_refused
@@ -92,6 +93,7 @@ async def test_a_form_without_a_decision_or_without_its_token_does_nothing(
     assert await facts(tenant) == []
 
 
+@pytest.mark.system
 async def test_a_message_that_cannot_be_read_is_named_as_such(
     cluster: Cluster, tenant: Tenant, web: BrowserSession
 ) -> None:
@@ -104,6 +106,7 @@ async def test_a_message_that_cannot_be_read_is_named_as_such(
     assert "<mark>" not in page.text
 
 
+@pytest.mark.system
 async def test_who_may_not_approve_sees_neither_the_entry_nor_the_facts(
     cluster: Cluster, tenant: Tenant, web: BrowserSession
 ) -> None:

@@ -43,6 +43,7 @@ def shown(page: httpx.Response, label: str) -> list[str]:
     return [html.unescape(text) for text in re.findall(rf'aria-label="{label}">([^<]*)</pre>', page.text)]
 
 
+@pytest.mark.system
 async def test_an_empty_tenant_leads_to_a_recalled_memory(cluster: Cluster, web: BrowserSession) -> None:
     page = await web.page("start")
     made = await web.submit(page, "key")
@@ -64,6 +65,7 @@ async def test_an_empty_tenant_leads_to_a_recalled_memory(cluster: Cluster, web:
     assert recalled.text.count('<span class="chip good">done</span>') == 3
 
 
+@pytest.mark.system
 async def test_a_form_that_is_sent_twice_stores_one_memory(web: BrowserSession, tenant: Tenant) -> None:
     page = await web.page("start")
 
@@ -120,6 +122,7 @@ async def test_the_commands_of_the_page_do_the_same(
     assert text in [hit["memory"]["content"] for hit in json.loads(outputs[5])["hits"]]
 
 
+@pytest.mark.system
 async def test_what_cannot_be_stored_is_refused_in_words(web: BrowserSession, tenant: Tenant) -> None:
     page = await web.page("start")
 
@@ -132,6 +135,7 @@ async def test_what_cannot_be_stored_is_refused_in_words(web: BrowserSession, te
     assert not (await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())).memories
 
 
+@pytest.mark.system
 async def test_a_viewer_is_told_whom_to_ask(cluster: Cluster, web: BrowserSession, tenant: Tenant) -> None:
     form = filled(await web.page("start"), "remember")
     person = await new_person(cluster, tenant, role=members_pb2.ROLE_VIEWER)
@@ -145,6 +149,7 @@ async def test_a_viewer_is_told_whom_to_ask(cluster: Cluster, web: BrowserSessio
     assert (await web.send(form[""], form)).status_code == 400
 
 
+@pytest.mark.system
 async def test_usage_is_plotted_against_its_limits(cluster: Cluster, web: BrowserSession, tenant: Tenant) -> None:
     await tenant.memory.BatchCreateMemories(
         memory_pb2.BatchCreateMemoriesRequest(memories=[memory_pb2.Memory(content=f"{number}") for number in range(9)])

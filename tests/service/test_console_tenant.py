@@ -33,6 +33,7 @@ def rows(text: str) -> list[tuple[str, str]]:
     return [(re.sub(r"<[^>]+>", "", label), count) for label, count in found]
 
 
+@pytest.mark.system
 async def test_the_graph_of_a_tenant_starts_from_what_is_linked_most(web: BrowserSession, seeded: SeededData) -> None:
     page = await web.page("graph")
     newest = await web.page("graph", start="newest")
@@ -79,6 +80,7 @@ async def test_the_graph_of_many_memories_is_bounded_and_says_so(web: BrowserSes
     assert "The graph shows 80 memories around the most linked ones; there are more." in page.text
 
 
+@pytest.mark.system
 async def test_the_timeline_goes_from_years_to_months_to_days(web: BrowserSession, tenant: Tenant) -> None:
     first, *_ = await remember_at(
         tenant,
@@ -109,6 +111,7 @@ async def test_the_timeline_goes_from_years_to_months_to_days(web: BrowserSessio
     assert (await web.client.get(listed)).text.count('<li class="line">') == 3
 
 
+@pytest.mark.system
 async def test_a_timeline_that_cannot_be_is_refused_in_words(web: BrowserSession) -> None:
     for at in ("yesterday", "2026-13", "2026-02-30", "0001", "9999", "2026-03-14-05"):
         page = await web.page("timeline", at=at)
@@ -123,6 +126,7 @@ async def test_an_empty_tenant_has_an_empty_timeline(web: BrowserSession) -> Non
     assert f"No memories were created in {datetime.now(UTC).year}." in page.text
 
 
+@pytest.mark.system
 async def test_a_role_without_the_permission_has_no_picture(
     cluster: Cluster, web: BrowserSession, tenant: Tenant, other_tenant: Tenant
 ) -> None:

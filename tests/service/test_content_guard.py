@@ -56,6 +56,7 @@ async def test_a_refused_write_names_field_and_kind_and_stores_nothing(tenant: T
     assert await count_of(tenant) == 0
 
 
+@pytest.mark.system
 async def test_redacted_texts_hold_the_kind_everywhere(tenant: Tenant) -> None:
     await guard(tenant, secrets="redact", personal_data="redact", ignored_kinds=["email_address"])
 

@@ -200,6 +200,7 @@ async def test_an_item_in_cold_storage_forces_a_first_text(tenant: Tenant, promp
     assert [one.item_id for one in turn.citations] == [kept.memory_id]
 
 
+@pytest.mark.system
 async def test_a_permission_that_is_lost_between_two_turns_forces_a_first_text(
     tenant: Tenant, cluster: Cluster
 ) -> None:
@@ -227,6 +228,7 @@ async def test_a_permission_that_is_lost_between_two_turns_forces_a_first_text(
     assert "Anna Berg" not in prompt.text
 
 
+@pytest.mark.system
 async def test_blocks_profile_and_messages_continue_too(tenant: Tenant) -> None:
     household = await Household.fill(tenant, random.Random(5), memories=8)
     request = context_request("the kettle of the kitchen", token_budget=5000)
@@ -266,6 +268,7 @@ async def test_a_block_that_is_detached_forces_a_first_text(tenant: Tenant) -> N
     assert (detached.rebase, detached.text) == (GONE, "")
 
 
+@pytest.mark.system
 async def test_a_message_that_is_deleted_forces_a_first_text(tenant: Tenant) -> None:
     chosen = random.Random(8)
     household = await Household.fill(tenant, chosen, memories=0)
@@ -292,6 +295,7 @@ async def test_another_reader_or_budget_begins_anew_and_other_conditions_do_not(
     assert [read.rebase, budget.rebase] == 2 * [pb.REBASE_REASON_REQUEST_CHANGED]
 
 
+@pytest.mark.system
 async def test_a_lost_answer_comes_again_under_its_request_id(tenant: Tenant, prompt: Prompt) -> None:
     tea, _ = await remember(tenant, "Anna drinks green tea. " * 40, "Anna drinks no coffee.")
     first_request = prompt.request(request_id="r1")
@@ -335,6 +339,7 @@ async def test_a_request_id_with_another_request_is_refused(tenant: Tenant, prom
         await prompt.turn("What is blue?", request_id="r1")
 
 
+@pytest.mark.system
 async def test_of_two_turns_at_once_one_wins(tenant: Tenant, prompt: Prompt) -> None:
     await remember(tenant, "Anna drinks green tea.")
     await prompt.turn()
@@ -392,6 +397,7 @@ async def test_an_expired_ledger_is_not_found_and_swept(tenant: Tenant, cluster:
     assert await ledgers(cluster, tenant) == []
 
 
+@pytest.mark.system
 async def test_a_ledger_belongs_to_its_maker(tenant: Tenant, other_tenant: Tenant, cluster: Cluster) -> None:
     await remember(tenant, "Anna drinks green tea.")
     prompt = Prompt(stubs=tenant)
@@ -420,6 +426,7 @@ async def test_a_reader_alone_may_keep_a_ledger(tenant: Tenant, cluster: Cluster
     assert (await prompt.turn()).text == ""
 
 
+@pytest.mark.system
 async def test_appends_beyond_their_share_of_the_budget_begin_anew(tenant: Tenant, prompt: Prompt) -> None:
     prompt.fields["token_budget"] = 200
     await remember(tenant, "Anna drinks green tea.")
@@ -445,6 +452,7 @@ async def test_an_as_of_time_has_no_ledger(prompt: Prompt) -> None:
         await prompt.stubs.gateway.BuildContext(request)
 
 
+@pytest.mark.system
 async def test_a_ledger_holds_no_content_and_goes_with_its_person(
     tenant: Tenant, cluster: Cluster, prompt: Prompt
 ) -> None:
@@ -470,6 +478,7 @@ async def test_a_ledger_holds_no_content_and_goes_with_its_person(
         await prompt.turn()
 
 
+@pytest.mark.system
 async def test_a_ledger_goes_with_its_session(tenant: Tenant, cluster: Cluster) -> None:
     await Household.fill(tenant, random.Random(9), memories=0)
     prompt = Prompt(stubs=tenant, fields={"session_id": SESSION})
@@ -491,6 +500,7 @@ async def test_a_full_quota_refuses_a_new_ledger(tenant: Tenant, cluster: Cluste
         await prompt.turn()
 
 
+@pytest.mark.system
 async def test_the_prompt_is_what_the_ledger_says_whatever_happens(tenant: Tenant) -> None:
     chosen = random.Random(11)
     household = await Household.fill(tenant, chosen, memories=10)

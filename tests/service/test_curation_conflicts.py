@@ -196,6 +196,7 @@ async def test_every_pair_of_a_crowd_with_one_key_is_listed_once(tenant: Tenant)
     assert len(actual_conflicts) == len(set(pairs(actual_conflicts))) == 42 * 28 // 2 + 440
 
 
+@pytest.mark.system
 async def test_resolving_what_a_page_lists_hides_nothing_of_the_next(tenant: Tenant) -> None:
     ids = [await fact(tenant, f"{number}", confidence=number / 10) for number in range(10)]
     for start, end in zip(ids[::2], ids[1::2], strict=True):

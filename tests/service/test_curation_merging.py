@@ -100,6 +100,7 @@ async def test_one_memory_by_two_names_is_one(tenant: Tenant) -> None:
     assert not merged.memory.HasField("archive_time")
 
 
+@pytest.mark.system
 async def test_merges_in_opposite_directions_do_not_hang(tenant: Tenant) -> None:
     a, b = await create(tenant, content="a"), await create(tenant, content="b")
 
@@ -125,6 +126,7 @@ async def consolidated(tenant: Tenant, **fields: Any) -> list[scores_pb2.Duplica
         request.page_token = answer.next_page_token
 
 
+@pytest.mark.system
 async def test_the_most_important_of_equal_memories_is_kept(tenant: Tenant) -> None:
     small = await create(tenant, content="  The Cat sleeps. ", importance=0.1)
     great = await create(tenant, content="the cat  sleeps", importance=0.9)
@@ -202,6 +204,7 @@ async def test_consolidating_very_many_that_disagree_comes_to_an_end(tenant: Ten
     assert await consolidated(tenant) == []
 
 
+@pytest.mark.system
 async def test_a_large_group_is_settled_in_several_calls(tenant: Tenant) -> None:
     request = pb.BatchCreateMemoriesRequest(memories=[pb.Memory(content="same") for _ in range(45)])
     made = (await tenant.memory.BatchCreateMemories(request)).memories
@@ -246,6 +249,7 @@ async def test_a_repeated_consolidation_has_one_effect_and_tokens_are_a_tenants_
         await tenant.memory.ConsolidateMemories(foreign)
 
 
+@pytest.mark.system
 async def test_many_at_once_consolidate_without_harm(tenant: Tenant) -> None:
     request = pb.BatchCreateMemoriesRequest(memories=[pb.Memory(content=f"same {n % 5}") for n in range(20)])
     await tenant.memory.BatchCreateMemories(request)

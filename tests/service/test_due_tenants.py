@@ -273,6 +273,7 @@ async def rests(connection: asyncpg.Connection[asyncpg.Record], tenant: Tenant) 
     )
 
 
+@pytest.mark.system
 async def test_a_tenant_that_rests_is_in_no_list(cluster: Cluster, identity: str, tenant: Tenant) -> None:
     async with cluster.superuser() as connection:
         await rests(connection, tenant)
@@ -300,6 +301,7 @@ async def test_each_kind_of_work_makes_a_tenant_due(cluster: Cluster, identity: 
     assert missed == []
 
 
+@pytest.mark.system
 async def test_a_page_ends_where_the_next_begins(cluster: Cluster, identity: str) -> None:
     tenants = [await cluster.new_tenant() for _ in range(3)]
     async with cluster.superuser() as connection:
@@ -325,6 +327,7 @@ async def test_a_page_ends_where_the_next_begins(cluster: Cluster, identity: str
     assert {row["tenant_id"] for row in still} <= set(found)
 
 
+@pytest.mark.system
 async def test_a_change_in_an_organization_with_limits_makes_its_other_tenants_due(
     cluster: Cluster, identity: str
 ) -> None:

@@ -78,6 +78,7 @@ async def blocks(tenant: Tenant) -> list[str]:
     return [one.block_id for one in page.blocks]
 
 
+@pytest.mark.system
 async def test_blocks_about_a_person_are_purged_with_the_person(tenant: Tenant, connection: Connection) -> None:
     marker = f"marker{uuid.uuid4().hex}"
     await block(tenant, "of ann", f"{marker} 1", subject_id="ann", description=marker)
@@ -106,6 +107,7 @@ async def test_blocks_about_a_person_are_purged_with_the_person(tenant: Tenant, 
     assert await blocks(tenant) == ["of bob", "of nobody"]
 
 
+@pytest.mark.system
 async def test_a_purged_block_does_not_come_back_by_an_import_but_may_be_made_anew(tenant: Tenant) -> None:
     await block(tenant, "of ann", "likes tea", subject_id="ann")
     exported = await tenant.snapshots.ExportData(snapshots_pb2.ExportDataRequest())
@@ -124,6 +126,7 @@ async def test_a_purged_block_does_not_come_back_by_an_import_but_may_be_made_an
     assert await blocks(tenant) == ["of ann"]
 
 
+@pytest.mark.system
 async def test_a_block_s_revisions_about_a_person_go_and_the_block_stays(
     tenant: Tenant, connection: Connection
 ) -> None:
@@ -142,6 +145,7 @@ async def test_a_block_s_revisions_about_a_person_go_and_the_block_stays(
     assert read.block.value == "of nobody"
 
 
+@pytest.mark.system
 async def test_many_memories_and_blocks_of_a_person_go_page_by_page(tenant: Tenant) -> None:
     for n in range(3):
         await tenant.remember(f"about ann {n}", subject_id="ann")

@@ -81,6 +81,7 @@ def purges_after(position: str) -> history_pb2.ListChangesRequest:
     return history_pb2.ListChangesRequest(position=position, filter=purges)
 
 
+@pytest.mark.system
 async def test_forget_ends_in_a_certificate_that_the_public_key_verifies(tenant: Tenant) -> None:
     await a_person(tenant, "ann", "marker")
 
@@ -101,6 +102,7 @@ async def test_forget_ends_in_a_certificate_that_the_public_key_verifies(tenant:
     assert statement["remains"]["backups_removed_by"] == "unknown"
 
 
+@pytest.mark.system
 async def test_the_tombstones_are_those_of_the_person_and_have_the_signed_root(
     tenant: Tenant, cluster: Cluster
 ) -> None:
@@ -126,6 +128,7 @@ async def test_the_tombstones_are_those_of_the_person_and_have_the_signed_root(
     assert merkle.proves_inclusion(leaves[4], 4, len(leaves), proof, root)
 
 
+@pytest.mark.system
 async def test_a_certificate_names_nothing_of_the_person(tenant: Tenant, cluster: Cluster) -> None:
     marker = f"marker{uuid.uuid4().hex}"
     await a_person(tenant, f"ann {marker}", marker)
@@ -315,6 +318,7 @@ async def test_the_calls_of_a_purge_of_a_subject_have_one_certificate(tenant: Te
     assert len(await certificates(tenant)) == 1
 
 
+@pytest.mark.system
 async def test_a_certificate_of_a_purge_that_never_was_is_not_found_in_the_event_log(
     tenant: Tenant, other_tenant: Tenant
 ) -> None:
@@ -386,6 +390,7 @@ async def test_a_purge_without_a_request_id_is_certified(tenant: Tenant) -> None
     assert (await verified(tenant, response.certificate_id)).statement["complete"] is True
 
 
+@pytest.mark.system
 async def test_a_certificate_verifies_after_its_key_was_replaced(tenant: Tenant, cluster: Cluster) -> None:
     await a_person(tenant, "ann", "marker")
     response = await tenant.gateway.Forget(gateway_pb2.ForgetRequest(subject_id="ann"))

@@ -48,6 +48,7 @@ async def set_policy(tenant: Tenant, name: str, value: str) -> None:
     )
 
 
+@pytest.mark.system
 async def test_a_fact_names_its_author_its_person_its_message_and_the_characters_that_say_it(cluster: Cluster) -> None:
     tenant = await learning_tenant(cluster)
     (message,) = await say(tenant, f"Good morning! {PORTO}.")
@@ -70,6 +71,7 @@ async def test_without_the_policy_nothing_is_taken(cluster: Cluster) -> None:
     assert await facts(tenant) == []
 
 
+@pytest.mark.system
 async def test_a_session_waits_for_quiet_or_for_enough_messages(cluster: Cluster) -> None:
     tenant = await learning_tenant(cluster, extraction_messages=3, extraction_quiet_seconds=3600)
     await say(tenant, PORTO, "It rains.")
@@ -91,6 +93,7 @@ async def test_messages_of_other_roles_count_by_the_policy_alone(cluster: Cluste
     assert await facts(tenant) == []
 
 
+@pytest.mark.system
 async def test_the_same_statement_reinforces_in_whatever_words(cluster: Cluster) -> None:
     tenant = await learning_tenant(cluster)
     await say(tenant, PORTO)
@@ -105,6 +108,7 @@ async def test_the_same_statement_reinforces_in_whatever_words(cluster: Cluster)
     assert after.confidence > before.confidence
 
 
+@pytest.mark.system
 async def test_a_statement_without_a_key_reinforces_what_says_the_same_about_the_same_person(cluster: Cluster) -> None:
     tenant = await learning_tenant(cluster)
     await say(tenant, NOTE)
@@ -121,6 +125,7 @@ async def test_a_statement_without_a_key_reinforces_what_says_the_same_about_the
     assert (second.content, second.subject_id) == (first.content, "noor")
 
 
+@pytest.mark.system
 async def test_an_appointment_on_another_day_is_another_one(cluster: Cluster) -> None:
     tenant = await learning_tenant(cluster)
     await say(tenant, "I have a dentist appointment on March 3.")
@@ -132,6 +137,7 @@ async def test_an_appointment_on_another_day_is_another_one(cluster: Cluster) ->
     assert len(await current(tenant)) == 2
 
 
+@pytest.mark.system
 async def test_a_statement_that_has_ended_is_stored_again(cluster: Cluster) -> None:
     tenant = await learning_tenant(cluster)
     (message,) = await say(tenant, NOTE)
@@ -146,6 +152,7 @@ async def test_a_statement_that_has_ended_is_stored_again(cluster: Cluster) -> N
     assert len(await current(tenant)) == 1
 
 
+@pytest.mark.system
 async def test_a_message_that_is_read_again_repeats_no_statement_of_another_one(cluster: Cluster) -> None:
     tenant = await learning_tenant(cluster)
     (message,) = await say(tenant, "It rains.")
@@ -158,6 +165,7 @@ async def test_a_message_that_is_read_again_repeats_no_statement_of_another_one(
     assert len(await facts(tenant)) == 1
 
 
+@pytest.mark.system
 async def test_a_newer_value_supersedes_and_the_older_one_stays_readable(cluster: Cluster) -> None:
     tenant = await learning_tenant(cluster)
     await say(tenant, PORTO)
@@ -171,6 +179,7 @@ async def test_a_newer_value_supersedes_and_the_older_one_stays_readable(cluster
     assert (newer.content, newer.key) == (LISBON, "lives_in")
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("denial", ["Forget that I live in Porto.", "I no longer live in Porto."])
 async def test_what_is_taken_back_ends_the_fact_of_that_value_alone(cluster: Cluster, denial: str) -> None:
     tenant = await learning_tenant(cluster)
@@ -217,6 +226,7 @@ async def test_facts_of_two_people_do_not_meet(cluster: Cluster) -> None:
     assert sorted(await current(tenant)) == [LISBON, PORTO]
 
 
+@pytest.mark.system
 async def test_a_corrected_message_is_read_again(cluster: Cluster) -> None:
     tenant = await learning_tenant(cluster)
     (message,) = await say(tenant, f"{PORTO}. I'm allergic to peanuts.")
@@ -228,6 +238,7 @@ async def test_a_corrected_message_is_read_again(cluster: Cluster) -> None:
     assert await current(tenant) == [LISBON]
 
 
+@pytest.mark.system
 async def test_a_correction_of_an_older_message_takes_no_key_from_a_newer_one(cluster: Cluster) -> None:
     tenant = await learning_tenant(cluster)
     (message,) = await say(tenant, PORTO)
@@ -241,6 +252,7 @@ async def test_a_correction_of_an_older_message_takes_no_key_from_a_newer_one(cl
     assert await current(tenant) == [LISBON]
 
 
+@pytest.mark.system
 async def test_a_deleted_message_ends_its_facts_and_an_undeleted_one_says_them_again(cluster: Cluster) -> None:
     tenant = await learning_tenant(cluster)
     (message,) = await say(tenant, PORTO)
@@ -267,6 +279,7 @@ async def test_a_deleted_session_ends_its_facts_also_after_the_policy_is_off(clu
     assert await current(tenant) == []
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("whole", [False, True], ids=["message", "session"])
 async def test_what_is_purged_takes_its_facts_with_it_and_no_others(cluster: Cluster, *, whole: bool) -> None:
     tenant = await learning_tenant(cluster)
@@ -293,6 +306,7 @@ async def test_facts_wait_for_approval_where_agents_do(cluster: Cluster) -> None
     assert await pending(tenant) == [PORTO]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("way", ["corrected", "deleted", "session"])
 async def test_a_fact_that_waits_is_withdrawn_with_what_its_message_said(cluster: Cluster, way: str) -> None:
     tenant = await learning_tenant(cluster, approval="agents")
@@ -358,6 +372,7 @@ async def test_the_guard_screens_what_facts_say(cluster: Cluster) -> None:
     assert [fact.content for fact in await facts(tenant)] == ["My email is [email_address]"]
 
 
+@pytest.mark.system
 async def test_two_workers_at_once_store_each_fact_once(cluster: Cluster) -> None:
     tenant = await learning_tenant(cluster)
     for number in range(4):

@@ -77,6 +77,7 @@ async def test_a_statement_to_another_person_is_not_confirmed(cluster: Cluster) 
     assert await facts(tenant) == []
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("words", ["lol", "And me?"])
 async def test_where_two_persons_spoke_before_the_assistant_nobody_confirms(cluster: Cluster, words: str) -> None:
     tenant = await learning_tenant(cluster)
@@ -93,6 +94,7 @@ async def test_where_two_persons_spoke_before_the_assistant_nobody_confirms(clus
     assert await current(tenant) == ["I'm vegan"]
 
 
+@pytest.mark.system
 async def test_a_yes_confirms_the_message_right_before_it_alone(cluster: Cluster) -> None:
     tenant = await learning_tenant(cluster)
     await say(tenant, QUESTION, "Shall I go on?", role="ASSISTANT", subject_id="")
@@ -127,6 +129,7 @@ async def _purge_statement(tenant: Tenant, statement: session_pb2.Message, _yes:
     await tenant.sessions.PurgeMessages(states_pb2.PurgeMessagesRequest(message_ids=[statement.message_id]))
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
@@ -151,6 +154,7 @@ async def test_a_change_of_either_message_examines_the_fact_again(
     assert await current(tenant) == expected
 
 
+@pytest.mark.system
 async def test_a_corrected_statement_may_become_one_that_was_confirmed(cluster: Cluster) -> None:
     tenant = await learning_tenant(cluster)
     (statement,) = await say(tenant, "Shall I go on?", role="ASSISTANT", subject_id="")
@@ -163,6 +167,7 @@ async def test_a_corrected_statement_may_become_one_that_was_confirmed(cluster: 
     assert await current(tenant) == [PORTO]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("is_corrected", [False, True])
 async def test_a_worker_that_died_before_it_was_done_leaves_a_confirmed_fact_once(
     cluster: Cluster, *, is_corrected: bool
@@ -215,6 +220,7 @@ def _without_completion(stub: Any) -> Any:
     return stub
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("words", ["Forget that.", "Vergiss das", "Olvídalo", "忘了吧"])
 async def test_forget_that_ends_what_the_message_before_said(cluster: Cluster, words: str) -> None:
     tenant = await learning_tenant(cluster)
@@ -230,6 +236,7 @@ async def test_forget_that_ends_what_the_message_before_said(cluster: Cluster, w
     assert await current(tenant) == ["I love jazz"]
 
 
+@pytest.mark.system
 async def test_forget_that_is_about_the_same_persons_message_and_may_be_about_none(cluster: Cluster) -> None:
     tenant = await learning_tenant(cluster)
     await say(tenant, "Forget that.")
@@ -256,6 +263,7 @@ async def test_what_was_taken_back_before_it_was_read_is_not_stored(cluster: Clu
     assert (before, await facts(tenant)) == ([], [])
 
 
+@pytest.mark.system
 async def test_what_was_taken_back_stays_so_where_a_message_between_is_deleted(cluster: Cluster) -> None:
     tenant = await learning_tenant(cluster)
     (said,) = await say(tenant, PORTO)
@@ -271,6 +279,7 @@ async def test_what_was_taken_back_stays_so_where_a_message_between_is_deleted(c
     assert await current(tenant) == []
 
 
+@pytest.mark.system
 async def test_a_german_clause_with_its_verb_at_the_end_takes_a_fact_back(cluster: Cluster) -> None:
     tenant = await learning_tenant(cluster)
     await say(tenant, "Ich wohne in Porto.")

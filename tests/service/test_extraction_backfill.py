@@ -46,6 +46,7 @@ async def earlier(cluster: Cluster, *texts: str) -> tuple[Tenant, list[session_p
     return tenant, messages
 
 
+@pytest.mark.system
 async def test_earlier_messages_are_read_and_the_job_shows_it(cluster: Cluster) -> None:
     tenant, _ = await earlier(cluster, PORTO, "It rains.", NUTS)
     await extract(cluster, tenant)
@@ -61,6 +62,7 @@ async def test_earlier_messages_are_read_and_the_job_shows_it(cluster: Cluster) 
     assert done.done_count == 3
 
 
+@pytest.mark.system
 async def test_the_newest_value_of_a_key_stays(cluster: Cluster) -> None:
     tenant, _ = await earlier(cluster, PORTO, "I live in Lisbon")
 
@@ -70,6 +72,7 @@ async def test_the_newest_value_of_a_key_stays(cluster: Cluster) -> None:
     assert await current(tenant) == ["I live in Lisbon"]
 
 
+@pytest.mark.system
 async def test_a_message_is_read_once_whatever_reads_it(cluster: Cluster) -> None:
     tenant, _ = await earlier(cluster, PORTO)
     await say(tenant, NUTS)
@@ -86,6 +89,7 @@ async def test_a_message_is_read_once_whatever_reads_it(cluster: Cluster) -> Non
     assert await facts(tenant) == stored[1:]
 
 
+@pytest.mark.system
 async def test_it_reads_no_more_than_its_ceiling_newest_first(cluster: Cluster) -> None:
     tenant, _ = await earlier(cluster, "I live in Porto?", "I live in Lisbon?", "I live in Braga?")
 
@@ -97,6 +101,7 @@ async def test_it_reads_no_more_than_its_ceiling_newest_first(cluster: Cluster) 
     assert (await job(tenant)).done_count == 2
 
 
+@pytest.mark.system
 async def test_it_reads_nothing_before_its_time_and_nothing_that_does_not_count(cluster: Cluster) -> None:
     tenant, (first, gone) = await earlier(cluster, PORTO, "My name is Mira")
     await say(tenant, NUTS, role="ASSISTANT")
@@ -121,6 +126,7 @@ async def test_a_cancelled_one_reads_no_more(cluster: Cluster) -> None:
     assert (await facts(tenant), (await job(tenant)).state) == ([], jobs_pb2.JOB_STATE_IDLE)
 
 
+@pytest.mark.system
 async def test_a_paused_one_waits(cluster: Cluster) -> None:
     tenant, _ = await earlier(cluster, PORTO)
     await start(tenant)
@@ -137,6 +143,7 @@ async def test_a_paused_one_waits(cluster: Cluster) -> None:
     assert await current(tenant) == [PORTO]
 
 
+@pytest.mark.system
 async def test_what_an_extractor_that_died_had_is_read_by_another(cluster: Cluster) -> None:
     tenant, _ = await earlier(cluster, PORTO, NUTS)
     await start(tenant)
@@ -156,6 +163,7 @@ async def test_what_an_extractor_that_died_had_is_read_by_another(cluster: Clust
     assert (await job(tenant)).done_count == 2
 
 
+@pytest.mark.system
 async def test_it_is_refused_without_the_policy_and_ends_with_it(cluster: Cluster) -> None:
     tenant, _ = await earlier(cluster, PORTO)
     await start(tenant)
@@ -175,6 +183,7 @@ async def test_it_is_refused_without_the_policy_and_ends_with_it(cluster: Cluste
     assert (await facts(tenant), (await job(tenant)).state) == ([], jobs_pb2.JOB_STATE_IDLE)
 
 
+@pytest.mark.system
 async def test_a_purged_message_leaves_no_record_that_it_was_read(cluster: Cluster) -> None:
     tenant, (message,) = await earlier(cluster, PORTO)
     await start(tenant)

@@ -98,6 +98,7 @@ async def test_a_fact_of_a_model_names_its_author_and_the_characters_that_say_it
     assert message.content[edge.start_character : edge.end_character] == SAID
 
 
+@pytest.mark.system
 async def test_rules_read_first_and_a_model_repeats_nothing_of_them(cluster: Cluster) -> None:
     async with reading(cluster) as (model, job):
         tenant = await learning_tenant(cluster, extraction="model")
@@ -112,6 +113,7 @@ async def test_rules_read_first_and_a_model_repeats_nothing_of_them(cluster: Clu
     ]
 
 
+@pytest.mark.system
 async def test_nothing_of_a_hostile_model_is_stored_and_each_refusal_has_its_reason(cluster: Cluster) -> None:
     async with reading(cluster) as (model, job):
         tenant = await learning_tenant(cluster, extraction="model")
@@ -124,6 +126,7 @@ async def test_nothing_of_a_hostile_model_is_stored_and_each_refusal_has_its_rea
     assert sorted(await refused(tenant)) == sorted(("extractor:model@1", reason) for _, _, reason in HOSTILE.values())
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", BROKEN)
 async def test_a_message_whose_answer_is_broken_is_read_later_or_is_a_failure_with_a_reason(
     cluster: Cluster, name: str
@@ -154,6 +157,7 @@ async def test_a_message_whose_answer_is_broken_is_read_later_or_is_a_failure_wi
     assert await failures(tenant) == []
 
 
+@pytest.mark.system
 async def test_a_message_is_a_failure_after_its_last_attempt(cluster: Cluster) -> None:
     async with reading(cluster) as (model, job):
         tenant = await learning_tenant(cluster, extraction="model")
@@ -171,6 +175,7 @@ async def test_a_message_is_a_failure_after_its_last_attempt(cluster: Cluster) -
     assert (failure.attempt_count, sent, len(model.requests)) == (16, 16, 16)
 
 
+@pytest.mark.system
 async def test_a_message_that_waits_holds_up_no_deletion_and_is_not_sent_at_once(cluster: Cluster) -> None:
     async with reading(cluster) as (model, job):
         tenant = await learning_tenant(cluster, extraction="model")
@@ -232,6 +237,7 @@ async def test_tokens_are_counted_and_messages_beyond_the_budget_wait(cluster: C
     assert state.cost == jobs_pb2.JOB_COST_TOKENS
 
 
+@pytest.mark.system
 async def test_a_tenant_pauses_and_limits_its_model(cluster: Cluster) -> None:
     async with reading(cluster) as (model, job):
         tenant = await learning_tenant(cluster, extraction="model")
@@ -255,6 +261,7 @@ async def test_a_tenant_pauses_and_limits_its_model(cluster: Cluster) -> None:
     assert (state.state, state.day_cost) == (jobs_pb2.JOB_STATE_CEILING_REACHED, TOKENS)
 
 
+@pytest.mark.system
 async def test_the_access_log_says_which_message_was_sent_to_whom(cluster: Cluster) -> None:
     async with reading(cluster) as (model, job):
         tenant = await learning_tenant(cluster, extraction="model")
@@ -317,6 +324,7 @@ async def test_instructions_and_types_of_the_policy_reach_the_model_and_bind_the
     assert "one of note." in prompt
 
 
+@pytest.mark.system
 async def test_a_corrected_message_is_sent_again_and_its_facts_end(cluster: Cluster) -> None:
     async with reading(cluster) as (model, job):
         tenant = await learning_tenant(cluster, extraction="model")
@@ -336,6 +344,7 @@ async def test_a_corrected_message_is_sent_again_and_its_facts_end(cluster: Clus
     assert await current(tenant) == ["I play the flute"]
 
 
+@pytest.mark.system
 async def test_a_purged_message_takes_its_facts_and_its_failure_with_it(cluster: Cluster) -> None:
     async with reading(cluster) as (model, job):
         tenant = await learning_tenant(cluster, extraction="model")
@@ -353,6 +362,7 @@ async def test_a_purged_message_takes_its_facts_and_its_failure_with_it(cluster:
     assert (await failures(tenant), await facts(tenant)) == ([], [])
 
 
+@pytest.mark.system
 async def test_without_a_model_rules_read_and_a_backfill_sends_the_rest_later(cluster: Cluster) -> None:
     async with reading(cluster) as (model, job):
         tenant = await learning_tenant(cluster, extraction="model")
@@ -367,6 +377,7 @@ async def test_without_a_model_rules_read_and_a_backfill_sends_the_rest_later(cl
     assert (before, await current(tenant)) == ([], [SAID])
 
 
+@pytest.mark.system
 async def test_two_workers_at_once_send_each_message_once(cluster: Cluster) -> None:
     async with reading(cluster) as (model, job):
         tenant = await learning_tenant(cluster, extraction="model")
@@ -381,6 +392,7 @@ async def test_two_workers_at_once_send_each_message_once(cluster: Cluster) -> N
     assert len(await facts(tenant)) == 4
 
 
+@pytest.mark.system
 async def test_a_lease_that_ends_during_a_slow_call_doubles_nothing(cluster: Cluster) -> None:
     async with reading(cluster) as (model, job):
         tenant = await learning_tenant(cluster, extraction="model")
@@ -423,6 +435,7 @@ async def own_endpoint(cluster: Cluster, url: str, *, key: str = "sk-of-the-tena
     return tenant
 
 
+@pytest.mark.system
 async def test_a_tenant_s_own_endpoint_gets_its_messages_with_its_own_key(cluster: Cluster) -> None:
     async with running_language_model() as own, reading(cluster) as (model, _):
         outbound = SafeHttpClient(allow=[own.url.removesuffix("/v1")])
@@ -472,6 +485,7 @@ async def test_who_may_not_read_secrets_cannot_say_where_one_is_sent(cluster: Cl
             )
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("way", ["corrected", "deleted", "purged"])
 async def test_what_a_message_said_before_it_changed_during_the_call_is_no_fact(cluster: Cluster, way: str) -> None:
     async with reading(cluster) as (model, job):

@@ -79,6 +79,7 @@ async def extraction_job_of(tenant: Tenant) -> jobs_pb2.Job:
     return next(one for one in jobs if one.kind == jobs_pb2.JOB_KIND_EXTRACTION)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("is_backfill", [False, True])
 async def test_several_workers_at_once_store_each_fact_once_and_lose_none(
     cluster: Cluster, *, is_backfill: bool
@@ -99,6 +100,7 @@ async def test_several_workers_at_once_store_each_fact_once_and_lose_none(
     assert sorted(fact.content for fact in await facts(tenant)) == sorted(notes)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("method", ["BatchCreateMemories", "CompleteExtraction"])
 async def test_a_message_that_is_corrected_meanwhile_leaves_the_facts_of_its_new_text_alone(
     cluster: Cluster, method: str
@@ -143,6 +145,7 @@ async def test_a_message_that_goes_meanwhile_leaves_no_fact(cluster: Cluster, me
     assert await current(tenant) == [KEY]
 
 
+@pytest.mark.system
 async def test_messages_of_a_session_that_is_purged_meanwhile_leave_nothing(cluster: Cluster) -> None:
     tenant = await learning_tenant(cluster)
     await say(tenant, PORTO, KEY)
@@ -195,6 +198,7 @@ async def purge(cluster: Cluster, tenant: Tenant) -> None:
                 return
 
 
+@pytest.mark.system
 async def test_a_tenant_that_is_deleted_meanwhile_has_nothing_after_its_purge(cluster: Cluster) -> None:
     tenant = await learning_tenant(cluster)
     await say(tenant, PORTO)
@@ -301,6 +305,7 @@ async def test_a_pause_holds_back_new_messages_and_no_deletion(cluster: Cluster)
     assert (paused, await current(tenant)) == ([], [KEY])
 
 
+@pytest.mark.system
 async def test_a_backfill_tells_how_many_messages_are_left(cluster: Cluster) -> None:
     tenant = await learning_tenant(cluster)
     await say(tenant, *(f"It rains in town {number}." for number in range(50)))

@@ -76,6 +76,7 @@ async def test_a_date_is_its_whole_day_in_lists_and_searches(days: Tenant, where
     assert {hit.message.content for hit in found.hits if hit.HasField("message")} == expected
 
 
+@pytest.mark.system
 async def test_a_purge_of_what_is_after_a_date_keeps_the_day(days: Tenant) -> None:
     selection = pb.MemorySelection(filter=pb.MemoryFilter(where="create_time > 2026-03-05"))
 

@@ -319,6 +319,7 @@ async def test_an_emptied_answer_keeps_no_hash_of_its_request(tenant: Tenant, co
     assert await tenant.memory.CreateMemory(request) == memory_pb2.CreateMemoryResponse()
 
 
+@pytest.mark.system
 async def test_a_purged_session_leaves_what_was_done_for_others_under_its_name(
     cluster: Cluster, tenant: Tenant
 ) -> None:

@@ -43,6 +43,7 @@ async def existing(tenant: Tenant, *memory_ids: str) -> list[bool]:
     return [memory_id in known for memory_id in memory_ids]
 
 
+@pytest.mark.system
 async def test_a_forgotten_person_s_aliases_go_and_those_about_others_are_named(tenant: Tenant) -> None:
     ann = await tenant.remember("Ann Miller", subject_id="u-17")
     nickname = await tenant.remember("Nanny Ogg")
@@ -65,6 +66,7 @@ async def test_a_forgotten_person_s_aliases_go_and_those_about_others_are_named(
     assert await recorded(tenant) == {"the duchess", "chess club", "weather"}
 
 
+@pytest.mark.system
 async def test_recorded_words_go_under_the_names_of_aliases_that_they_did_not_find(tenant: Tenant) -> None:
     ann, nickname = await tenant.remember("Ann Miller", subject_id="u-17"), await tenant.remember("Nanny Ogg")
     await keep_words(tenant)
@@ -96,6 +98,7 @@ async def test_a_name_goes_from_recorded_words_in_every_form(tenant: Tenant, wri
     assert await recorded(tenant) == {"weather"}
 
 
+@pytest.mark.system
 async def test_many_names_are_looked_for_as_they_are_written(tenant: Tenant) -> None:
     names = ["C++", "a|b", "(Bob)", "[Q]", "x.y", "Zo\u00eb", "\\d", "^\u6f22$"]
     ann = await tenant.remember("Ann Miller", subject_id="u-17")

@@ -309,6 +309,7 @@ async def know_anna(tenant: Tenant) -> list[memory_pb2.Memory]:
     return [*known, *await remembered(tenant, "Short answers", type="preference", subject_id="anna")]
 
 
+@pytest.mark.system
 async def test_a_text_about_a_person_begins_with_the_same_stable_facts_whatever_is_asked(tenant: Tenant) -> None:
     city, allergy, name, answers = await know_anna(tenant)
     questions = ("Where does Anna live?", "Who fixed the kettle?")
@@ -334,6 +335,7 @@ async def test_a_text_about_a_person_begins_with_the_same_stable_facts_whatever_
     assert "Rome" not in live.text
 
 
+@pytest.mark.system
 async def test_profile_facts_take_a_tenth_of_the_budget_at_most_and_whole_facts_alone(tenant: Tenant) -> None:
     await know_anna(tenant)
     await remembered(tenant, f"Likes {'very ' * 300}long walks", type="preference", subject_id="anna")
@@ -390,6 +392,7 @@ async def test_there_are_no_profile_facts_where_other_memories_are_asked_for(
     assert pb.ARM_PAGE not in [arm.arm for arm in response.arms]
 
 
+@pytest.mark.system
 async def test_a_context_with_profile_facts_is_made_again_from_its_receipt(tenant: Tenant) -> None:
     await tenant.set_policy(recall_receipts="all", audit_query_text=True)
     known = await know_anna(tenant)
@@ -410,6 +413,7 @@ async def test_a_context_with_profile_facts_is_made_again_from_its_receipt(tenan
     ]
 
 
+@pytest.mark.system
 async def test_a_replay_calls_only_purged_profile_facts_purged(tenant: Tenant) -> None:
     await tenant.set_policy(recall_receipts="all", audit_query_text=True)
     city, allergy, name = [
@@ -451,6 +455,7 @@ async def test_profile_facts_whose_history_has_ended_are_not_called_purged(tenan
     assert set(replayed.differing_ids) == {memory.memory_id for memory in known}
 
 
+@pytest.mark.system
 async def test_a_ledger_sends_facts_once_withdraws_superseded_ones_and_repeats_lost_text(
     tenant: Tenant,
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 
 import grpc
+import pytest
 from fix_cluster import Cluster, Tenant, refused
 
 from skein.gateway.v1 import gateway_pb2 as pb
@@ -32,6 +33,7 @@ def counts(response: pb.ForgetResponse) -> dict[str, int]:
     return {table: results.get((service, table), 0) for service, table in tables}
 
 
+@pytest.mark.system
 async def test_a_person_is_gone_from_every_service_and_the_others_stay(tenant: Tenant, cluster: Cluster) -> None:
     marker = f"marker{uuid.uuid4().hex}"
     await a_person(tenant, "ann", marker)

@@ -189,6 +189,7 @@ async def test_buf_curl_can_call_it(cluster: Cluster, tenant: Tenant, schema: tu
     assert json.loads(answer)["tenantId"] == str(tenant.tenant_id)
 
 
+@pytest.mark.system
 async def test_reflection_lists_the_services_it_forwards_to(cluster: Cluster) -> None:
     listed = await buf_curl("--list-methods", f"http://{cluster.endpoint}")
 

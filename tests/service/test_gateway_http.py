@@ -405,6 +405,7 @@ async def test_a_port_that_is_taken_is_named_with_its_setting(cluster: Cluster, 
             await stack.enter_async_context(serve_http_api(gateway.host, port, ServicerRegistry()))
 
 
+@pytest.mark.system
 async def test_a_failure_while_it_serves_is_not_taken_for_a_port_in_use(cluster: Cluster, tenant: Tenant) -> None:
     async with gateway_before(cluster, tenant, {}) as gateway:
         with pytest.raises(TimeoutError, match="of the block"):

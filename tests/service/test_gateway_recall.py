@@ -375,6 +375,7 @@ async def test_the_callers_own_mistake_fails_the_call_and_ends_the_other_arm(clu
         await asyncio.wait_for(ended.acquire(), 30)
 
 
+@pytest.mark.system
 async def test_a_recall_whose_arms_all_fail_ends_with_the_first_error(cluster: Cluster, tenant: Tenant) -> None:
     script = {"Recall": refusing(errors.DatabaseUnavailable()), "ListAgentBlocks": never, "GetSubject": never}
 
@@ -416,6 +417,7 @@ async def test_services_that_are_gone_leave_what_the_others_found(cluster: Clust
     assert response.arms[2].state == GONE
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("in_process", [True, False], ids=["in process", "over sockets"])
 async def test_cancelling_the_call_cancels_the_arms(cluster: Cluster, tenant: Tenant, in_process: bool) -> None:  # noqa: FBT001 - a parameter.
     begun, ended = asyncio.Semaphore(0), asyncio.Semaphore(0)

@@ -213,6 +213,7 @@ async def test_a_purged_profile_shows_at_no_time(tenant: Tenant) -> None:
         )
 
 
+@pytest.mark.system
 async def test_what_was_purged_since_is_counted_and_not_shown(tenant: Tenant) -> None:
     first, second = await remember(tenant, "Anna drinks green tea.", "Anna drinks coffee on Sundays.")
     await say(tenant, "Anna drinks lemonade.")
@@ -309,6 +310,7 @@ async def test_validity_is_judged_at_the_time_of_the_answer(tenant: Tenant) -> N
     assert [hit.memory.content for hit in then.hits] == ["The kitchen is being painted."]
 
 
+@pytest.mark.system
 async def test_what_is_alike_is_what_was_alike_then(tenant: Tenant) -> None:
     tea, cup, train = await remember(
         tenant, "Anna drinks green tea.", "The green tea is in the cupboard.", "The train to Rome leaves at noon."

@@ -80,6 +80,7 @@ async def test_a_certificate_of_an_unknown_authority_is_refused(
                 await skein.auth.GetMe(auth_pb2.GetMeRequest())
 
 
+@pytest.mark.system
 async def test_the_gateway_behind_tls_knows_its_own_state(
     cluster: Cluster, tenant: Tenant, certificates: Certificates, secured: dict[str, Any]
 ) -> None:

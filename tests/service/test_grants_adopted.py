@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from fix_accounts import member
 from fix_cluster import Cluster, Tenant
 from fix_console import BrowserSession
@@ -25,6 +26,7 @@ async def test_the_consent_page_says_that_what_an_application_makes_ends_with_it
     assert (sentence in managing.text, sentence in reading.text) == (True, False)
 
 
+@pytest.mark.system
 async def test_a_person_adopts_a_key_by_a_form_and_a_caller_with_a_key_is_not_offered_it(
     cluster: Cluster, tenant: Tenant, app: App
 ) -> None:

@@ -280,6 +280,7 @@ async def test_activation_spreads_along_links_and_fades(tenant: Tenant) -> None:
     assert set(await active(half, hops=4, filter=outgoing)) == {"a", "b", "c", "d"}
 
 
+@pytest.mark.system
 async def test_links_are_suggested_with_memories_that_share_tags_and_why(tenant: Tenant) -> None:
     async def memory(name: str, content: str, *tags: str, **fields: Any) -> str:
         made = pb.Memory(external_id=name, title=name, content=content, tags=tags, **fields)

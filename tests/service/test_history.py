@@ -312,6 +312,7 @@ async def test_tenants_do_not_hear_of_one_another(tenant: Tenant, other_tenant: 
         assert ids(await watch.changes(1)) == [own]
 
 
+@pytest.mark.system
 async def test_all_who_watch_see_the_same(tenant: Tenant) -> None:
     async with watching(tenant) as first, watching(tenant) as second, watching(tenant) as third:
         made = [await remember(tenant) for _ in range(5)]

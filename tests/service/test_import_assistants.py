@@ -96,6 +96,7 @@ def as_sqlite(path: Path, table: str, rows: list[dict[str, Any]]) -> Path:
     return database(path, f"CREATE TABLE {table} ({types});", {table: lines})
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("form", ["list", "wrapped", "lines", "sqlite"])
 async def test_sessions_of_the_session_agent_come_with_what_was_said(
     cluster: Cluster, tenant: Tenant, tmp_path: Path, form: str
@@ -154,6 +155,7 @@ async def test_a_conversation_that_is_no_json_is_kept_as_one_message(
     assert [(message.role, message.content) for message in found] == [(session_pb2.MESSAGE_ROLE_SYSTEM, "[{broken")]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("form", ["json", "sqlite"])
 async def test_contexts_become_memories_of_their_sessions(
     cluster: Cluster, tenant: Tenant, tmp_path: Path, form: str
@@ -192,6 +194,7 @@ async def test_contexts_become_memories_of_their_sessions(
     assert third.content == "temperature: 21; lights: hall, stairs"
 
 
+@pytest.mark.system
 async def test_users_of_jarvis_come_with_what_is_known_of_them(
     cluster: Cluster, tenant: Tenant, tmp_path: Path
 ) -> None:

@@ -35,6 +35,7 @@ async def messages(tenant: Tenant, session_id: str) -> list[session_pb2.Message]
     return list((await tenant.sessions.ListMessages(request)).messages)
 
 
+@pytest.mark.system
 async def test_everything_of_duyetbot_is_imported_and_changes_are_reported(
     cluster: Cluster, tenant: Tenant, tmp_path: Path
 ) -> None:
@@ -67,6 +68,7 @@ async def test_everything_of_duyetbot_is_imported_and_changes_are_reported(
     }
 
 
+@pytest.mark.system
 async def test_duyetbot_s_rows_keep_their_ids_times_and_order(cluster: Cluster, tenant: Tenant, tmp_path: Path) -> None:
     source = duyetbot(tmp_path / "duyetbot.sqlite")
 

@@ -159,6 +159,7 @@ async def test_the_graph_of_mcp_s_memory_server_comes_as_memories_and_links(
     ]  # fmt: skip
 
 
+@pytest.mark.system
 async def test_openmemory_comes_with_people_apps_and_categories(
     cluster: Cluster, tenant: Tenant, tmp_path: Path
 ) -> None:

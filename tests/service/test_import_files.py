@@ -25,6 +25,7 @@ def some_of_the_sample(path: Path) -> str:
     return str(path)
 
 
+@pytest.mark.system
 async def test_records_that_were_imported_are_found_again_by_a_comparison(
     cluster: Cluster, tenant: Tenant, tmp_path: Path
 ) -> None:
@@ -45,6 +46,7 @@ async def test_records_that_were_imported_are_found_again_by_a_comparison(
     assert other.json["missing"]["link"]["count"] >= 1
 
 
+@pytest.mark.system
 async def test_a_whole_memory_is_compared_too(
     cluster: Cluster, tenant: Tenant, other_tenant: Tenant, tmp_path: Path
 ) -> None:

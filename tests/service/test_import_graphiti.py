@@ -141,6 +141,7 @@ async def test_a_repeated_import_writes_nothing_and_compares_equal(
     assert (compared.code, compared.json["missing"], compared.json["different"]) == (0, {}, [])
 
 
+@pytest.mark.system
 async def test_zep_s_people_and_conversations_come_with_their_graph(
     cluster: Cluster, tenant: Tenant, tmp_path: Path
 ) -> None:

@@ -61,6 +61,7 @@ async def source(cluster: Cluster) -> AsyncIterator[str]:
         yield url
 
 
+@pytest.mark.system
 async def test_a_graph_reads_its_items_from_skein_as_it_wrote_them(
     cluster: Cluster, tenant: Tenant, source: str
 ) -> None:

@@ -99,6 +99,7 @@ def one_brain(path: Path) -> str:
     )  # fmt: skip
 
 
+@pytest.mark.system
 async def test_memories_of_a_brain_are_read_through_typed_calls_with_their_ids_and_times(
     cluster: Cluster, tenant: Tenant, tmp_path: Path
 ) -> None:
@@ -277,6 +278,7 @@ async def test_all_brains_become_tenants_and_people_sign_in_with_the_password_th
     assert tenants.tenant.slug == f"work-{mark}"
 
 
+@pytest.mark.system
 async def test_a_tenant_that_has_the_slug_of_a_brain_by_chance_gets_nothing(cluster: Cluster, tmp_path: Path) -> None:
     mark = uuid.uuid4().hex[:12]
     source = many_brains(tmp_path, mark)
@@ -316,6 +318,7 @@ async def test_applications_keep_their_ids_and_secrets(cluster: Cluster, tmp_pat
             assert response.prompt.client_id == client_id
 
 
+@pytest.mark.system
 async def test_an_account_that_anybody_may_have_made_is_let_into_nothing(cluster: Cluster, tmp_path: Path) -> None:
     mark = uuid.uuid4().hex[:12]
     request = accounts_pb2.SignUpRequest(email=f"ada.{mark}@example.org", password="a password of a stranger")
@@ -481,6 +484,7 @@ async def test_a_file_that_is_no_export_is_refused_in_one_sentence(tmp_path: Pat
     assert "cannot be read" in await refusal_of("memoryvault-json", str(tmp_path / "missing.json"))
 
 
+@pytest.mark.system
 async def test_an_export_comes_with_the_same_report_and_comparison(
     cluster: Cluster, tenant: Tenant, tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
 from fix_cluster import Cluster, Tenant
 from fix_moving import changed, move_in, outcome, refusal_of, refusals, remaining_counts
 from google.protobuf.json_format import MessageToDict
@@ -85,6 +86,7 @@ async def test_what_has_no_place_is_named(cluster: Cluster, tenant: Tenant, tmp_
     }
 
 
+@pytest.mark.system
 async def test_a_repeated_import_writes_nothing_and_compares_equal(
     cluster: Cluster, tenant: Tenant, tmp_path: Path
 ) -> None:

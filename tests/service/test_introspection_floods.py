@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import uuid4
 
+import pytest
 from fix_cluster import Cluster, Tenant
 from fix_gateway import gateway_before
 from fix_web import Web
@@ -18,6 +19,7 @@ def bearer(credential: str) -> dict[str, str]:
     return {"authorization": f"Bearer {credential}"}
 
 
+@pytest.mark.system
 async def test_failed_bearers_of_a_source_are_refused_at_the_gateway_and_proven_ones_pass(
     cluster: Cluster, tenant: Tenant
 ) -> None:

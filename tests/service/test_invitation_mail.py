@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 from aiosmtpd.smtp import SMTP
 from fix_database import TestDatabase
 from fix_tenancy import OPERATOR, ROLES, Person, key_of, serving
@@ -48,6 +49,7 @@ async def mailed(database: TestDatabase) -> list[bool]:
         return [row["mailed"] for row in await connection.fetch("SELECT mailed FROM tenancy.invitations")]
 
 
+@pytest.mark.system
 async def test_an_invitation_is_mailed_and_its_token_is_shown_to_its_recipient_only(database: TestDatabase) -> None:
     person, inbox = Person.new(), Inbox()
     async with relay(inbox) as settings, serving(database, **settings) as tenancy:

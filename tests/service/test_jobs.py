@@ -167,6 +167,7 @@ async def test_a_rate_grants_what_it_allows_and_names_the_delay(cluster: Cluster
     assert all(response.retry_delay.seconds == 60 for response in responses)
 
 
+@pytest.mark.system
 async def test_a_paused_expiry_keeps_memories_that_readers_no_longer_see(cluster: Cluster, tenant: Tenant) -> None:
     memory = (
         await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="short")))
@@ -268,6 +269,7 @@ async def test_who_paused_resumed_and_limited_is_in_the_audit_log(tenant: Tenant
     assert all(event.principal and event.create_time.seconds for event in events if event.event.startswith("job_"))
 
 
+@pytest.mark.system
 async def test_the_command_lists_pauses_limits_and_resumes(cluster: Cluster, tenant: Tenant) -> None:
     environment = {**test_environment(), "SKEIN_ENDPOINT": cluster.endpoint, "SKEIN_API_KEY": tenant.api_key}
 

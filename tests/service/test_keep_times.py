@@ -86,6 +86,7 @@ async def writer_of(cluster: Cluster, tenant: Tenant) -> Any:
     return cluster.with_key(made.secret)
 
 
+@pytest.mark.system
 async def test_every_kind_of_row_keeps_when_it_was_made_and_changed(tenant: Tenant) -> None:
     for kind, create in creations(tenant, keep_times=True).items():
         for row in rows_of(kind, await create()):

@@ -50,6 +50,7 @@ async def test_a_month_that_loses_against_a_deadlock_is_tried_again(database: Te
         assert await stubborn.ensure([MAY]) == 1
 
 
+@pytest.mark.system
 async def test_a_month_of_a_distributed_table_gives_way_to_a_writer(database: TestDatabase) -> None:
     """Citus would end the younger one of two that wait for each other, the writer."""
     async with database.superuser() as owner, database.superuser() as writer:

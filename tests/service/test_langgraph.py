@@ -117,6 +117,7 @@ async def test_putting_again_changes_the_item_and_keeps_when_it_was_made(store: 
     assert second.updated_at > first.updated_at
 
 
+@pytest.mark.system
 async def test_an_item_of_a_person_is_recalled_for_no_other(
     cluster: Cluster, tenant: Tenant, store: SkeinStore, skein: Client
 ) -> None:
@@ -284,6 +285,7 @@ async def test_an_operator_that_there_is_none_of_is_refused(store: SkeinStore) -
         await store.asearch(ANNA, filter={"n": {"$in": [1]}})
 
 
+@pytest.mark.system
 async def test_a_search_by_meaning_finds_the_best_first_with_scores(store: SkeinStore) -> None:
     await store.aput(ANNA, "drinks", {"text": "I drink green tea every morning"})
     await store.aput(ANNA, "sport", {"text": "Football is played on Sundays"})
@@ -301,6 +303,7 @@ async def test_a_search_by_meaning_finds_the_best_first_with_scores(store: Skein
     assert [(item.namespace, item.key) for item in filtered] == [(BOB, "drinks")]
 
 
+@pytest.mark.system
 async def test_a_small_namespace_is_found_among_many_others(store: SkeinStore) -> None:
     await store.abatch([PutOp(("noise",), str(n), {"text": f"green tea number {n}"}) for n in range(150)])
     await store.aput(ANNA, "drinks", {"text": "green tea"})
@@ -357,6 +360,7 @@ async def test_namespaces_are_listed_by_prefix_suffix_and_depth(store: SkeinStor
     assert await store.alist_namespaces(prefix=("nobody",)) == []
 
 
+@pytest.mark.system
 async def test_a_namespace_is_listed_as_long_as_it_holds_something(store: SkeinStore) -> None:
     await store.aput(ANNA, "a", {"n": 1})
     await store.aput(ANNA, "b", {"n": 1})
@@ -371,6 +375,7 @@ async def test_a_namespace_is_listed_as_long_as_it_holds_something(store: SkeinS
     assert with_none == [(*ANNA, "below")]
 
 
+@pytest.mark.system
 async def test_an_item_whose_time_is_over_is_gone(store: SkeinStore, skein: Client) -> None:
     await store.aput(ANNA, "short", {"text": "green tea"}, ttl=60)
     await store.aput(ANNA, "long", {"text": "black tea"}, ttl=60)
@@ -453,6 +458,7 @@ async def test_an_item_that_another_client_deleted_can_be_put_anew(store: SkeinS
     assert again.value == {"likes": "water"}
 
 
+@pytest.mark.system
 async def test_two_who_put_at_once_leave_one_of_both(cluster: Cluster, tenant: Tenant, store: SkeinStore) -> None:
     async with store_of(cluster, tenant) as other:
         await asyncio.gather(
@@ -563,6 +569,7 @@ async def test_a_credential_that_may_only_read_reads(cluster: Cluster, tenant: T
             await reader.aput(ANNA, "drinks", {"likes": "water"})
 
 
+@pytest.mark.system
 async def test_it_blocks_as_well(cluster: Cluster, tenant: Tenant) -> None:
     def work() -> tuple[Any, ...]:
         with store_of(cluster, tenant) as store:

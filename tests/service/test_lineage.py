@@ -170,6 +170,7 @@ async def test_independent_origins_confirm_each_other_and_one_origin_does_not_co
     assert await trust_of(tenant, hearsay) == pytest.approx(0.8)
 
 
+@pytest.mark.system
 async def test_a_distrusted_writer_gains_nothing_by_naming_good_sources(cluster: Cluster, tenant: Tenant) -> None:
     await vouch(tenant)
     mallory, principal = await writer(cluster, tenant, "mallory")
@@ -213,6 +214,7 @@ async def test_a_new_text_is_as_good_as_its_writer(cluster: Cluster, tenant: Ten
     assert await trust_of(tenant, memory) == 0.5
 
 
+@pytest.mark.system
 async def test_a_rating_reaches_all_that_derives_from_the_source(cluster: Cluster, tenant: Tenant) -> None:
     told = await create(tenant, "Anna drinks coffee in the morning.", source="parrot")
     derived = await create(tenant, "In the morning Anna is awake, by coffee.", of(told))
@@ -230,6 +232,7 @@ async def test_a_rating_reaches_all_that_derives_from_the_source(cluster: Cluste
     assert {hit.item_id for hit in hits} == {told.memory_id, derived.memory_id, other.memory_id}
 
 
+@pytest.mark.system
 async def test_a_least_trust_leaves_out_what_is_below(tenant: Tenant) -> None:
     await vouch(tenant)
     await rate(tenant, "clinic", 0.9)
@@ -319,6 +322,7 @@ async def test_trust_does_not_rise_while_a_source_is_in_cold_storage(cluster: Cl
     assert [away.trust, back.trust] == pytest.approx([0.2, 0.9])
 
 
+@pytest.mark.system
 async def test_what_a_name_touched_is_listed_page_by_page(cluster: Cluster, tenant: Tenant) -> None:
     mallory, principal = await writer(cluster, tenant, "mallory")
     written = [await create(mallory, f"Number {number}.") for number in range(3)]

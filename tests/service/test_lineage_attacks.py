@@ -30,6 +30,7 @@ from skein.memory.v1 import curation_pb2 as pb
 from skein.memory.v1 import memory_pb2, scores_pb2, snapshots_pb2
 
 
+@pytest.mark.system
 async def test_a_chain_that_grows_from_below_ends_and_stops_no_rating(cluster: Cluster, tenant: Tenant) -> None:
     memories = [memory_pb2.Memory(content=f"Link {number}.", source="parrot" * (number == 31)) for number in range(40)]
     request = memory_pb2.BatchCreateMemoriesRequest(memories=memories, defer_embedding=True)
@@ -65,6 +66,7 @@ async def test_a_merge_makes_no_chain_longer_than_is_followed(cluster: Cluster, 
     assert not last.truncated
 
 
+@pytest.mark.system
 async def test_an_agent_does_not_restore_the_ratings_of_an_earlier_time(cluster: Cluster, tenant: Tenant) -> None:
     permissions = ["memory.read", "memory.write"]
     request = auth_pb2.CreateApiKeyRequest(display_name="mallory", permissions=permissions)

@@ -28,6 +28,7 @@ async def stored_trusts(tenant: Stubs, memories: Sequence[memory_pb2.Memory]) ->
     return [hits[one.memory_id].trust if hits[one.memory_id].HasField("trust") else 0.5 for one in memories]
 
 
+@pytest.mark.system
 async def test_a_rating_reaches_what_names_the_source_in_any_spelling_and_what_derives_from_it(
     cluster: Cluster, tenant: Tenant
 ) -> None:
@@ -69,6 +70,7 @@ async def test_a_rating_of_a_principal_reaches_what_it_wrote_and_what_it_changed
     assert await stored_trusts(tenant, [written, reported, honest]) == pytest.approx([0.1, 0.1, 0.5])
 
 
+@pytest.mark.system
 async def test_trust_is_computed_again_when_a_rating_parts_two_texts_of_one_source(
     cluster: Cluster, tenant: Tenant
 ) -> None:
@@ -86,6 +88,7 @@ async def test_trust_is_computed_again_when_a_rating_parts_two_texts_of_one_sour
     assert await stored_trusts(tenant, [first, second, both]) == pytest.approx([0.8, 0.7, 1 - 0.5 * 0.4 * 0.6])
 
 
+@pytest.mark.system
 async def test_a_memory_that_was_in_cold_storage_when_its_writer_was_rated_comes_back_distrusted(
     cluster: Cluster, tenant: Tenant
 ) -> None:

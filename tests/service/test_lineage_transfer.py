@@ -34,6 +34,7 @@ async def edges(tenant: Stubs, memory: memory_pb2.Memory) -> set[tuple[str, str]
     return {(names[edge.memory_number], names[edge.source_number]) for edge in response.edges}
 
 
+@pytest.mark.system
 async def test_a_round_trip_keeps_the_chains_and_the_trust_of_what_distrusted_principals_wrote(
     cluster: Cluster, tenant: Tenant
 ) -> None:
@@ -84,6 +85,7 @@ async def test_a_round_trip_keeps_the_characters_of_a_message(cluster: Cluster, 
     assert '"start_character": 7' in again or '"start_character":7' in again
 
 
+@pytest.mark.system
 async def test_a_second_round_trip_and_a_repeated_import_change_no_trust(cluster: Cluster, tenant: Tenant) -> None:
     mallory, principal = await writer(cluster, tenant, "mallory")
     await rate(tenant, principal, 0.1)
@@ -100,6 +102,7 @@ async def test_a_second_round_trip_and_a_repeated_import_change_no_trust(cluster
     assert [await trust_of(one, lie) for one in (tenant, second, third)] == pytest.approx([0.1] * 3)
 
 
+@pytest.mark.system
 async def test_an_importer_that_names_a_trusted_writer_gains_nothing(cluster: Cluster, tenant: Tenant) -> None:
     await vouch(tenant)
     owner = (await create(tenant, "Anna drinks tea.")).created_by
@@ -128,6 +131,7 @@ async def test_the_rating_of_an_imported_writer_counts_in_every_form_of_unicode(
     assert await trust_of(tenant, memory_pb2.Memory(memory_id="gin")) == pytest.approx(0.1)
 
 
+@pytest.mark.system
 async def test_a_memory_of_many_sources_is_imported_with_as_many_as_an_import_takes(
     cluster: Cluster, tenant: Tenant
 ) -> None:

@@ -70,6 +70,7 @@ async def test_links_are_listed_newest_first_from_both_ends_without_repeats(tena
     assert await tenant.list_links("c", direction=pb.LINK_DIRECTION_OUTGOING) == [made[5]]
 
 
+@pytest.mark.system
 async def test_links_to_deleted_memories_are_left_out_and_pages_stay_full(tenant: Tenant) -> None:
     names = [f"n{n}" for n in range(12)]
     await memories(tenant, "hub", *names)

@@ -89,6 +89,7 @@ async def test_a_purge_is_confirmed_by_a_person(cluster: Cluster, tenant: Tenant
     )
 
 
+@pytest.mark.system
 async def test_only_what_is_final_is_asked_about(cluster: Cluster, tenant: Tenant) -> None:
     memory_id = await remember(tenant)
 
@@ -208,6 +209,7 @@ class TaskExtension(ClientExtension):
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.system
 async def test_a_large_snapshot_is_a_task_until_it_is_complete(
     mcp: Mcp, cluster: Cluster, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,6 +236,7 @@ async def test_a_large_snapshot_is_a_task_until_it_is_complete(
     )
 
 
+@pytest.mark.system
 async def test_work_that_ends_at_once_is_no_task(mcp: Mcp, cluster: Cluster, tenant: Tenant) -> None:
     await remember(tenant)
     extension = TaskExtension(mcp)
@@ -247,6 +250,7 @@ async def test_work_that_ends_at_once_is_no_task(mcp: Mcp, cluster: Cluster, ten
     assert not forgotten.is_error
 
 
+@pytest.mark.system
 async def test_a_task_belongs_to_callers_who_may_do_its_work(
     mcp: Mcp, cluster: Cluster, other_tenant: Tenant, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -289,6 +293,7 @@ def test_what_may_go_on_and_what_is_final_are_declared() -> None:
     assert {name for name, tool in TOOLS.items() if tool.confirmation} == {"forget", "purge_memories", "forget_person"}
 
 
+@pytest.mark.system
 async def test_a_client_hears_of_the_memories_that_it_subscribed_to(cluster: Cluster, tenant: Tenant) -> None:
     one, two = await remember(tenant), await remember(tenant, "coffee")
     mine = f"skein://memories/{one}"

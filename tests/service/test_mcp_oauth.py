@@ -117,6 +117,7 @@ async def token_of(web: Web, person: Person, tenant: Tenant, scope: str, resourc
     return {**payload, "client": registered}
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_the_sdks_client_signs_in_saves_and_recalls(web: Web, person: Person, tenant: Tenant, mode: str) -> None:
     storage = Storage()
@@ -288,6 +289,7 @@ async def test_an_expired_token_is_reported_as_expired(
     assert answer.json()["error"]["data"]["reason"] == "CREDENTIAL_EXPIRED"
 
 
+@pytest.mark.system
 async def test_more_tools_are_a_wider_question(web: Web, person: Person, tenant: Tenant) -> None:
     storage = Storage()
     async with signing_in(web, person, tenant, storage, query="?toolsets=core,tenant") as (client, sent):

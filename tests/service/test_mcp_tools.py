@@ -112,6 +112,7 @@ async def test_recall_says_what_was_found_and_why(mcp: Mcp) -> None:
     assert "My boiler broke in March!" in text
 
 
+@pytest.mark.system
 async def test_an_answer_is_explained_replayed_and_compared_by_its_receipt(mcp: Mcp, tenant: Tenant) -> None:
     await tenant.set_policy(recall_receipts="all", audit_query_text=True)
     memory_id = (await mcp.call("remember", content="The boiler was repaired in March"))["memory"]["memory_id"]
@@ -218,6 +219,7 @@ async def test_a_tool_does_not_claim_work_that_was_not_done(
     assert result["content"][0]["text"] == message
 
 
+@pytest.mark.system
 async def test_conditions_narrow_what_is_recalled(mcp: Mcp) -> None:
     await mcp.call("remember", content="green tea", tags=["a"], importance=0.9)
     await mcp.call("remember", content="black tea", tags=["b"])
@@ -231,6 +233,7 @@ async def test_conditions_narrow_what_is_recalled(mcp: Mcp) -> None:
     assert "excluded everything: tags" in by_neither["content"][0]["text"]
 
 
+@pytest.mark.system
 async def test_a_search_is_by_the_mode_that_is_named(mcp: Mcp) -> None:
     for content in ("We took the automobile", "My car is red"):
         await mcp.call("remember", content=content)
@@ -275,6 +278,7 @@ async def test_an_archived_memory_is_kept_and_comes_back(mcp: Mcp) -> None:
     assert [memory["memory_id"] for memory in again["memories"]] == [memory_id]
 
 
+@pytest.mark.system
 async def test_a_forgotten_memory_can_be_restored_unless_it_is_for_good(mcp: Mcp) -> None:
     memory_id = (await mcp.call("remember", content="tea"))["memory"]["memory_id"]
 
@@ -414,6 +418,7 @@ async def test_a_tool_of_another_set_says_where_it_is(cluster: Cluster, tenant: 
     assert (error["code"], "toolset curation" in error["message"]) == (-32602, True)
 
 
+@pytest.mark.system
 async def test_another_tenants_things_are_not_there(cluster: Cluster, mcp: Mcp, other_tenant: Tenant) -> None:
     memory_id = (await mcp.call("remember", content="a secret kettle"))["memory"]["memory_id"]
     await mcp.call("append_messages", session_id="ours", messages=[{"role": "MESSAGE_ROLE_USER", "content": "kettle"}])
@@ -450,6 +455,7 @@ async def test_a_reader_is_told_so_when_writing(cluster: Cluster, tenant: Tenant
     assert "hits" not in result
 
 
+@pytest.mark.system
 async def test_a_search_and_a_context_are_as_of_a_time(mcp: Mcp) -> None:
     saved = (await mcp.call("remember", content="Ada lives in Paris"))["memory"]
     known = now()

@@ -121,6 +121,7 @@ async def test_a_member_cannot_change_or_remove_one_of_a_higher_role(tenancy: Te
     assert set((await tenancy.roles(tenant_id)).values()) == {"admin", "owner"}
 
 
+@pytest.mark.system
 async def test_a_key_gives_no_role_that_may_do_more_than_the_key(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
     member, owner = await tenancy.joined(tenant_id, "member"), await tenancy.joined(tenant_id, "owner")
     only_members = tenancy.calls(key_of(tenant_id, "members.write"))

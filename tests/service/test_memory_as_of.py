@@ -229,6 +229,7 @@ async def test_an_answer_as_of_a_time_is_the_answer_of_that_time(tenant: Tenant,
     }
 
 
+@pytest.mark.system
 async def test_what_is_purged_shows_at_no_time(tenant: Tenant) -> None:
     history = History(tenant, 4)
     await history.create()
@@ -282,6 +283,7 @@ async def test_links_of_then_lead_to_memories_that_are_deleted_now(tenant: Tenan
     assert list(then_listed.links) == list(of_deleted.links) == [made]
 
 
+@pytest.mark.system
 async def test_a_time_in_the_future_is_refused(tenant: Tenant) -> None:
     await History(tenant, 0).create()
     future = Timestamp()

@@ -176,6 +176,7 @@ async def test_one_of_many_updates_of_one_revision_wins(tenant: Tenant) -> None:
     assert await read(tenant, memory.memory_id) == winner
 
 
+@pytest.mark.system
 async def test_updates_without_a_revision_all_count(tenant: Tenant) -> None:
     memory = await create(tenant)
 

@@ -197,6 +197,7 @@ async def test_a_vector_that_points_nowhere_is_refused_by_its_place(tenant: Tena
     assert await all_of(tenant) == []
 
 
+@pytest.mark.system
 async def test_the_longest_texts_are_kept_whole(tenant: Tenant) -> None:
     created = await create(
         tenant,

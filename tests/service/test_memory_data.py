@@ -230,6 +230,7 @@ async def test_data_that_an_older_version_stored_is_searched_after_the_workers_r
             assert (read.revision, read.update_time) == (1, one.update_time)
 
 
+@pytest.mark.system
 async def test_a_change_of_what_an_older_version_stored_brings_it_up_to_date(memory_server: MemoryServer) -> None:
     async with (
         memory_server.serving(),

@@ -104,6 +104,7 @@ async def surroundings(tenant: Tenant) -> tuple[pb.Memory, pb.Memory, pb.Link]:
     return gone, kept, drawn
 
 
+@pytest.mark.system
 async def test_no_list_shows_an_expired_memory(tenant: Tenant) -> None:
     gone, kept, _ = await surroundings(tenant)
     await expire(tenant.snapshots, gone)
@@ -157,6 +158,7 @@ async def test_no_link_alias_or_conflict_leads_to_an_expired_memory(tenant: Tena
         await tenant.links.UpdateLink(pb.UpdateLinkRequest(link=changed, update_mask=FieldMask(paths=["label"])))
 
 
+@pytest.mark.system
 async def test_no_call_that_names_an_expired_memory_finds_it(tenant: Tenant) -> None:
     gone, kept, _ = await surroundings(tenant)
     id_, other = gone.memory_id, kept.memory_id

@@ -118,6 +118,7 @@ async def test_a_promotion_into_a_full_level_makes_its_least_important_memory_gi
     assert await kept(tenant) == {"better": "s", "old": "t", "worse": "t"}
 
 
+@pytest.mark.system
 async def test_a_memory_that_returns_to_a_full_level_is_ranked_by_importance(tenant: Tenant) -> None:
     await capped(tenant, 5, 5, 1, 5)
     good = await tenant.create_memory("good", importance=0.9)
@@ -148,6 +149,7 @@ async def test_the_worker_brings_levels_back_that_were_full_before_they_were_cap
     assert await kept(tenant) == {**dict.fromkeys("765", "o"), **dict.fromkeys("43", "c"), **dict.fromkeys("210", "-")}
 
 
+@pytest.mark.system
 async def test_an_import_passes_down_what_a_level_has_no_room_for(tenant: Tenant, other_tenant: Tenant) -> None:
     for number in range(6):
         await other_tenant.create_memory(str(number), importance=number / 10)
@@ -168,6 +170,7 @@ async def limit_memories(cluster: Cluster, tenant: Tenant, most: int) -> None:
     await acting.tenancy.UpdateQuota(request)
 
 
+@pytest.mark.system
 async def test_importance_decides_which_memories_a_full_plan_keeps(cluster: Cluster, tenant: Tenant) -> None:
     await limit_memories(cluster, tenant, 3)
     await capped(tenant, 10, 10, 10, 10)

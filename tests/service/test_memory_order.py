@@ -72,6 +72,7 @@ ORDERS = {
 }
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(("order_by", "expected"), ORDERS.items())
 async def test_a_list_comes_in_the_order_asked_for(tenant: Tenant, order_by: str, expected: Sequence[str]) -> None:
     await fill(tenant)

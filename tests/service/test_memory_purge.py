@@ -41,6 +41,7 @@ def by_filter(*, dry_run: bool = False, page_size: int = 0, page_token: str = ""
     return pb.PurgeMemoriesRequest(selection=selection, dry_run=dry_run, page_size=page_size, page_token=page_token)
 
 
+@pytest.mark.system
 async def test_nothing_of_what_was_purged_is_left_in_the_database(tenant: Tenant, connection: Connection) -> None:
     marker, name = f"marker{uuid.uuid4().hex}", f"name{uuid.uuid4().hex}"
     other = await create(tenant, content="another one")
@@ -84,6 +85,7 @@ async def test_nothing_of_what_was_purged_is_left_in_the_database(tenant: Tenant
         await tenant.links.DeleteLink(pb.DeleteLinkRequest(link_id=created.link.link_id))
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("purged", [0, 1])
 async def test_what_was_noted_of_a_conflict_goes_with_whichever_of_its_memories_is_purged(
     tenant: Tenant, connection: Connection, purged: int
@@ -125,6 +127,7 @@ async def test_a_purge_by_metadata_takes_those_that_pass_and_no_other(tenant: Te
     assert await ids(tenant) == [kept.memory_id]
 
 
+@pytest.mark.system
 async def test_a_purge_of_a_person_goes_on_page_by_page_until_nothing_is_left(tenant: Tenant) -> None:
     for n in range(5):
         await create(tenant, content=f"about ann {n}", subject_id="ann")

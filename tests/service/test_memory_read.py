@@ -116,6 +116,7 @@ async def test_a_list_reaches_through_all_times(tenant: Tenant) -> None:
         assert [content for page in listed for content in page] == expected
 
 
+@pytest.mark.system
 async def test_memories_created_meanwhile_move_no_page(tenant: Tenant) -> None:
     await create(tenant, *({"content": str(n)} for n in range(4)))
     first = await tenant.memory.ListMemories(pb.ListMemoriesRequest(page_size=2))
@@ -225,6 +226,7 @@ async def test_an_expired_memory_is_not_listed(tenant: Tenant) -> None:
     assert await passing(tenant, tags_any=["t"]) == {"lasting"}
 
 
+@pytest.mark.system
 async def test_many_readers_at_once_each_get_their_own(tenant: Tenant) -> None:
     memories = await create(tenant, *({"content": str(n)} for n in range(50)))
 

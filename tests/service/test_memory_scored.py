@@ -111,6 +111,7 @@ async def test_every_read_shows_the_same_scores(tenant: Tenant) -> None:
     assert (created.confidence, created.importance) == (0.7, 0.5)
 
 
+@pytest.mark.system
 async def test_an_explanation_agrees_with_what_is_read_at_the_same_moment(
     tenant: Tenant, connection: Connection
 ) -> None:
@@ -282,6 +283,7 @@ async def test_a_memory_decays_three_times_and_again_once_it_was_changed(
     assert (await tenant.get_memory(one.memory_id)).importance == pytest.approx(0.38)
 
 
+@pytest.mark.system
 async def test_the_worker_decays_in_portions_that_cannot_do_a_thing_twice(
     cluster: Cluster, tenant: Tenant, connection: Connection
 ) -> None:

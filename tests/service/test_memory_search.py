@@ -49,6 +49,7 @@ async def found_by_meaning(tenant: Tenant, query: str) -> recall_pb2.Hit:
                 return hit
 
 
+@pytest.mark.system
 async def test_a_memory_is_found_by_its_words_at_once_and_by_its_meaning_soon(tenant: Tenant) -> None:
     created = await create(tenant, title="The lighthouse", key="light.house", content="stands on a cliff", type="fact")
 
@@ -68,6 +69,7 @@ async def test_large_batches_leave_their_vectors_to_the_worker(tenant: Tenant) -
     assert len((await tenant.recall.Recall(recall_pb2.RecallRequest(query="pebble", limit=100))).hits) == 18
 
 
+@pytest.mark.system
 async def test_new_words_are_found_and_old_ones_are_not(tenant: Tenant) -> None:
     created = await create(tenant, content="the lighthouse")
 
@@ -145,6 +147,7 @@ async def test_an_archived_memory_is_not_found_until_it_is_brought_back(tenant: 
     assert await search_hits(tenant, "lighthouse") == {}
 
 
+@pytest.mark.system
 async def test_an_expired_memory_is_not_found_until_an_import_brings_it_again(tenant: Tenant) -> None:
     await expire(tenant.snapshots, pb.Memory(content="lighthouse", external_id="light"))
     await expire(tenant.snapshots, (await create(tenant, content="windmill", external_id="wind")).memory)

@@ -152,6 +152,7 @@ async def test_a_memory_that_leaves_the_vault_leaves_its_secret_behind(tenant: T
         await tenant.memory.UpdateMemory(updating(pb.Memory(memory_id=name, type="knowledge_vault"), "type"))
 
 
+@pytest.mark.system
 async def test_no_table_holds_a_secret_in_the_clear_and_each_reading_is_recorded(memory_server: MemoryServer) -> None:
     secrets = ["hush-sesame-one", "hush-sesame-two", "hush-sesame-three"]
     async with memory_server.serving(**{CURRENT: OLD}), memory_server.channel() as channel:
@@ -182,6 +183,7 @@ async def test_no_table_holds_a_secret_in_the_clear_and_each_reading_is_recorded
     assert [row["entity_id"] for row in events] == [name] * 3
 
 
+@pytest.mark.system
 async def test_a_request_that_is_repeated_after_the_secret_changed_is_an_event_too(memory_server: MemoryServer) -> None:
     async with memory_server.serving(**{CURRENT: OLD}), memory_server.channel() as channel:
         memory = rpc.MemoryServiceStub(channel)
@@ -195,6 +197,7 @@ async def test_a_request_that_is_repeated_after_the_secret_changed_is_an_event_t
     assert [row["entity_id"] for row in events] == [name, name]
 
 
+@pytest.mark.system
 async def test_without_a_master_key_no_secret_is_stored_and_all_else_works(memory_server: MemoryServer) -> None:
     async with memory_server.serving(), memory_server.channel() as channel:
         memory = rpc.MemoryServiceStub(channel)

@@ -66,6 +66,7 @@ async def use_memories(memory_server: MemoryServer) -> list[str]:
     return ids
 
 
+@pytest.mark.system
 async def test_each_operation_is_a_span_without_content(memory_server: MemoryServer) -> None:
     with recorded(MemorySpans.ON) as exporter:
         ids = await use_memories(memory_server)
@@ -93,6 +94,7 @@ async def test_each_operation_is_a_span_without_content(memory_server: MemorySer
     assert "quetzal" not in everything(exporter.get_finished_spans())
 
 
+@pytest.mark.system
 async def test_content_is_recorded_only_where_it_is_wanted(memory_server: MemoryServer) -> None:
     with recorded(MemorySpans.CONTENT) as exporter:
         ids = await use_memories(memory_server)
@@ -103,6 +105,7 @@ async def test_content_is_recorded_only_where_it_is_wanted(memory_server: Memory
     assert {record["content"] for record in searched} == {CONTENT, f"{CONTENT} 0", f"{CONTENT} 1"}
 
 
+@pytest.mark.system
 async def test_there_are_none_unless_the_operator_turns_them_on(memory_server: MemoryServer) -> None:
     with recorded(MemorySpans.OFF) as exporter:
         await use_memories(memory_server)

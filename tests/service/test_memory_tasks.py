@@ -50,6 +50,7 @@ async def next_actions(tenant: Tenant, **fields: Any) -> list[tuple[str, float]]
     return [(action.memory.content, action.score) for action in response.next_actions]
 
 
+@pytest.mark.system
 async def test_tasks_are_listed_by_status_objective_and_due_time(tenant: Tenant) -> None:
     goal = await create(tenant, "launch", "objective", external_id="goal")
     for number in range(5):
@@ -70,6 +71,7 @@ async def test_tasks_are_listed_by_status_objective_and_due_time(tenant: Tenant)
     assert not (await tenant.memory.ListObjectives(done)).memories
 
 
+@pytest.mark.system
 async def test_tasks_that_are_deleted_archived_expired_or_retyped_are_not_listed(tenant: Tenant) -> None:
     names = [await create(tenant, f"task {number}") for number in range(4)]
     await expire(tenant.snapshots, pb.Memory(type="task", content="expired"))
@@ -122,6 +124,7 @@ async def test_a_verb_repeated_has_one_effect(tenant: Tenant) -> None:
         await tenant.memory.CompleteTask(pb.CompleteTaskRequest(memory_id=name, result="other", request_id="done"))
 
 
+@pytest.mark.system
 async def test_verbs_refuse_what_is_stale_unknown_or_no_task(tenant: Tenant, other_tenant: Tenant) -> None:
     task, note = await create(tenant, "t"), await create(tenant, "n", "note")
     goal = await create(tenant, "g", "objective")
@@ -171,6 +174,7 @@ async def test_a_task_s_data_is_checked(tenant: Tenant, data: dict[str, Any]) ->
         await create(tenant, "t", data=data)
 
 
+@pytest.mark.system
 async def test_next_actions_are_scored_by_importance_freshness_and_urgency(tenant: Tenant) -> None:
     goal = await create(tenant, "g", "objective", importance=1.0)
     await create(tenant, "minor", importance=0.1)

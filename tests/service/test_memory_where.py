@@ -41,6 +41,7 @@ async def listed(tenant: Tenant, where: str = "", **fields: Any) -> list[str]:
         request.page_token = response.next_page_token
 
 
+@pytest.mark.system
 async def test_every_kind_of_condition_finds_what_it_is_for(tenant: Tenant) -> None:
     await create(
         tenant, content="Green Tea", title="about tea", type="fact", key="k", external_id="x", tags=["hot", "green"],
@@ -122,6 +123,7 @@ async def test_a_list_whose_condition_hardly_passes_comes_in_pages_that_may_be_e
     assert [[memory.content for memory in page] for page in pages] == [[], [], ["m0"]]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("where", ["", "type = note", "tags:a", "metadata.n >= 0 AND metadata.k = v", "tags:any(a, b)"])
 async def test_pages_hold_every_memory_once_newest_first(tenant: Tenant, where: str) -> None:
     for n in range(11):

@@ -90,6 +90,7 @@ async def test_an_edit_by_a_distrusted_principal_lowers_a_message_and_what_deriv
     assert [trusted, hit.trust, stored.trust] == pytest.approx([0.5, 0.1, 0.1])
 
 
+@pytest.mark.system
 async def test_min_trust_leaves_out_messages_of_distrusted_authors_and_names_the_condition(tenant: Tenant) -> None:
     for number in range(30):
         await say(tenant, f"{LIE} I saw it {number} times.", name="parrot")

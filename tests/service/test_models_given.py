@@ -34,6 +34,7 @@ async def similarity(recall_tenant: RecallTenant, number: int, item_id: str) -> 
     return next((hit.similarity for hit in hits if hit.item_id == item_id), 0.0)
 
 
+@pytest.mark.system
 async def test_the_vectors_brought_take_the_place_of_those_made(recall_tenant: RecallTenant) -> None:
     item_id = await recall_tenant.remember("Owls hunt at night.")
 

@@ -149,6 +149,7 @@ async def test_one_of_many_who_redeem_a_code_at_once_wins(app: App, account: Acc
     assert len([each for each in answers if not isinstance(each, BaseException)]) == 1
 
 
+@pytest.mark.system
 async def test_a_client_must_prove_itself(app: App, account: Account, tenant: Tenant) -> None:
     code = await app.code(account, tenant)
 
@@ -420,6 +421,7 @@ async def test_an_own_sign_in_keeps_refresh_session_s_promise(cluster: Cluster) 
         await refresh(third)
 
 
+@pytest.mark.system
 async def test_an_application_s_refresh_token_is_no_sign_in(
     cluster: Cluster, app: App, account: Account, tenant: Tenant
 ) -> None:
@@ -436,6 +438,7 @@ async def sign_in_again(cluster: Cluster, account: Account) -> accounts_pb2.Sign
     return (await cluster.anonymous.auth.SignIn(request)).tokens
 
 
+@pytest.mark.system
 async def test_a_refresh_gives_no_more_than_the_role_allows_now(
     cluster: Cluster, direct: aio.Channel, tenant: Tenant
 ) -> None:

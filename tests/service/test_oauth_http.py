@@ -136,6 +136,7 @@ async def test_a_refresh_token_gives_the_next(web: Web, person: Person, tenant: 
     assert answer.json()["refresh_token"] != token_answer["refresh_token"]
 
 
+@pytest.mark.system
 async def test_a_revoked_refresh_token_gives_nothing(web: Web, person: Person, tenant: Tenant) -> None:
     client = await web.register()
     token_answer = await tokens_of(web, client, person, tenant)
@@ -197,6 +198,7 @@ async def test_discovery_names_the_scope_and_the_claims_of_an_address(web: Web) 
     assert {"sub", "name", "email", "email_verified"} <= set(document["claims_supported"])
 
 
+@pytest.mark.system
 async def test_userinfo_wants_a_token(web: Web, person: Person, tenant: Tenant) -> None:
     token_answer = await tokens_of(web, await web.register(), person, tenant)
 
@@ -230,6 +232,7 @@ async def test_a_service_account_gets_a_token_for_its_key(web: Web, tenant: Tena
     assert "refresh_token" not in answer.json()
 
 
+@pytest.mark.system
 async def test_a_device_gets_tokens_once_its_person_agrees(web: Web, person: Person, tenant: Tenant) -> None:
     client = await web.register(grant_types=[DEVICE_CODE, "refresh_token"], redirect_uris=[], response_types=[])
     started = (await web.post("/device_authorization", {"client_id": client["client_id"], "scope": SCOPE})).json()

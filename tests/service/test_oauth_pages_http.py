@@ -211,6 +211,7 @@ async def test_a_wrong_password_and_an_unknown_address_look_the_same(web: Web, c
     assert wrong.text.replace(person.email, "") == unknown.text.replace("n" + person.email[1:], "")
 
 
+@pytest.mark.system
 async def test_a_second_factor_is_asked_for(cluster: Cluster, web: Web, client_id: str, person: Person) -> None:
     signed_in = await cluster.anonymous.auth.SignIn(accounts_pb2.SignInRequest(email=person.email, password=PASSWORD))
     own = cluster.with_key(signed_in.tokens.access_token)

@@ -130,6 +130,7 @@ async def test_a_deleted_an_expired_and_an_archived_fact(tenant: Tenant) -> None
     assert not back.memory.HasField("archive_time")
 
 
+@pytest.mark.system
 async def test_writes_at_the_same_time_make_one_fact(tenant: Tenant) -> None:
     cities = ["Graz", "Oslo", "Rome", "Bonn", "Lyon", "Bern"]
 
@@ -268,6 +269,7 @@ async def test_a_key_that_is_taken_while_a_fact_waits_is_refused_by_name_by_defa
     assert len(still.pending_memories) == len(listed.pending_memories) == 2
 
 
+@pytest.mark.system
 async def test_the_list_of_what_waits_names_the_visible_fact_that_has_the_key(cluster: Cluster, tenant: Tenant) -> None:
     policy, mask = subjects_pb2.Policy(approval="agents"), FieldMask(paths=["approval"])
     await tenant.tenancy.UpdatePolicy(subjects_pb2.UpdatePolicyRequest(policy=policy, update_mask=mask))
@@ -336,6 +338,7 @@ async def test_a_caller_that_may_not_read_remembers_the_same_text_each_time(clus
     assert len(await stored(tenant)) == 2
 
 
+@pytest.mark.system
 async def test_a_model_remembers_once_and_changes_a_fact(cluster: Cluster, tenant: Tenant) -> None:
     async with Mcp.of(cluster.addresses["http"], tenant.api_key, "?toolsets=core,memories") as mcp:
         same = [await mcp.call("remember", content="Ben lives in Oslo") for _ in range(3)]

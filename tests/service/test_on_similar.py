@@ -96,6 +96,7 @@ async def test_a_repeated_merge_reinforces_once(tenant: Tenant) -> None:
     assert again.memory.revision == 2
 
 
+@pytest.mark.system
 async def test_distinct_facts_are_all_stored(tenant: Tenant) -> None:
     facts = [
         REX, "The user's cat is called Rex.", "The user's dog is called Max.", "The user's dog is not called Rex.",
@@ -109,6 +110,7 @@ async def test_distinct_facts_are_all_stored(tenant: Tenant) -> None:
     assert await count(tenant) == len(facts)
 
 
+@pytest.mark.system
 async def test_what_brings_more_or_is_for_other_readers_is_stored(tenant: Tenant) -> None:
     await create(tenant, REX, tags=["a"])
     changes: tuple[dict[str, Any], ...] = (

@@ -207,6 +207,7 @@ async def discovery(origin: str) -> dict[str, Any]:
         return payload
 
 
+@pytest.mark.system
 async def test_a_client_with_a_fresh_copy_gets_not_modified(origin: str) -> None:
     first = await fetch(origin)
 

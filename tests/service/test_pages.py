@@ -100,6 +100,7 @@ async def test_a_subject_without_facts_has_no_profile(tenant: Tenant) -> None:
             await get(tenant, page_id)
 
 
+@pytest.mark.system
 async def test_the_same_data_give_the_same_bytes(tenant: Tenant) -> None:
     for number in range(5):
         await fact(tenant, f"Likes tea {number}", key=f"tea {number}")
@@ -112,6 +113,7 @@ async def test_the_same_data_give_the_same_bytes(tenant: Tenant) -> None:
     assert (await get(tenant)).etag != answers[0].etag
 
 
+@pytest.mark.system
 async def test_a_superseded_fact_is_gone_with_the_write_and_is_there_as_of_before(tenant: Tenant) -> None:
     older = await supersede(tenant, "Lives in Graz")
 
@@ -122,6 +124,7 @@ async def test_a_superseded_fact_is_gone_with_the_write_and_is_there_as_of_befor
     assert await shown(tenant, as_of_time=newer.record_time) == ["city: Lives in Oslo"]
 
 
+@pytest.mark.system
 async def test_a_link_that_supersedes_hides_a_memory_without_a_key_until_its_author_is_distrusted(
     cluster: Cluster, tenant: Tenant
 ) -> None:
@@ -135,6 +138,7 @@ async def test_a_link_that_supersedes_hides_a_memory_without_a_key_until_its_aut
     assert await shown(tenant) == ["Lives in Graz", "Lives in Oslo"]
 
 
+@pytest.mark.system
 async def test_a_sentence_whose_source_loses_trust_is_gone_although_no_worker_has_followed_its_chain(
     cluster: Cluster, tenant: Tenant
 ) -> None:
@@ -179,6 +183,7 @@ async def test_what_ends_is_gone_at_once(tenant: Tenant, end: str) -> None:
     assert await shown(tenant) == ["Likes tea"]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("change", ["correct", "delete", "purge"])
 async def test_a_fact_leaves_the_page_with_its_message_before_the_worker_has_followed(
     cluster: Cluster, change: str
@@ -202,6 +207,7 @@ async def test_a_fact_leaves_the_page_with_its_message_before_the_worker_has_fol
         await get(tenant)
 
 
+@pytest.mark.system
 async def test_a_page_is_about_an_entity_with_what_is_linked_with_it_and_its_aliases(tenant: Tenant) -> None:
     actions = await create(tenant, "GitHub Actions", type="entity", external_id="actions")
     alias = await create(tenant, "GHA", type="entity", external_id="gha")
@@ -223,6 +229,7 @@ async def test_a_page_is_about_an_entity_with_what_is_linked_with_it_and_its_ali
     ]  # fmt: skip
 
 
+@pytest.mark.system
 async def test_sections_choose_by_type_and_key_and_a_memory_is_in_the_first_one(tenant: Tenant) -> None:
     await fact(tenant, "Lives in Graz", key="City")
     await fact(tenant, "Born in May", key="birthday")
@@ -243,6 +250,7 @@ async def test_sections_choose_by_type_and_key_and_a_memory_is_in_the_first_one(
     assert answer.text.startswith("# Of Anna\n")
 
 
+@pytest.mark.system
 async def test_a_filter_chooses_and_the_newest_of_too_many_are_shown(tenant: Tenant) -> None:
     for number in range(4):
         await create(tenant, f"Release {number}", tags=["release"])
@@ -291,6 +299,7 @@ async def test_a_stored_page_without_facts_is_empty(tenant: Tenant) -> None:
     assert (answer.text, list(answer.sections)) == ("# anna\n", [])
 
 
+@pytest.mark.system
 async def test_pages_are_listed_the_pinned_first_and_the_profiles_behind(tenant: Tenant) -> None:
     for name in ("anna", "berta", "carl"):
         await fact(tenant, f"About {name}", subject_id=name)
@@ -328,6 +337,7 @@ async def test_an_update_checks_the_revision_and_a_profile_is_not_changed(tenant
         await get(tenant, page.page_id)
 
 
+@pytest.mark.system
 async def test_a_reader_sees_what_is_for_it(cluster: Cluster, tenant: Tenant) -> None:
     scope = memory_pb2.SCOPE_AGENT
     await fact(tenant, "For all")
@@ -342,6 +352,7 @@ async def test_a_reader_sees_what_is_for_it(cluster: Cluster, tenant: Tenant) ->
     assert await shown(bound, visible_to={"agent_id": "butler"}) == ["For all"]
 
 
+@pytest.mark.system
 async def test_a_page_has_the_facts_of_the_spaces_that_its_reader_sees(cluster: Cluster, tenant: Tenant) -> None:
     own_id, other_id = await first_spaces(cluster, tenant, "own", "other")
     _, both = await new_key(cluster, tenant, [own_id, other_id])
@@ -362,6 +373,7 @@ async def test_a_page_has_the_facts_of_the_spaces_that_its_reader_sees(cluster: 
         assert page.page_id not in {one.page_id for one in await listed(caller)}
 
 
+@pytest.mark.system
 async def test_forget_removes_the_pages_about_a_person_and_counts_them_in_the_certificate(tenant: Tenant) -> None:
     await fact(tenant, "Likes tea")
     page = await make(tenant, subject_id="anna", title="Anna's page")
@@ -411,6 +423,7 @@ async def test_more_pages_than_the_quota_are_refused(cluster: Cluster, tenant: T
     await make(tenant, subject_id="anna")
 
 
+@pytest.mark.system
 async def test_pages_are_resources_of_mcp(cluster: Cluster, tenant: Tenant) -> None:
     await fact(tenant, "Likes tea")
     page = await make(tenant, subject_id="anna", pinned=True)
@@ -458,6 +471,7 @@ async def test_the_command_lists_shows_makes_pins_and_deletes(cluster: Cluster, 
         await get(tenant, page_id)
 
 
+@pytest.mark.system
 async def test_the_console_lists_shows_pins_and_deletes(cluster: Cluster, tenant: Tenant) -> None:
     memory = await fact(tenant, "Likes <b>tea</b>")
     async with BrowserSession.of(cluster.addresses["http"]) as browser:

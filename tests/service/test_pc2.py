@@ -78,6 +78,7 @@ async def test_a_typed_client_reads_a_memory_of_an_assistant(assistant: Assistan
     assert not memory.HasField("data")
 
 
+@pytest.mark.system
 async def test_an_assistant_reads_a_memory_of_a_typed_client(assistant: Assistant, tenant: Tenant) -> None:
     memory = memory_pb2.Memory(content="Stored by RPC", type="fact", importance=0.5)
     stored = (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory
@@ -150,6 +151,7 @@ async def test_semantic_search_excludes_dissimilar_memories(assistant: Assistant
     assert words["data"]["total_count"] == 1
 
 
+@pytest.mark.system
 async def test_search_filters(assistant: Assistant) -> None:
     expected_id = await assistant.create("tea at four", memory_type="user_preference", tags=["drink"])
     await assistant.create("tea at five", memory_type="context", tags=["drink"])
@@ -509,6 +511,7 @@ async def test_a_long_text_is_refused_by_the_tenants_plan(assistant: Assistant) 
     assert reply["error"]["details"]["reason"] == "CONTENT_TOO_LONG"
 
 
+@pytest.mark.system
 async def test_many_requests_at_once_are_each_answered(assistant: Assistant) -> None:
     async with assistant.socket(zmq.DEALER, 5570) as peer:
         for number in range(100):

@@ -159,6 +159,7 @@ async def test_a_peer_without_zeromq_does_not_disturb_others(assistant: Assistan
     assert_healthy(await assistant.send(5570, b'{"action": "ping"}'))
 
 
+@pytest.mark.system
 async def test_peers_that_disconnect_before_their_reply_do_not_disturb_others(assistant: Assistant) -> None:
     for number in range(50):
         async with assistant.socket(zmq.DEALER, 5570) as peer:
@@ -195,6 +196,7 @@ async def test_messages_sent_before_a_disconnect_take_effect(assistant: Assistan
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.system
 async def test_one_peer_that_floods_a_port_leaves_room_for_the_others(
     cluster: Cluster, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:

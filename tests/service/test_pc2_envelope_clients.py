@@ -87,6 +87,7 @@ def session_agents(assistant: Assistant) -> Any:
     return connect
 
 
+@pytest.mark.system
 async def test_session_agents_of_two_people_keep_their_conversations_apart(session_agents: Any) -> None:
     contexts: dict[int, list[tuple[str, str]]] = {}
     cleared: dict[int, int] = {}

@@ -27,6 +27,7 @@ async def client(assistant: Assistant) -> AsyncIterator[Client]:
 # The goal manager.
 
 
+@pytest.mark.system
 async def test_goals_and_their_tasks_survive_a_restart_of_their_manager(client: Client) -> None:
     goal_ids = {
         status: await client.add(
@@ -363,6 +364,7 @@ async def test_a_session_has_metadata_alone_to_be_updated(client: Client) -> Non
     assert "metadata" in reply["message"]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("is_session", [True, False])
 async def test_children_come_in_the_order_that_is_asked_for(client: Client, *, is_session: bool) -> None:
     parent = await client.session() if is_session else await client.add("parent")

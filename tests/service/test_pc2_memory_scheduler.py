@@ -222,6 +222,7 @@ async def test_times_are_seconds_since_1970(client: Client) -> None:
 # MemoryClient.
 
 
+@pytest.mark.system
 async def test_context_groups_go_by_numbers(client: Client) -> None:
     group = (await client.request("create_context_group", name="kitchen", description="what is cooked"))["group_id"]
     other = (await client.request("create_context_group", name="cellar"))["group_id"]

@@ -207,6 +207,7 @@ async def test_any_relationship_type_is_returned_as_sent(assistant: Assistant, n
     assert [(memory["memory_id"], memory["relationship_type"]) for memory in related["memories"]] == [(two, name)]
 
 
+@pytest.mark.system
 async def test_search_finds_words_and_keeps_to_type_and_limit(assistant: Assistant) -> None:
     tea = await add(assistant, "Ana likes green tea in the morning", memory_type="user_preference")
     await add(assistant, "tea was bought in May", memory_type="note")
@@ -225,6 +226,7 @@ async def test_search_finds_words_and_keeps_to_type_and_limit(assistant: Assista
     assert (await run_action(assistant, "search_memory", query="elephants"))["memories"] == []
 
 
+@pytest.mark.system
 async def test_semantic_search_returns_the_nearest(assistant: Assistant) -> None:
     tea = await add(assistant, "Ana likes a hot drink of green leaves in the morning")
     for text in ("The boiler was serviced in May", "The car needs new tyres"):
@@ -278,6 +280,7 @@ async def test_an_update_changes_what_it_names_and_nothing_else(assistant: Assis
     assert (await tenant.get_memory(memory_id)).content == "coffee"
 
 
+@pytest.mark.system
 async def test_an_update_moves_a_memory_under_another_parent_and_out(assistant: Assistant) -> None:
     old, new = await add(assistant, "old"), await add(assistant, "new")
     child = await add(assistant, "child", parent_id=old)

@@ -141,6 +141,7 @@ async def test_an_impossible_request_is_an_error_with_a_reason(
     assert word in reply["message"]
 
 
+@pytest.mark.system
 async def test_a_memory_related_to_itself_is_refused(assistant: Assistant) -> None:
     memory_id = (await send_action(assistant, "add_memory", content="a"))["memory_id"]
 

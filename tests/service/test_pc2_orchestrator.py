@@ -142,6 +142,7 @@ async def test_an_expired_memory_is_neither_read_nor_listed(assistant: Assistant
     assert code(updated) == "memory_not_found"
 
 
+@pytest.mark.system
 async def test_the_same_request_sent_at_once_stores_one_memory(assistant: Assistant) -> None:
     request: dict[str, Any] = {"request_id": "req-1", "payload": {"content": {"text": "once"}}}
 
@@ -250,6 +251,7 @@ async def test_an_upsert_of_a_deleted_memory_stores_it_again(assistant: Assistan
     assert (await read(assistant, "chosen"))["content"] == {"text": "second"}
 
 
+@pytest.mark.system
 async def test_upserts_of_one_id_at_once_leave_one_memory(assistant: Assistant, tenant: Tenant) -> None:
     replies = await asyncio.gather(
         *(

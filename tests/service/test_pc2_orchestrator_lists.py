@@ -187,6 +187,7 @@ async def test_an_invalid_list_request_is_rejected(assistant: Assistant, payload
     assert code(await assistant.request("batch_read", payload=payload)) == "validation_error"
 
 
+@pytest.mark.system
 async def test_bulk_delete_deletes_what_passes_its_filter(
     assistant: Assistant, tenant: Tenant, other_tenant: Tenant
 ) -> None:
@@ -208,6 +209,7 @@ async def test_bulk_delete_deletes_what_passes_its_filter(
     assert len(theirs.memories) == 4
 
 
+@pytest.mark.system
 async def test_a_bulk_delete_sent_again_deletes_nothing_more(assistant: Assistant) -> None:
     await assistant.create("one", tags=["x"])
     request: dict[str, Any] = {"request_id": "req-1", "payload": {"filter": {"tags": ["x"]}}}
@@ -221,6 +223,7 @@ async def test_a_bulk_delete_sent_again_deletes_nothing_more(assistant: Assistan
     assert (await batch(assistant))["total_count"] == 1
 
 
+@pytest.mark.system
 async def test_a_bulk_delete_continues_in_the_background(
     assistant: Assistant, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:

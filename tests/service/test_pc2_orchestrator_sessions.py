@@ -61,6 +61,7 @@ async def test_a_session_is_there_from_its_first_use(assistant: Assistant, tenan
     assert (session.subject_id, session.metadata["location"], session.summary) == ("ana", "hall", "a greeting")
 
 
+@pytest.mark.system
 async def test_a_session_that_many_use_first_is_opened_once(assistant: Assistant, tenant: Tenant) -> None:
     session_id = str(uuid4())
 

@@ -81,6 +81,7 @@ async def listening(assistant: Assistant, tenant: Tenant, port: int, topic: byte
         yield listener
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("port", EVENT_PORTS)
 async def test_changes_by_any_client_are_published_in_order(assistant: Assistant, tenant: Tenant, port: int) -> None:
     async with listening(assistant, tenant, port) as listener:

@@ -102,6 +102,7 @@ async def test_two_first_messages_at_once_are_both_in_the_session(assistant: Ass
     }
 
 
+@pytest.mark.system
 async def test_a_context_tells_the_conversation_errors_code_and_decisions(assistant: Assistant) -> None:
     for interaction_type, content in (
         ("user_query", "Build it"),
@@ -199,6 +200,7 @@ async def test_messages_of_a_typed_client_are_in_the_context(assistant: Assistan
     assert await summary(assistant, "s") == f"User: typed\nJarvis ({author}): answered"
 
 
+@pytest.mark.system
 async def test_the_session_summary_replaces_messages_that_do_not_fit(assistant: Assistant, tenant: Tenant) -> None:
     messages = [session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="word " * 20) for _ in range(10)]
     request = session_pb2.AppendMessagesRequest(session_id="s", messages=messages, create_session=True)
@@ -407,6 +409,7 @@ async def test_both_framings_are_answered_in_their_own(assistant: Assistant) -> 
     assert (delimited[0], json.loads(delimited[1])) == (b"", json.loads(plain[0]))
 
 
+@pytest.mark.system
 async def test_fire_and_forget_clients_fill_a_session(assistant: Assistant, tenant: Tenant) -> None:
     """Write as the deployed agents do: one socket for each message, and the reply is not read."""
     contents = [f"turn {number}" for number in range(10)]
@@ -539,6 +542,7 @@ async def test_services_that_are_down_are_an_error_of_each_dialect() -> None:
     assert alive == {"status": "ok", "session_id": "ana_p"}
 
 
+@pytest.mark.system
 async def test_a_key_that_is_refused_is_an_error_of_each_dialect(cluster: Cluster) -> None:
     async with assistant_of({"SKEIN_PC2_API_KEY": "sk_nobody"}, patient=True, gateway=cluster.endpoint) as assistant:
         replies = [await send_message(assistant, **message) for message in EVERY_ACTION]

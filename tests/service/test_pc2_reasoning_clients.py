@@ -55,6 +55,7 @@ async def test_the_model_router_records_interactions_and_reads_a_summary(assista
     assert failed["message"] == failed["reason"] == failed["error"] == "Missing user_id"
 
 
+@pytest.mark.system
 async def test_a_summary_of_a_person_holds_nothing_of_another_whose_session_has_the_same_name(
     assistant: Assistant, tenant: Tenant
 ) -> None:
@@ -199,6 +200,7 @@ async def test_the_simple_test_reads_a_summary_of_nothing(assistant: Assistant) 
     assert reply == {"status": "ok", "summary": ""}
 
 
+@pytest.mark.system
 async def test_the_test_of_contextual_memory_passes(assistant: Assistant) -> None:
     user = {"user_id": "test_user", "project": "test_project"}
     code = "import sqlite3\ndef open_database(path):\n    return sqlite3.connect(path)"
@@ -358,6 +360,7 @@ async def test_the_newer_web_agent_gets_back_what_it_stored(assistant: Assistant
     assert unknown == error_reply("Memory mem_nothing not found", status="ERROR")
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("content", ["The sky is blue", {"page": {"title": "The blue sky", "links": [1, None]}}])
 async def test_a_record_can_be_sent_back_unchanged(assistant: Assistant, content: Any) -> None:
     data = {"content": content, "source_agent": "UnifiedWebAgent", "depth": 3}

@@ -173,6 +173,7 @@ async def test_a_memory_that_cannot_be_stored_is_refused(assistant: Assistant) -
         assert "Skein failed" not in reply["message"]
 
 
+@pytest.mark.system
 async def test_a_query_goes_by_id_then_ids_then_keywords_then_source(assistant: Assistant) -> None:
     sky = await store(assistant, "The sky is blue", source_agent="Scraper")
     sea = await store(assistant, "The sea is green", source_agent="Sailor")
@@ -248,6 +249,7 @@ async def test_a_query_without_parameters_is_refused_as_documented(assistant: As
     assert reply == error_reply("No query parameters provided", status="ERROR")
 
 
+@pytest.mark.system
 async def test_reinforcing_makes_stronger_up_to_five(assistant: Assistant, tenant: Tenant) -> None:
     memory_id = await store(assistant, "The sky is blue")
 
@@ -277,6 +279,7 @@ async def test_a_command_that_is_sent_again_with_its_request_id_is_done_once(ass
     assert deletions == [{"status": "SUCCESS", "message": f"Memory {memory_id} deleted successfully"}] * 2
 
 
+@pytest.mark.system
 async def test_reinforcements_at_once_all_count(assistant: Assistant) -> None:
     memory_id = await store(assistant, "busy")
 
@@ -309,6 +312,7 @@ async def test_a_memory_that_is_not_there_is_not_found(assistant: Assistant, nam
         assert "Skein failed" not in reply["message"]
 
 
+@pytest.mark.system
 async def test_a_deleted_memory_is_not_found_by_any_client(assistant: Assistant, tenant: Tenant) -> None:
     memory_id = await store(assistant, "The sky is blue")
 
@@ -353,6 +357,7 @@ async def test_idle_memories_fade_are_forgotten_and_come_back(assistant: Assista
     assert pc2_metadata(await memory(tenant, "gone"))["decays"] == 30
 
 
+@pytest.mark.system
 async def test_the_status_sums_up(assistant: Assistant, tenant: Tenant) -> None:
     memory_id = await store(assistant, "The sky is blue")
     await command(assistant, "REINFORCE_MEMORY", memory_id=memory_id)
@@ -382,6 +387,7 @@ async def test_the_status_sums_up(assistant: Assistant, tenant: Tenant) -> None:
     assert all(now - 60 < data[name] <= now for name in ("last_sync", "last_decay_check", "timestamp"))
 
 
+@pytest.mark.system
 async def test_synchronization_applies_newer_memories(assistant: Assistant, tenant: Tenant) -> None:
     stored = await store(assistant, "before")
     old, new = time_ago(days=2), time_ago(hours=-1)
@@ -410,6 +416,7 @@ async def test_synchronization_applies_newer_memories(assistant: Assistant, tena
     assert (changed.content, pc2_metadata(changed)["strength"], changed.metadata["a"]) == ("after", 1, 1)
 
 
+@pytest.mark.system
 async def test_synchronizing_again_changes_nothing(assistant: Assistant, tenant: Tenant) -> None:
     memories = [{"id": "a", "content": "said", "last_accessed": time_ago(hours=1)}, {"id": "b", "content": "undated"}]
     for _ in range(2):
@@ -434,6 +441,7 @@ async def test_many_changes_are_synchronized_at_once_or_in_parts(assistant: Assi
     assert {record["content"] for record in records} == {"after"}
 
 
+@pytest.mark.system
 async def test_synchronization_does_not_restore_deleted_memories(assistant: Assistant) -> None:
     memories = [{"id": "a", "content": "deleted"}, {"content": "without an id"}]
     await command(assistant, "SYNC_MEMORIES", memories=memories[:1])
@@ -480,6 +488,7 @@ UNSYNCHRONIZABLE: list[Any] = [
 ]
 
 
+@pytest.mark.system
 async def test_an_invalid_memory_rejects_the_whole_synchronization(assistant: Assistant, tenant: Tenant) -> None:
     for memories in UNSYNCHRONIZABLE:
         reply = await command(assistant, "SYNC_MEMORIES", memories=memories)

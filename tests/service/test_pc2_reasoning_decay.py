@@ -50,6 +50,7 @@ async def create_items(assistant: Assistant, tenant: Tenant) -> None:
     await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=typed))
 
 
+@pytest.mark.system
 async def test_a_whole_cycle_finishes_and_the_next_list_shows_it(assistant: Assistant, tenant: Tenant) -> None:
     await create_items(assistant, tenant)
     memories = await all_memories(assistant)
@@ -99,6 +100,7 @@ async def test_ages_are_right_where_local_time_is_not_utc(assistant: Assistant) 
     assert all(timedelta(0) <= value < timedelta(minutes=5) for value in ages.values())
 
 
+@pytest.mark.system
 async def test_a_cycle_changes_no_message_texts_and_no_memory_types(assistant: Assistant, tenant: Tenant) -> None:
     await create_items(assistant, tenant)
     memories = await all_memories(assistant)
@@ -116,6 +118,7 @@ async def test_a_cycle_changes_no_message_texts_and_no_memory_types(assistant: A
     assert {memory.type for memory in stored} == {"fact", "note"}
 
 
+@pytest.mark.system
 async def test_consolidated_memories_without_an_id_are_stored_once(assistant: Assistant, tenant: Tenant) -> None:
     await create_items(assistant, tenant)
     now = datetime.now().isoformat()  # noqa: DTZ005 - as the client has it.
@@ -139,6 +142,7 @@ async def test_consolidated_memories_without_an_id_are_stored_once(assistant: As
     assert item["id"]
 
 
+@pytest.mark.system
 async def test_items_without_an_id_match_by_content(assistant: Assistant, tenant: Tenant) -> None:
     await create_items(assistant, tenant)
     items = await all_memories(assistant)

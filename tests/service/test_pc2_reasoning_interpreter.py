@@ -166,6 +166,7 @@ async def test_the_newest_memories_of_a_person_are_listed_oldest_first(assistant
     assert (await send_action(assistant, "get_memory", limit=0))["status"] == "error"
 
 
+@pytest.mark.system
 async def test_a_keyword_finds_the_memories_of_a_person_that_contain_it(assistant: Assistant) -> None:
     await send_action(assistant, "add_memory", memory={"text": "Likes GREEN tea", "room": "kitchen"})
     await send_action(assistant, "add_memory", content="Greenland is cold")
@@ -212,6 +213,7 @@ async def test_an_empty_context_is_rejected(assistant: Assistant, context: Any) 
     assert await send_action(assistant, "add_context", context=context) == error_reply(MISSING_FIELDS)
 
 
+@pytest.mark.system
 async def test_an_invalid_user_id_is_rejected(assistant: Assistant) -> None:
     for user_id in (5, ["ana"], "x" * 300, "a\0", "\ud800"):
         for action, fields in (

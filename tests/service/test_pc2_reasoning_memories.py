@@ -88,6 +88,7 @@ UNSTORABLE_MEMORIES: list[Any] = [
 ]
 
 
+@pytest.mark.system
 async def test_a_memory_that_cannot_be_stored_is_refused(assistant: Assistant, tenant: Tenant) -> None:
     for fields in UNSTORABLE_MEMORIES:
         reply = await send_action(assistant, "add_memory", **fields)
@@ -351,6 +352,7 @@ async def test_a_subject_with_other_fields_loses_its_profile_alone(assistant: As
     assert (await send_action(assistant, "delete_twin", user_id="ben"))["reason"] == "User not found"
 
 
+@pytest.mark.system
 async def test_updates_of_a_twin_at_once_all_count(assistant: Assistant) -> None:
     replies = await asyncio.gather(
         *(send_action(assistant, "update_twin", twin_data={f"key{number}": number}) for number in range(6))

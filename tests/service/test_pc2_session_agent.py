@@ -123,6 +123,7 @@ async def test_a_typed_client_reads_messages_of_an_assistant_and_the_reverse(
     assert dict(stored[0].metadata) == {"mood": "calm"}
 
 
+@pytest.mark.system
 async def test_messages_sent_without_waiting_take_effect_in_order(assistant: Assistant, tenant: Tenant) -> None:
     turns = [f"turn {number}" for number in range(12)]
     messages: list[dict[str, Any]] = [

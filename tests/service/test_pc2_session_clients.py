@@ -51,6 +51,7 @@ def turns(reply: Any) -> list[tuple[str, str]]:
     return [(turn["role"], turn["content"]) for turn in reply["context"]]
 
 
+@pytest.mark.system
 async def test_the_later_agent_keeps_a_conversation_and_returns_the_newest_turns(client: Client) -> None:
     session_id = (await client.request("create_session", user_id="ana", metadata={"device": "kitchen"}))["session_id"]
     for number in range(25):
@@ -163,6 +164,7 @@ async def test_an_unknown_action_is_named(client: Client) -> None:
     assert reply == {"status": "error", "message": "Unknown action: dance", "request_id": "r"}
 
 
+@pytest.mark.system
 async def test_a_session_in_cold_storage_is_read_searched_and_cleared(client: Client, tenant: Tenant) -> None:
     for session_id in ("old", "new"):
         await client.request("create_session", session_id=session_id, user_id="ana")

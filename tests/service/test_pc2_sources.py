@@ -85,6 +85,7 @@ async def test_memories_that_are_created_together_wait_by_their_own_agents(
     assert sorted(await waiting(tenant)) == sorted(f"of the kitchen {n}" for n in range(12))
 
 
+@pytest.mark.system
 async def test_the_agent_that_a_message_names_is_rated(assistant: Assistant, tenant: Tenant) -> None:
     await tenant.curation.SetSourceTrust(curation_pb2.SetSourceTrustRequest(source="KÜCHE", trust=0.1))
 

@@ -193,6 +193,7 @@ async def test_a_model_that_the_operator_does_not_offer_is_refused_with_those_th
         await tenant.tenancy.UpdatePolicy(change(embedding_model=offered))
 
 
+@pytest.mark.system
 async def test_the_command_shows_a_policy_and_changes_fields_of_every_kind(cluster: Cluster, tenant: Tenant) -> None:
     environment = {**test_environment(), "SKEIN_ENDPOINT": cluster.endpoint, "SKEIN_API_KEY": tenant.api_key}
     changes = (

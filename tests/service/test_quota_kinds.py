@@ -77,6 +77,7 @@ async def test_more_than_the_limit_is_refused(cluster: Cluster, tenant: Tenant, 
     assert next(one.limit for one in limits if one.kind == kind) == 2
 
 
+@pytest.mark.system
 async def test_what_is_replaced_counts_once_and_what_goes_counts_no_more(tenant: Tenant) -> None:
     await session(tenant)
     for name in ("a", "b"):
@@ -104,6 +105,7 @@ async def test_what_is_replaced_counts_once_and_what_goes_counts_no_more(tenant:
     assert (await used(tenant))["blocks"] == 1
 
 
+@pytest.mark.system
 async def test_a_person_s_blocks_count_no_more_after_the_purge_and_states_stay(tenant: Tenant) -> None:
     await session(tenant)
     await state(tenant, "kitchen", "s")

@@ -64,6 +64,7 @@ def posted(address: str, path: str, key: str) -> tuple[int, str]:
         connection.close()
 
 
+@pytest.mark.system
 async def test_two_gateways_together_let_no_more_through_than_the_tenants_limit(
     cluster: Cluster, tenant: Tenant
 ) -> None:

@@ -175,6 +175,7 @@ async def test_every_hit_explains_its_score(recall_tenant: RecallTenant) -> None
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
 
+@pytest.mark.system
 async def test_the_order_is_the_same_every_time_and_ties_are_broken_by_id(recall_tenant: RecallTenant) -> None:
     ids = [await recall_tenant.remember("exactly the same words") for _ in range(12)]
 

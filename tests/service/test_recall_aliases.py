@@ -61,6 +61,7 @@ def expansions(response: pb.RecallResponse) -> list[tuple[str, str]]:
     return [(one.written, one.read_as) for one in response.query_expansions]
 
 
+@pytest.mark.system
 async def test_a_name_finds_what_is_written_about_its_entity_under_any_name(tenant: Tenant) -> None:
     await noted(tenant)
     await named(tenant)
@@ -246,6 +247,7 @@ async def test_a_private_alias_changes_no_score_for_another_agent(tenant: Tenant
     assert canonical_id in dict(scores(before[0]))
 
 
+@pytest.mark.system
 async def test_a_longer_private_name_does_not_hide_a_global_one(tenant: Tenant) -> None:
     await named(tenant)
     own: dict[str, Any] = {"agent_id": "a", "scope": memory_pb2.SCOPE_AGENT}
@@ -260,6 +262,7 @@ async def test_a_longer_private_name_does_not_hide_a_global_one(tenant: Tenant) 
         assert expansions(await tenant.search("GHA runner", filter=one)) == [("GHA", "GitHub Actions")]
 
 
+@pytest.mark.system
 async def test_a_global_name_serves_every_agent(tenant: Tenant) -> None:
     await named(tenant)
 
@@ -277,6 +280,7 @@ async def test_a_changed_title_is_no_longer_read(tenant: Tenant) -> None:
     assert expansions(await tenant.search("GitHub Actions")) == []
 
 
+@pytest.mark.system
 async def test_another_tenant_does_not_know_the_names(tenant: Tenant, other_tenant: Tenant) -> None:
     await named(tenant)
     await noted(other_tenant)
@@ -299,6 +303,7 @@ async def test_a_changed_or_deleted_alias_takes_effect_within_a_second(tenant: T
     await until(gone)
 
 
+@pytest.mark.system
 async def test_similar_items_are_found_by_their_own_words(tenant: Tenant) -> None:
     await noted(tenant)
     await named(tenant)

@@ -21,12 +21,12 @@ from skein.tenancy.v1 import subjects_pb2
 from skein_kit.ids import now
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.system)])
-async def test_it_answers_as_the_same_call_answered_then(tenant: Tenant, seed: int) -> None:
+@pytest.mark.parametrize(("seed", "count"), [(1, 3), pytest.param(2, 6, marks=pytest.mark.system)])
+async def test_it_answers_as_the_same_call_answered_then(tenant: Tenant, seed: int, count: int) -> None:
     history = History(tenant, random.Random(seed))
     await history.begin()
     moments = []
-    for _ in range(6):
+    for _ in range(count):
         await history.go_on(8)
         await drain(tenant)
         moments.append(await Moment.take(tenant))
@@ -102,6 +102,7 @@ async def test_a_pending_item_is_pending_as_of_then(tenant: Tenant) -> None:
     assert (await recall(tenant, now(), query="cats")).pending_embedding_count == 0
 
 
+@pytest.mark.system
 async def test_purged_items_are_never_found_again(cluster: Cluster, tenant: Tenant) -> None:
     history = History(tenant, random.Random(1))
     await history.create()
@@ -128,6 +129,7 @@ async def test_purged_items_are_never_found_again(cluster: Cluster, tenant: Tena
     assert await former_rows(cluster, tenant) == [0, 0, 0]
 
 
+@pytest.mark.system
 async def test_a_purged_person_is_not_found_in_former_versions_of_memories_about_others(
     cluster: Cluster, tenant: Tenant
 ) -> None:
@@ -154,6 +156,7 @@ async def test_a_purged_person_is_not_found_in_former_versions_of_memories_about
     assert await contents(tenant, query="green tea") == ["Marta likes green tea."]
 
 
+@pytest.mark.system
 async def test_a_purged_session_leaves_no_former_rows_in_the_index(cluster: Cluster, tenant: Tenant) -> None:
     history = History(tenant, random.Random(1))
     for _ in range(4):
@@ -181,6 +184,7 @@ async def former_rows(cluster: Cluster, tenant: Tenant) -> list[int]:
         ]
 
 
+@pytest.mark.system
 async def test_expiry_is_judged_as_of_then(tenant: Tenant) -> None:
     memory = memory_pb2.Memory(content="Marta is on holiday.")
     expire_time = now() + timedelta(seconds=1)
@@ -194,6 +198,7 @@ async def test_expiry_is_judged_as_of_then(tenant: Tenant) -> None:
     assert await contents(tenant, before, query="holiday", mode=pb.SEARCH_MODE_KEYWORD) == ["Marta is on holiday."]
 
 
+@pytest.mark.system
 async def test_a_name_is_read_as_its_aliases_of_then_and_policies_of_then_decide(tenant: Tenant) -> None:
     for note in ("GHA got slower after the upgrade.", "The dishwasher is broken."):
         await remember(tenant, memory_pb2.Memory(content=note))
@@ -220,6 +225,7 @@ async def test_a_name_is_read_as_its_aliases_of_then_and_policies_of_then_decide
     assert [answer.formula.partition("-")[0] for answer in answers] == ["scores", "scores", "ranks"]
 
 
+@pytest.mark.system
 async def test_searches_of_then_take_from_the_tenants_budget_what_they_may_read(
     recall_server: RecallServer, recall_tenant: RecallTenant
 ) -> None:

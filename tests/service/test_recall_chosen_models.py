@@ -80,6 +80,7 @@ def no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vector_columns, "CACHE_SECONDS", 0.0)
 
 
+@pytest.mark.system
 async def test_a_tenant_searches_the_model_that_it_chose_and_the_others_do_not(deployment: Deployment) -> None:
     tenant, other = deployment.tenant, await deployment.service.new_tenant()
     ids = [await tenant.remember("Green tea."), await tenant.say("Black coffee.")]
@@ -113,6 +114,7 @@ async def test_a_tenant_searches_the_model_that_it_chose_and_the_others_do_not(d
     assert texts.model == WORDS
 
 
+@pytest.mark.system
 async def test_searches_stay_whole_while_a_tenant_changes_its_model_under_writes(deployment: Deployment) -> None:
     tenant = deployment.tenant
     first = await tenant.remember("Green tea.")
@@ -142,6 +144,7 @@ async def test_searches_stay_whole_while_a_tenant_changes_its_model_under_writes
     assert (await tenant.recall("tea")).pending_embedding_count == 0
 
 
+@pytest.mark.system
 async def test_a_tenant_returns_to_the_model_of_the_cluster_with_what_it_wrote_meanwhile(
     deployment: Deployment,
 ) -> None:
@@ -162,6 +165,7 @@ async def test_a_tenant_returns_to_the_model_of_the_cluster_with_what_it_wrote_m
     assert await choices(deployment, tenant) == [WORDS, None]
 
 
+@pytest.mark.system
 async def test_a_wish_that_is_withdrawn_before_the_switch_leaves_no_reindex(deployment: Deployment) -> None:
     tenant = deployment.tenant
     await tenant.remember("Green tea.")
@@ -180,6 +184,7 @@ async def test_a_wish_that_is_withdrawn_before_the_switch_leaves_no_reindex(depl
     assert [one.state for one in reindexes] == [pb.REINDEX_STATE_CANCELLED]
 
 
+@pytest.mark.system
 async def test_vectors_of_callers_with_other_dimensions_are_searched_where_a_tenant_chose_them(
     deployment: Deployment,
 ) -> None:
@@ -206,6 +211,7 @@ async def test_vectors_of_callers_with_other_dimensions_are_searched_where_a_ten
     assert await model_of(other) == EMBEDDED
 
 
+@pytest.mark.system
 async def test_a_search_as_of_a_time_uses_what_the_tenant_searched_then(deployment: Deployment) -> None:
     tenant, other = deployment.tenant, await deployment.service.new_tenant()
     await tenant.remember("Green tea.")
@@ -223,6 +229,7 @@ async def test_a_search_as_of_a_time_uses_what_the_tenant_searched_then(deployme
     assert await model_of(other, second) == EMBEDDED
 
 
+@pytest.mark.system
 async def test_a_switch_of_the_cluster_leaves_a_tenant_with_what_it_chose(deployment: Deployment) -> None:
     tenant, other = deployment.tenant, await deployment.service.new_tenant()
     await tenant.remember("Green tea.")
@@ -243,6 +250,7 @@ async def test_a_switch_of_the_cluster_leaves_a_tenant_with_what_it_chose(deploy
     assert len(await deployment.vectors("mine")) == 2
 
 
+@pytest.mark.system
 async def test_a_model_that_a_tenant_chose_is_not_deleted_and_the_error_names_the_tenant(
     deployment: Deployment,
 ) -> None:
@@ -286,6 +294,7 @@ async def test_a_model_that_does_not_answer_is_not_offered(deployment: Deploymen
         await deployment.tenant.stub.OfferEmbeddingModel(pb.OfferEmbeddingModelRequest(model=WORDS))
 
 
+@pytest.mark.system
 async def test_what_a_process_writes_that_does_not_know_of_the_switch_gets_both_vectors(
     server: Server, template: str, endpoint: EmbeddingServer
 ) -> None:

@@ -88,6 +88,7 @@ async def vector_tenant(tenant: Tenant) -> VectorTenant:
     )
 
 
+@pytest.mark.system
 async def test_it_is_exact(vector_tenant: VectorTenant) -> None:
     questions = vectors(20, seed=2)
     first = await vector_tenant.ask(questions[0])
@@ -113,6 +114,7 @@ async def test_it_says_the_same_as_the_index_where_words_are_asked_for_as_well(v
     assert [hit.score for hit in answer.hits] == pytest.approx([hit.score for hit in first.hits], abs=1e-6)
 
 
+@pytest.mark.system
 async def test_what_is_written_later_is_found_at_once(vector_tenant: VectorTenant) -> None:
     (question,) = vectors(1, seed=4)
     await vector_tenant.ask_until_held(question)
@@ -185,6 +187,7 @@ async def test_an_item_with_another_vector_is_found_by_that_one_alone(vector_ten
     assert nearest not in ids(answer)
 
 
+@pytest.mark.system
 async def test_words_and_vectors_together_know_the_vectors_that_are_there_now(
     cluster: Cluster, vector_tenant: VectorTenant
 ) -> None:
@@ -216,6 +219,7 @@ async def test_words_and_vectors_together_know_the_vectors_that_are_there_now(
     )
 
 
+@pytest.mark.system
 async def test_a_hidden_hit_is_passed_over_and_the_next_one_is_shown_whole(
     vector_tenant: VectorTenant,
 ) -> None:

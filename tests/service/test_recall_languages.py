@@ -94,6 +94,7 @@ async def speak(tenant: Tenant, language: str) -> None:
     await tenant.tenancy.UpdatePolicy(subjects_pb2.UpdatePolicyRequest(policy=policy, update_mask=mask))
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("language", list(CORPORA))
 async def test_a_question_in_a_language_finds_its_answer_first(tenant: Tenant, language: str) -> None:
     contents, questions = CORPORA[language]
@@ -142,6 +143,7 @@ UNREADABLE = {
 }
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("language", list(UNREADABLE))
 async def test_a_model_claims_nothing_of_a_script_that_it_cannot_read(tenant: Tenant, language: str) -> None:
     content, question = UNREADABLE[language]

@@ -39,6 +39,7 @@ async def recall(tenant: Tenant, query: str, **fields: object) -> pb.RecallRespo
     return await tenant.gateway.Recall(pb.RecallRequest(query=query, **fields))  # type: ignore[arg-type]
 
 
+@pytest.mark.system
 async def test_a_question_for_all_gets_more_hits_where_no_limit_is_set(tenant: Tenant) -> None:
     await visit(tenant)
 
@@ -62,6 +63,7 @@ async def test_a_context_has_room_for_what_a_question_for_all_finds(tenant: Tena
     assert not one.asks_for_all
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(("query", "is_kept"), [(ALL, True), (ONE, False)])
 async def test_a_hit_with_a_share_of_the_best_relevance_is_kept_for_all_alone(
     tenant: Tenant, query: str, *, is_kept: bool
@@ -78,6 +80,7 @@ async def test_a_hit_with_a_share_of_the_best_relevance_is_kept_for_all_alone(
     assert not by_request.hits
 
 
+@pytest.mark.system
 async def test_an_answer_for_all_is_replayed_with_the_same_hits(tenant: Tenant) -> None:
     await visit(tenant)
     policy = subjects_pb2.Policy(recall_receipts="all", audit_query_text=True)

@@ -26,6 +26,7 @@ async def vector_of(recall_tenant: RecallTenant, text: str) -> list[float]:
     return list(response.embeddings[0].values)
 
 
+@pytest.mark.system
 async def test_a_keyword_search_finds_nothing_when_no_item_contains_a_word(recall_tenant: RecallTenant) -> None:
     await recall_tenant.remember("My car broke down on the motorway.")
     await recall_tenant.remember("The vehicle is at the garage until Friday.")
@@ -63,6 +64,7 @@ async def test_by_keyword_the_best_match_comes_first_and_its_score_is_its_share_
     assert response.formula == f"keyword-{VERSION}"
 
 
+@pytest.mark.system
 async def test_by_keyword_the_score_of_an_item_is_that_of_its_own_words_whatever_stands_around_it(
     recall_tenant: RecallTenant,
 ) -> None:
@@ -122,6 +124,7 @@ async def test_by_keyword_as_many_are_found_as_there_are_although_the_best_are_s
     assert sorted(text[-1] for text in result) == ["0", "1", "2"]
 
 
+@pytest.mark.system
 async def test_by_keyword_a_frequent_word_is_looked_for_when_what_a_rare_one_finds_may_not_be_shown(
     recall_server: RecallServer, recall_tenant: RecallTenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,6 +217,7 @@ async def test_a_search_by_meaning_without_the_model_fails_instead_of_finding_no
     assert by_vector == ["We took the automobile."]
 
 
+@pytest.mark.system
 async def test_hybrid_is_what_is_searched_without_a_mode_and_as_it_was(recall_tenant: RecallTenant) -> None:
     for text in ("Where did you leave the automobile?", "My car is at the garage.", "Fine.", "Gravel arrived."):
         await recall_tenant.say(text)
@@ -250,6 +254,7 @@ async def test_a_search_by_a_vector_alone_says_nothing_of_words(recall_tenant: R
     assert not hit.HasField("has_query_words")
 
 
+@pytest.mark.system
 async def test_the_same_query_is_answered_by_the_mode_of_each_call(recall_tenant: RecallTenant) -> None:
     await recall_tenant.remember("My car broke down on the motorway.")
 

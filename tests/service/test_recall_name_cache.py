@@ -64,6 +64,7 @@ async def names(cache: NameCache, tenant_id: UUID) -> list[str]:
     return [name.text for mention in mentions for name in mention.others]
 
 
+@pytest.mark.system
 async def test_names_that_are_being_read_during_an_erasure_are_not_kept(database: TestDatabase, pool: Database) -> None:
     cache, tenant_id = NameCache(pool, Clock()), await add_names(database)
     async with database.superuser() as connection:
@@ -83,6 +84,7 @@ async def test_names_that_are_being_read_during_an_erasure_are_not_kept(database
         assert len(cache) == 0
 
 
+@pytest.mark.system
 async def test_names_of_a_tenant_that_no_longer_searches_are_removed(database: TestDatabase, pool: Database) -> None:
     clock = Clock()
     cache = NameCache(pool, clock)

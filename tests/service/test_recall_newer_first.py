@@ -26,6 +26,7 @@ def contents(response: pb.RecallResponse) -> list[str]:
     return [hit.memory.content or hit.message.content for hit in response.hits]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("older", "newer", "question"),
     [
@@ -53,6 +54,7 @@ async def test_the_newer_value_comes_first_and_names_the_older_one(
     assert [hit.score for hit in response.hits] == sorted((hit.score for hit in response.hits), reverse=True)
 
 
+@pytest.mark.system
 async def test_one_hit_is_the_newest_of_all(tenant: Tenant) -> None:
     ids = [
         await tenant.remember(f"The head of sales is {name}.")
@@ -65,6 +67,7 @@ async def test_one_hit_is_the_newest_of_all(tenant: Tenant) -> None:
     assert list(response.hits[0].older_ids) == ids[2::-1]
 
 
+@pytest.mark.system
 async def test_a_value_that_the_query_names_keeps_its_place_among_others(tenant: Tenant) -> None:
     for number in range(20):
         await tenant.remember(f"tea number {number}")
@@ -158,6 +161,7 @@ async def test_what_became_true_later_is_newer_whenever_it_was_written(tenant: T
     assert response.hits[0].item_id == later
 
 
+@pytest.mark.system
 async def test_a_distrusted_newer_item_changes_nothing(cluster: Cluster, tenant: Tenant) -> None:
     mallory, principal = await writer(cluster, tenant, "mallory")
     truth = await create(tenant, OLDER)

@@ -25,6 +25,7 @@ VECTOR = np.random.default_rng(5).standard_normal(384).tolist()
 FEW = memory_pb2.MemoryFilter(tags_any=["few"])
 
 
+@pytest.mark.system
 async def test_the_few_that_pass_are_all_found_whether_or_not_it_is_known_how_many_there_are(
     recall_tenant: RecallTenant,
 ) -> None:

@@ -30,6 +30,7 @@ from skein.tenancy.v1 import subjects_pb2
 from skein_kit import recall_receipts
 
 
+@pytest.mark.system
 async def test_an_answer_has_a_receipt_that_pins_its_hits_and_their_signals(tenant: Tenant) -> None:
     await tenant.set_policy(recall_receipts="all", audit_query_text=True)
     for topic in TOPICS:
@@ -57,6 +58,7 @@ async def test_an_answer_has_a_receipt_that_pins_its_hits_and_their_signals(tena
     assert statement.snapshot_start > 0
 
 
+@pytest.mark.system
 async def test_a_receipt_is_small(tenant: Tenant) -> None:
     await tenant.set_policy(recall_receipts="all")
     for number in range(60):
@@ -97,6 +99,7 @@ async def test_the_published_keys_verify_the_file_of_a_receipt(tenant: Tenant) -
     assert read.verify(await published_keys(tenant)) == receipt.statement
 
 
+@pytest.mark.system
 async def test_every_flipped_bit_of_a_stored_receipt_is_noticed(tenant: Tenant, cluster: Cluster) -> None:
     await tenant.set_policy(recall_receipts="all", audit_query_text=True)
     await tenant.remember("The kettle is red.")
@@ -213,6 +216,7 @@ async def test_callers_see_their_own_receipts_and_auditors_see_all(
     assert (await get_receipt(tenant, of_agent.receipt_id)).receipt_id == of_agent.receipt_id
 
 
+@pytest.mark.system
 async def test_receipts_are_listed_newest_first_by_time_and_in_pages(tenant: Tenant) -> None:
     await tenant.set_policy(recall_receipts="all", audit_query_text=True)
     await tenant.remember("The kettle is red.")

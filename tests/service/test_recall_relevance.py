@@ -105,6 +105,7 @@ async def test_a_question_that_nothing_answers_gets_no_hit_where_the_policy_asks
     assert answered.hits[0].memory.content == CONTENTS[0]
 
 
+@pytest.mark.system
 async def test_one_score_means_less_among_more_documents_and_a_filter_counts_those_that_pass(tenant: Tenant) -> None:
     (about_marta,) = await remember(tenant, CONTENTS[0], subject_id="marta")
     before = (await recall(tenant, min_relevance=0)).hits[0]
@@ -121,6 +122,7 @@ async def test_one_score_means_less_among_more_documents_and_a_filter_counts_tho
     assert certainties[0][1] == pytest.approx(certainties[1][1])
 
 
+@pytest.mark.system
 async def test_a_long_text_is_no_question_so_that_its_hits_have_no_relevance(tenant: Tenant) -> None:
     await remember(tenant, *CONTENTS)
 

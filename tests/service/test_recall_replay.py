@@ -30,6 +30,7 @@ async def update(tenant: Tenant, memory_id: str, content: str) -> None:
     await tenant.memory.UpdateMemory(memory_pb2.UpdateMemoryRequest(memory=memory, update_mask={"paths": ["content"]}))
 
 
+@pytest.mark.system
 async def test_an_answer_replays_after_writes(tenant: Tenant) -> None:
     await tenant.set_policy(recall_receipts="all", audit_query_text=True)
     ids = [await tenant.remember(f"The {topic} belongs to the neighbours of the mill.") for topic in TOPICS]
@@ -48,6 +49,7 @@ async def test_an_answer_replays_after_writes(tenant: Tenant) -> None:
         assert replayed.identical, replayed
 
 
+@pytest.mark.system
 async def test_an_answer_replays_with_tokens_or_without_whatever_the_policy_says_now(tenant: Tenant) -> None:
     await tenant.set_policy(recall_receipts="all", audit_query_text=True)
     for topic in TOPICS:
@@ -66,6 +68,7 @@ async def test_an_answer_replays_with_tokens_or_without_whatever_the_policy_says
         assert replayed.identical, replayed
 
 
+@pytest.mark.system
 async def test_random_answers_during_writes_replay(tenant: Tenant) -> None:
     await tenant.set_policy(recall_receipts="all", audit_query_text=True)
     chosen = random.Random(7)
@@ -157,6 +160,7 @@ async def test_a_replay_confirms_no_guess_of_the_query_of_another(cluster: Clust
     assert documents[0].statement.query_digest != documents[1].statement.query_digest
 
 
+@pytest.mark.system
 async def test_a_replay_says_which_items_were_purged(tenant: Tenant) -> None:
     await tenant.set_policy(recall_receipts="all", audit_query_text=True)
     ids = [await tenant.remember(f"The {topic} belongs to the mill.") for topic in TOPICS]

@@ -133,6 +133,7 @@ async def test_answers_of_messages_replay(tenant: Tenant) -> None:
         await replays_alike(tenant, response)
 
 
+@pytest.mark.system
 async def test_answers_with_other_names_and_typos_replay(tenant: Tenant) -> None:
     await keep_receipts(tenant)
     alias = await tenant.remember("an entity", title="GHA", type="entity")
@@ -163,6 +164,7 @@ async def test_answers_with_other_names_and_typos_replay(tenant: Tenant) -> None
     await replays_alike(tenant, named)
 
 
+@pytest.mark.system
 async def test_an_answer_replays_after_the_policy_changed(tenant: Tenant) -> None:
     await keep_receipts(tenant)
     for topic in TOPICS:
@@ -177,6 +179,7 @@ async def test_an_answer_replays_after_the_policy_changed(tenant: Tenant) -> Non
         await replays_alike(tenant, response)
 
 
+@pytest.mark.system
 async def test_an_answer_as_of_a_time_replays(tenant: Tenant) -> None:
     await keep_receipts(tenant)
     ids = [await tenant.remember(f"The {topic} belongs to the mill.") for topic in TOPICS]
@@ -206,6 +209,7 @@ async def test_an_answer_that_was_cut_to_the_size_of_a_response_replays(tenant: 
     await replays_alike(tenant, response)
 
 
+@pytest.mark.system
 async def test_a_replay_tells_archived_items_from_purged_ones(tenant: Tenant) -> None:
     await keep_receipts(tenant)
     purged = await tenant.remember("The kettle belongs to the mill.")
@@ -264,6 +268,7 @@ async def test_answers_replay_while_others_write(tenant: Tenant) -> None:
     assert not failures, f"{len(failures)} of 20"
 
 
+@pytest.mark.system
 async def test_the_access_log_says_which_memories_a_replay_showed(tenant: Tenant) -> None:
     await keep_receipts(tenant)
     memory_id = await tenant.remember("The kettle is red.")
@@ -319,6 +324,7 @@ async def test_a_difference_does_not_compare_what_was_erased(tenant: Tenant) -> 
     assert not {"query", "request"} & set(after.changed_inputs)
 
 
+@pytest.mark.system
 async def test_a_text_that_was_changed_past_skein_is_named(cluster: Cluster, tenant: Tenant) -> None:
     await keep_receipts(tenant)
     ids = [await tenant.remember(f"The {topic} belongs to the mill.") for topic in TOPICS[:3]]

@@ -54,6 +54,7 @@ async def test_each_token_of_an_item_has_a_vector(recall_tenant: RecallTenant) -
     assert await token_counts(recall_tenant.service, item_id) == [TOKENS_OF_PEANUTS]
 
 
+@pytest.mark.system
 async def test_each_chunk_of_a_long_text_has_the_vectors_of_its_tokens(recall_tenant: RecallTenant) -> None:
     item_id = await recall_tenant.remember("One two three four five six seven eight nine ten. " * 60)
 
@@ -129,6 +130,7 @@ async def test_a_call_without_the_weight_of_tokens_has_the_formula_without_them(
     assert answer.hits[0].HasField("relevance")
 
 
+@pytest.mark.system
 async def test_an_item_without_vectors_of_tokens_is_ranked_by_what_the_others_make_expect(
     recall_tenant: RecallTenant,
 ) -> None:
@@ -167,6 +169,7 @@ async def test_a_vector_of_the_caller_has_no_tokens_to_compare(recall_tenant: Re
     assert answer.formula == "scores-7"
 
 
+@pytest.mark.system
 async def test_an_operator_leaves_them_out_by_a_setting_and_a_reindex_adds_them_later(
     server: Server, template: str, endpoint: EmbeddingServer
 ) -> None:

@@ -55,6 +55,7 @@ async def test_hits_pass_the_condition_however_few_do(tenant: Tenant) -> None:
     assert not paid.filter_truncated
 
 
+@pytest.mark.system
 async def test_importance_has_an_upper_end_and_the_world_a_clock(tenant: Tenant) -> None:
     await seeded(tenant)
     then = Timestamp(seconds=int(datetime(2020, 6, 1, tzinfo=UTC).timestamp()))

@@ -120,6 +120,7 @@ PASSING: list[tuple[str, set[str]]] = [
 ]
 
 
+@pytest.mark.system
 async def test_items_of_both_kinds_pass_or_fail_by_their_own_fields(ferry: Tenant) -> None:
     assert {where: await contents(ferry, where) for where, _ in PASSING} == dict(PASSING)
 
@@ -152,6 +153,7 @@ async def test_similar_items_are_filtered_by_fields_of_messages(ferry: Tenant) -
     assert {hit.memory.content or hit.message.content for hit in hits} == {FACT, INES, OLD}
 
 
+@pytest.mark.system
 async def test_few_messages_that_pass_are_found_among_many(ferry: Tenant) -> None:
     chatter = [session_pb2.Message(role=ASSISTANT, content=f"{QUERY} number {n}") for n in range(300)]
     for start in range(0, len(chatter), 100):
@@ -174,6 +176,7 @@ async def test_a_condition_on_the_kind_alone_restricts_the_kinds(ferry: Tenant) 
     assert await contents(ferry, "kind = message", kinds=[MEMORY]) == set()
 
 
+@pytest.mark.system
 async def test_the_conditions_that_leave_nothing_are_named(ferry: Tenant) -> None:
     async def emptied_by(where: str, **conditions: Any) -> list[str]:
         filter_ = memory_pb2.MemoryFilter(where=where, **conditions)
@@ -192,6 +195,7 @@ async def test_the_conditions_that_leave_nothing_are_named(ferry: Tenant) -> Non
     assert await emptied_by("kind = message", max_importance=1.0) == ["where", "max_importance"]
 
 
+@pytest.mark.system
 async def test_a_changed_message_passes_by_its_new_fields(ferry: Tenant) -> None:
     (marta,) = (await ferry.recall.Recall(request("name = Marta"))).hits
     before = now()
@@ -231,6 +235,7 @@ async def test_a_condition_that_no_item_can_have_is_refused(tenant: Tenant) -> N
             await tenant.recall.Recall(request(where))
 
 
+@pytest.mark.system
 async def test_the_gateway_passes_the_condition_on(ferry: Tenant) -> None:
     recall_request = gateway_pb2.RecallRequest(
         query=QUERY, filter=memory_pb2.MemoryFilter(where="name = Marta OR type = fact"), min_relevance=0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from fix_cluster import Tenant
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -132,6 +133,7 @@ async def _finds(tenant: Tenant, query: str, content: str) -> bool:
     return content in {hit.memory.content for hit in (await tenant.gateway.Recall(request)).hits}
 
 
+@pytest.mark.system
 async def test_each_word_of_what_is_joined_finds_it(tenant: Tenant) -> None:
     await _remember(tenant, list(JOINS))
 
@@ -156,6 +158,7 @@ async def test_a_joined_word_that_no_memory_has_asks_for_its_parts_alone(tenant:
     assert joined.query_expansions == apart.query_expansions == []
 
 
+@pytest.mark.system
 async def test_every_unicode_form_of_a_text_finds_the_others(tenant: Tenant) -> None:
     await _remember(tenant, list(FORMS))
 
@@ -174,6 +177,7 @@ async def test_texts_of_another_case_are_two_hits(tenant: Tenant) -> None:
     assert sorted(hit.memory.content for hit in response.hits) == sorted(contents)
 
 
+@pytest.mark.system
 async def test_a_day_that_a_question_names_in_its_language_is_found_first(tenant: Tenant) -> None:
     today = datetime.now(UTC)
     memories = [

@@ -47,6 +47,7 @@ async def reader_of(cluster: Cluster, tenant: Tenant) -> tuple[Stubs, str]:
     return cluster.with_key(secret, **{"skein-agent-id": "maid", "skein-session-id": "pantry"}), principal
 
 
+@pytest.mark.system
 async def test_a_denied_call_is_recorded_with_its_caller_its_reason_and_the_memory_that_it_names(
     cluster: Cluster, tenant: Tenant
 ) -> None:
@@ -63,6 +64,7 @@ async def test_a_denied_call_is_recorded_with_its_caller_its_reason_and_the_memo
     assert (event.claimed_agent_id, event.claimed_session_id) == ("maid", "pantry")
 
 
+@pytest.mark.system
 async def test_a_denied_write_keeps_no_word(cluster: Cluster, tenant: Tenant) -> None:
     reader, _ = await reader_of(cluster, tenant)
     memory = memory_pb2.Memory(content="the dentist is on Tuesday", key="dentist")
@@ -73,6 +75,7 @@ async def test_a_denied_write_keeps_no_word(cluster: Cluster, tenant: Tenant) ->
     assert "dentist" not in str(await failed_access(tenant, "CreateMemory"))
 
 
+@pytest.mark.system
 async def test_a_denied_call_names_its_person_in_the_form_by_which_a_purge_finds_it(
     cluster: Cluster, tenant: Tenant
 ) -> None:
@@ -85,6 +88,7 @@ async def test_a_denied_call_names_its_person_in_the_form_by_which_a_purge_finds
     assert (await failed_access(tenant, "CreateMemory")).subject_id == "jürgen"
 
 
+@pytest.mark.system
 async def test_a_denied_call_names_the_memories_inside_its_messages(cluster: Cluster, tenant: Tenant) -> None:
     reader, _ = await reader_of(cluster, tenant)
     ids = [str(uuid.uuid4()) for _ in range(3)]
@@ -97,6 +101,7 @@ async def test_a_denied_call_names_the_memories_inside_its_messages(cluster: Clu
     assert {event.memory_id for event in events} == set(ids)
 
 
+@pytest.mark.system
 async def test_denied_calls_of_every_service_are_recorded(cluster: Cluster, tenant: Tenant) -> None:
     secret, _ = await key_with(tenant, "subject.read")
     caller = cluster.with_key(secret)
@@ -120,6 +125,7 @@ async def test_denied_calls_of_every_service_are_recorded(cluster: Cluster, tena
     assert {event.error_code for event in events} == {"PERMISSION_DENIED"}
 
 
+@pytest.mark.system
 async def test_a_denied_stream_is_recorded(cluster: Cluster, tenant: Tenant) -> None:
     reader, _ = await reader_of(cluster, tenant)
 
@@ -129,6 +135,7 @@ async def test_a_denied_stream_is_recorded(cluster: Cluster, tenant: Tenant) -> 
     assert (await failed_access(tenant, "StreamMessages")).session_id == "s1"
 
 
+@pytest.mark.system
 async def test_a_malformed_call_is_recorded_once_with_the_memory_that_it_names(tenant: Tenant) -> None:
     memory_id = str(uuid.uuid4())
     change = memory_pb2.Memory(memory_id=memory_id, confidence=7)
@@ -140,6 +147,7 @@ async def test_a_malformed_call_is_recorded_once_with_the_memory_that_it_names(t
     assert (event.error_code, event.error_reason, event.memory_id) == ("INVALID_ARGUMENT", "INVALID_FIELD", memory_id)
 
 
+@pytest.mark.system
 async def test_a_malformed_call_of_the_gateway_s_own_is_recorded_once(tenant: Tenant) -> None:
     with refused(INVALID, "INVALID_FIELD"):
         await tenant.gateway.Recall(gateway_pb2.RecallRequest(query="x", limit=100_000))
@@ -147,6 +155,7 @@ async def test_a_malformed_call_of_the_gateway_s_own_is_recorded_once(tenant: Te
     assert (await failed_access(tenant, "Recall")).error_code == "INVALID_ARGUMENT"
 
 
+@pytest.mark.system
 async def test_what_fails_in_tenancy_is_recorded_though_what_succeeds_is_not(tenant: Tenant) -> None:
     await tenant.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())
     with refused(grpc.StatusCode.NOT_FOUND, "AGENT_NOT_FOUND"):
@@ -156,6 +165,7 @@ async def test_what_fails_in_tenancy_is_recorded_though_what_succeeds_is_not(ten
     assert (event.method, event.error_code, event.error_reason) == ("GetAgent", "NOT_FOUND", "AGENT_NOT_FOUND")
 
 
+@pytest.mark.system
 async def test_bytes_that_are_no_message_are_recorded_without_what_they_name(cluster: Cluster, tenant: Tenant) -> None:
     async with aio.insecure_channel(cluster.addresses["gateway"]) as channel:
         raw: Any = channel.unary_unary(f"{MEMORIES}/GetMemory")
@@ -171,6 +181,7 @@ async def _post(cluster: Cluster, secret: str, method: str, body: dict[str, Any]
     return answer.status_code
 
 
+@pytest.mark.system
 async def test_denied_and_malformed_calls_over_http_are_recorded(cluster: Cluster, tenant: Tenant) -> None:
     secret, _ = await key_with(tenant, "memory.read")
     denied, malformed = str(uuid.uuid4()), str(uuid.uuid4())
@@ -184,6 +195,7 @@ async def test_denied_and_malformed_calls_over_http_are_recorded(cluster: Cluste
     assert (event.memory_id, event.error_reason) == (malformed, "INVALID_FIELD")
 
 
+@pytest.mark.system
 async def test_denied_and_malformed_calls_over_mcp_are_recorded(cluster: Cluster, tenant: Tenant) -> None:
     secret, _ = await key_with(tenant, "memory.read")
     denied, malformed = str(uuid.uuid4()), str(uuid.uuid4())
@@ -202,6 +214,7 @@ async def test_denied_and_malformed_calls_over_mcp_are_recorded(cluster: Cluster
     assert (await failed_access(tenant, "ListMemoryVersions")).memory_id == ""
 
 
+@pytest.mark.system
 async def test_a_denied_page_of_the_console_is_recorded(cluster: Cluster, tenant: Tenant) -> None:
     secret, principal = await key_with(tenant, "memory.read")
 
@@ -212,6 +225,7 @@ async def test_a_denied_page_of_the_console_is_recorded(cluster: Cluster, tenant
     assert (await failed_access(tenant, "ListApiKeys")).principal == principal
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("port", [5570, 5596, 7140])
 async def test_calls_for_an_assistant_have_its_address_its_session_and_its_agent(
     cluster: Cluster, tenant: Tenant, port: int
@@ -243,6 +257,7 @@ async def test_calls_for_an_assistant_have_its_address_its_session_and_its_agent
     } == {("PERMISSION_DENIED", "127.0.0.2", "kitchen", "Cook")}
 
 
+@pytest.mark.system
 async def test_another_tenant_and_callers_without_a_tenant_leave_nothing_in_a_tenant_s_log(
     cluster: Cluster, tenant: Tenant, other_tenant: Tenant
 ) -> None:

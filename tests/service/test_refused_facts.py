@@ -82,6 +82,7 @@ async def test_the_list_has_pages(cluster: Cluster) -> None:
     ]
 
 
+@pytest.mark.system
 async def test_an_accepted_fact_names_its_extractor_and_who_accepted_it(cluster: Cluster) -> None:
     tenant, message = await asking_tenant(cluster)
     (one,) = await listed(tenant)
@@ -126,6 +127,7 @@ async def test_callers_without_the_permission_to_approve_see_and_accept_none(clu
     assert len(await listed(tenant)) == 1
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("way", ["message", "session", "person", "forget"])
 async def test_what_is_purged_takes_its_refused_facts_with_it_and_no_others(cluster: Cluster, way: str) -> None:
     tenant, message = await asking_tenant(cluster)
@@ -184,6 +186,7 @@ async def test_the_guard_screens_what_is_kept(cluster: Cluster) -> None:
     assert [one.memory.content for one in await listed(tenant)] == ["My email is [email_address]"]
 
 
+@pytest.mark.system
 async def test_more_refused_facts_than_the_limit_are_not_kept_and_hold_up_nothing(cluster: Cluster) -> None:
     tenant, message = await asking_tenant(cluster)
     async with cluster.superuser() as connection:
@@ -210,6 +213,7 @@ async def test_more_refused_facts_than_the_limit_are_not_kept_and_hold_up_nothin
     assert await current(tenant) == ["I live in Lisbon"]
 
 
+@pytest.mark.system
 async def test_the_command_lists_accepts_and_dismisses(cluster: Cluster) -> None:
     tenant = await learning_tenant(cluster)
     environment = {**test_environment(), "SKEIN_ENDPOINT": cluster.endpoint, "SKEIN_API_KEY": tenant.api_key}

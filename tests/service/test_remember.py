@@ -54,6 +54,7 @@ async def test_memories_belong_to_the_session_that_they_come_with(tenant: Tenant
     assert {memory.session_id for memory in response.memories} == {"kitchen"}
 
 
+@pytest.mark.system
 async def test_a_request_made_many_times_at_once_is_done_once(tenant: Tenant) -> None:
     answers = await asyncio.gather(*(tenant.gateway.Remember(kitchen("r")) for _ in range(8)))
 
@@ -62,6 +63,7 @@ async def test_a_request_made_many_times_at_once_is_done_once(tenant: Tenant) ->
     assert len(await messages(tenant, "kitchen")) == 2
 
 
+@pytest.mark.system
 async def test_a_repeated_request_completes_what_the_first_one_left_undone(tenant: Tenant) -> None:
     in_the_way = await tenant.memory.CreateMemory(
         memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="The kettle works", type="fact", key="kettle"))

@@ -202,6 +202,7 @@ async def test_a_request_id_is_its_callers_own(resource: Resource, cluster: Clus
     assert resource.id_of(second) != resource.id_of(first)
 
 
+@pytest.mark.system
 @EVERY
 async def test_each_page_goes_on_where_the_one_before_ended(
     resource: Resource, cluster: Cluster, tenant: Tenant

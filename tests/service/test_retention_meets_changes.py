@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
 
+@pytest.mark.system
 async def test_a_memory_that_was_just_changed_is_not_purged_for_its_age(memory_server: MemoryServer) -> None:
     memory = pb.Memory(content="of another age")
     memory.create_time.FromDatetime(LONG_AGO)

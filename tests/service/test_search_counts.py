@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import grpc
+import pytest
 from fix_access_log import logged_accesses
 from fix_cluster import Tenant, refused
 from fix_console import BrowserSession
@@ -35,6 +36,7 @@ async def totals_once(tenant: Tenant, count: int) -> list[pb.SearchDay]:
             await asyncio.sleep(0.1)
 
 
+@pytest.mark.system
 async def test_recalls_are_counted_by_day_with_what_found_nothing(tenant: Tenant, other_tenant: Tenant) -> None:
     await tenant.remember("The kettle is red.")
     await tenant.gateway.Recall(gateway_pb2.RecallRequest(query="which colour has the kettle?"))
@@ -75,6 +77,7 @@ async def test_counts_through_the_last_possible_day_are_empty(tenant: Tenant) ->
     assert await counts(tenant, start_time=to_timestamp(datetime.now(UTC)), end_time=last_day) == []
 
 
+@pytest.mark.system
 async def test_the_log_lists_searches_that_found_nothing(tenant: Tenant) -> None:
     await tenant.remember("The kettle is red.")
     await tenant.recall.Recall(pb.RecallRequest(query="kettle"))
@@ -94,6 +97,7 @@ async def test_the_log_lists_searches_that_found_nothing(tenant: Tenant) -> None
     assert "zeppelin" not in str(entry)
 
 
+@pytest.mark.system
 async def test_the_usage_page_shows_recalls_and_what_nothing_answered(web: BrowserSession, tenant: Tenant) -> None:
     before = await web.page("usage")
     await tenant.set_policy(audit_query_text=True)
@@ -116,6 +120,7 @@ async def test_the_usage_page_shows_recalls_and_what_nothing_answered(web: Brows
         assert (await web.page("usage", period=period)).status_code == 200
 
 
+@pytest.mark.system
 async def test_without_the_policy_the_usage_page_counts_and_shows_no_text(web: BrowserSession, tenant: Tenant) -> None:
     await tenant.recall.Recall(pb.RecallRequest(query="zeppelin"))
     await logged_accesses(tenant, lambda found: len(found) == 1, unanswered_only=True)
@@ -126,6 +131,7 @@ async def test_without_the_policy_the_usage_page_counts_and_shows_no_text(web: B
     assert "zeppelin" not in page.text
 
 
+@pytest.mark.system
 def test_durations_are_sorted_into_ranges_and_read_as_shares() -> None:
     def day(**durations: int) -> pb.SearchDay:
         result = pb.SearchDay(search_count=sum(durations.values()), unanswered_count=1)

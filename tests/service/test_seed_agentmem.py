@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from fix_cluster import Cluster, Stubs, Tenant
 from fix_seeds import KINDS, audit_faults, memories
 
@@ -15,6 +16,7 @@ async def second_caller(cluster: Cluster, tenant: Tenant) -> Stubs:
     return cluster.with_key(key.secret)
 
 
+@pytest.mark.system
 async def test_every_row_tells_when_and_by_whom_it_was_created_and_last_changed(
     cluster: Cluster, tenant: Tenant
 ) -> None:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import httpx
+import pytest
 from fix_cluster import Cluster, Tenant
 from fix_http import TLS
 from fix_seeds import memories
@@ -40,6 +41,7 @@ async def test_a_search_returns_the_whole_row_of_the_id_that_it_was_stored_under
     assert json_format.MessageToDict(read.metadata) == {"topic": "drinks", "tags": ["hot", None]}
 
 
+@pytest.mark.system
 async def test_a_row_in_json_has_the_time_as_text_and_the_metadata_as_an_object(
     cluster: Cluster, tenant: Tenant
 ) -> None:

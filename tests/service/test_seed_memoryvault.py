@@ -29,6 +29,7 @@ STATUSES = {
 }
 
 
+@pytest.mark.system
 async def test_every_row_tells_when_it_was_created_and_when_it_was_last_changed(
     cluster: Cluster, tenant: Tenant
 ) -> None:
@@ -74,6 +75,7 @@ async def auth_sessions(calls: Stubs) -> list[accounts_pb2.AuthSession]:
     return list((await calls.auth.ListAuthSessions(accounts_pb2.ListAuthSessionsRequest())).auth_sessions)
 
 
+@pytest.mark.system
 async def test_a_sign_in_tells_its_account_when_it_began_was_last_used_and_ends(
     cluster: Cluster, app: App, account: Account, tenant: Tenant
 ) -> None:

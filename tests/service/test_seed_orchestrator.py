@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import grpc
+import pytest
 from fix_cluster import Cluster, Tenant, refused
 from fix_seeds import KINDS, audit_faults, memories
 
@@ -31,6 +32,7 @@ async def test_a_new_session_has_no_end_no_summary_and_is_not_archived(tenant: T
     assert (session.state, session.session_type) == (session_pb2.SESSION_STATE_ACTIVE, "conversation")
 
 
+@pytest.mark.system
 async def test_each_priority_from_1_to_10_finds_its_memories_and_5_is_that_of_one_that_says_nothing(
     tenant: Tenant,
 ) -> None:

@@ -35,6 +35,7 @@ def request(*contents: str, session_id: str = "s", **fields: object) -> pb.Appen
     )
 
 
+@pytest.mark.system
 async def test_without_recall_messages_are_stored_and_wait_for_their_vectors(session_server: SessionServer) -> None:
     async with session_server.channel() as channel:
         sessions = rpc.SessionServiceStub(channel)
@@ -49,6 +50,7 @@ async def test_without_recall_messages_are_stored_and_wait_for_their_vectors(ses
     assert [row["pending"] for row in await session_server.rows("SELECT pending FROM recall.documents")] == [True, True]
 
 
+@pytest.mark.system
 async def test_a_purge_leaves_nothing_of_messages_whose_vectors_are_being_made(database: TestDatabase) -> None:
     event, over = asyncio.Event(), asyncio.Event()
 
@@ -81,6 +83,7 @@ async def test_a_purge_leaves_nothing_of_messages_whose_vectors_are_being_made(d
     assert kept == []
 
 
+@pytest.mark.system
 async def test_without_recall_a_hybrid_search_is_by_words_and_says_so(session_server: SessionServer) -> None:
     async with session_server.channel() as channel:
         sessions = rpc.SessionServiceStub(channel)
@@ -96,6 +99,7 @@ async def test_without_recall_a_hybrid_search_is_by_words_and_says_so(session_se
     assert response.dense_unavailable
 
 
+@pytest.mark.system
 async def test_deleting_a_session_takes_its_messages_and_nothing_else_out_of_the_index(
     session_server: SessionServer,
 ) -> None:
@@ -120,6 +124,7 @@ async def test_deleting_a_session_takes_its_messages_and_nothing_else_out_of_the
     assert [row["content"] for row in active] == ["another sea"]
 
 
+@pytest.mark.system
 async def test_the_months_ahead_are_made_once(session_server: SessionServer) -> None:
     async with session_server.channel(system=True, tenant=False) as channel:
         internal = rpc.SessionInternalServiceStub(channel)
@@ -134,6 +139,7 @@ async def test_the_months_ahead_are_made_once(session_server: SessionServer) -> 
     assert default.horizon_time.ToDatetime(UTC) == add_months(month_start(now()), 4)
 
 
+@pytest.mark.system
 async def test_answers_are_forgotten_after_a_day(session_server: SessionServer) -> None:
     async with session_server.channel() as channel, session_server.channel(system=True) as system:
         sessions, internal = rpc.SessionServiceStub(channel), rpc.SessionInternalServiceStub(system)

@@ -77,6 +77,7 @@ async def test_messages_are_stored_whole(tenant: Tenant) -> None:
     assert stored.created_by
 
 
+@pytest.mark.system
 async def test_a_session_counts_its_messages_and_takes_its_title_from_the_user(tenant: Tenant) -> None:
     await append(tenant, pb.Message(role=pb.MESSAGE_ROLE_SYSTEM, content="Be brief."))
     untitled = await session(tenant)
@@ -195,6 +196,7 @@ async def test_a_message_without_text_needs_something_else(tenant: Tenant) -> No
         await append(tenant, pb.Message(role=pb.MESSAGE_ROLE_ASSISTANT, tool_calls=ListValue()))
 
 
+@pytest.mark.system
 async def test_an_external_id_names_its_message(tenant: Tenant, other_tenant: Tenant) -> None:
     uuid_like = "01890000-0000-7000-8000-000000000000"
     (first, second) = await append(tenant, user("a", external_id="e-1"), user("b", external_id=uuid_like))
@@ -263,6 +265,7 @@ async def test_eight_callers_at_once_leave_no_gap_and_keep_their_batches_togethe
     assert ((await session(tenant)).message_count, (await session(tenant)).last_sequence) == (total, total)
 
 
+@pytest.mark.system
 async def test_imports_of_many_months_at_once_succeed(tenant: Tenant) -> None:
     async def month(number: int) -> None:
         message = user(f"month {number}")

@@ -28,6 +28,7 @@ async def deployment(database: TestDatabase, tmp_path: Path) -> AsyncIterator[De
         yield result
 
 
+@pytest.mark.system
 async def test_an_archived_session_is_listed_and_comes_back_as_it_was(deployment: Deployment) -> None:
     async with deployment.sessions() as sessions:
         before = await sessions.hide(title="t")
@@ -51,6 +52,7 @@ async def test_an_archived_session_is_listed_and_comes_back_as_it_was(deployment
     assert await deployment.usage() == 3
 
 
+@pytest.mark.system
 async def test_a_request_for_an_archived_session_says_so(deployment: Deployment) -> None:
     async with deployment.sessions() as sessions:
         first = (await sessions.hide())[0]
@@ -86,6 +88,7 @@ async def test_a_request_for_an_archived_session_says_so(deployment: Deployment)
     assert list(everywhere.hits) == []
 
 
+@pytest.mark.system
 async def test_messages_are_read_from_the_file_when_they_are_asked_for_so(deployment: Deployment) -> None:
     turns = [{"role": 1, "content": f"turn {number}"} for number in range(10)]
     async with deployment.sessions() as sessions:
@@ -143,6 +146,7 @@ async def test_an_external_id_stays_taken_while_its_message_is_archived(deployme
     assert response.message.content == MARKER
 
 
+@pytest.mark.system
 async def test_only_a_hidden_session_is_archived(deployment: Deployment) -> None:
     async with deployment.sessions() as sessions:
         await sessions.hide()
@@ -167,6 +171,7 @@ async def test_a_session_without_messages_is_archived_and_comes_back(deployment:
         assert await sessions.listed("empty") == []
 
 
+@pytest.mark.system
 async def test_the_same_request_at_the_same_time_is_done_once(deployment: Deployment) -> None:
     async with deployment.sessions() as sessions:
         before = await sessions.hide()
@@ -180,6 +185,7 @@ async def test_the_same_request_at_the_same_time_is_done_once(deployment: Deploy
     assert (after, deployment.files) == (before, [])
 
 
+@pytest.mark.system
 async def test_archiving_and_unarchiving_at_once_ends_in_one_of_both(deployment: Deployment) -> None:
     async with deployment.sessions() as sessions:
         before = await sessions.hide()
@@ -196,6 +202,7 @@ async def test_archiving_and_unarchiving_at_once_ends_in_one_of_both(deployment:
             assert await sessions.listed() == before
 
 
+@pytest.mark.system
 async def test_a_damaged_file_is_reported_and_nothing_is_lost(deployment: Deployment) -> None:
     async with deployment.sessions() as sessions:
         before = await sessions.hide(subject_id="bob")
@@ -219,6 +226,7 @@ async def test_a_damaged_file_is_reported_and_nothing_is_lost(deployment: Deploy
         assert await sessions.listed() == before
 
 
+@pytest.mark.system
 async def test_a_session_whose_file_is_damaged_can_be_purged(deployment: Deployment) -> None:
     async with deployment.sessions() as sessions:
         await sessions.hide(subject_id="bob")
@@ -229,6 +237,7 @@ async def test_a_session_whose_file_is_damaged_can_be_purged(deployment: Deploym
     assert (list(receipt.session_ids), receipt.more, deployment.files) == (["s"], False, [])
 
 
+@pytest.mark.system
 async def test_archived_sessions_are_listed_page_by_page_and_to_their_tenant_alone(deployment: Deployment) -> None:
     names = [f"session {number}" for number in range(5)]
     neighbour = await deployment.neighbour()
@@ -253,6 +262,7 @@ async def test_archived_sessions_are_listed_page_by_page_and_to_their_tenant_alo
     assert pages == [[names[4], names[3]], [names[2], names[0]]]
 
 
+@pytest.mark.system
 async def test_an_unarchived_session_is_recalled_again(tenant: Tenant) -> None:
     session = pb.Session(session_id="the session of the bittern")
     await tenant.sessions.CreateSession(pb.CreateSessionRequest(session=session))

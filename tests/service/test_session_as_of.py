@@ -243,6 +243,7 @@ async def test_a_purged_session_leaves_no_former_versions(
     assert await former_rows(connection, tenant) == [0, 0]
 
 
+@pytest.mark.system
 async def test_a_purged_person_has_no_former_versions_in_sessions_of_others(
     tenant: Tenant, connection: Connection
 ) -> None:

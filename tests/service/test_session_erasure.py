@@ -122,6 +122,7 @@ async def usage(connection: Connection, tenant: Tenant) -> dict[str, int]:
     return {row["kind"]: row["amount"] for row in rows if row["amount"]}
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("deleted_before", [False, True])
 async def test_a_purged_session_leaves_its_marker_in_no_table(
     tenant: Tenant, connection: Connection, *, deleted_before: bool
@@ -149,6 +150,7 @@ async def test_a_purged_session_leaves_its_marker_in_no_table(
     assert await usage(connection, tenant) == {"sessions": 1, "messages": 2, "agent_states": 2, "session_items": 1}
 
 
+@pytest.mark.system
 async def test_the_states_of_a_purged_session_become_those_outside_of_sessions(tenant: Tenant) -> None:
     names = [await session(tenant) for _ in range(2)]
     for number, name in enumerate(names):
@@ -170,6 +172,7 @@ def only_names(receipt: pb.PurgeReceipt) -> bool:
     return bool(digest) and receipt == pb.PurgeReceipt(tombstones=[digest], subject_tombstone=digest)
 
 
+@pytest.mark.system
 async def test_a_long_session_takes_several_calls_and_is_gone_from_the_first_on(tenant: Tenant) -> None:
     name = await session(tenant)
     await say(tenant, name, *(message(f"turn {number} of the kettle") for number in range(10)))
@@ -218,6 +221,7 @@ async def test_a_dry_run_counts_and_removes_nothing(tenant: Tenant) -> None:
     assert len(await sequences(tenant, other)) == 1
 
 
+@pytest.mark.system
 async def test_nothing_takes_the_place_of_what_was_purged(tenant: Tenant, other_tenant: Tenant) -> None:
     name = uuid.uuid4().hex
     await fill(tenant, "kettle", name)
@@ -357,6 +361,7 @@ async def test_a_replaced_title_leaves_no_terms(tenant: Tenant, connection: Conn
     assert await connection.fetch("SELECT term FROM session.title_terms WHERE session_id = $1", name) == []
 
 
+@pytest.mark.system
 async def test_nothing_takes_the_place_of_what_is_being_purged(
     cluster: Cluster, tenant: Tenant, connection: Connection
 ) -> None:
@@ -482,6 +487,7 @@ async def test_a_purge_makes_room_in_the_quota(cluster: Cluster, tenant: Tenant)
     assert await session(tenant)
 
 
+@pytest.mark.system
 async def test_a_purged_session_takes_the_memories_of_its_conversation_and_leaves_what_was_learned(
     tenant: Tenant,
 ) -> None:

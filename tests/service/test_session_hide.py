@@ -182,6 +182,7 @@ async def deployment(database: TestDatabase, tmp_path: Path) -> AsyncIterator[De
         yield Deployment(session_server, rpc.SessionServiceStub(channel), rpc.SessionInternalServiceStub(system))
 
 
+@pytest.mark.system
 async def test_idle_sessions_end(deployment: Deployment) -> None:
     await deployment.minutes(30)
     states = {
@@ -205,6 +206,7 @@ async def test_idle_sessions_end(deployment: Deployment) -> None:
         assert (await get(deployment, name)).state == states[name]
 
 
+@pytest.mark.system
 async def test_without_a_policy_no_session_is_idle(deployment: Deployment) -> None:
     await opened(deployment)
     await deployment.quiet_for("s", 1_000_000)
@@ -214,6 +216,7 @@ async def test_without_a_policy_no_session_is_idle(deployment: Deployment) -> No
     await say(deployment)
 
 
+@pytest.mark.system
 async def test_idle_sessions_end_some_at_a_time(deployment: Deployment) -> None:
     await deployment.minutes(30)
     for name, count in {"a": 50, "b": 60, "c": 40}.items():
@@ -227,6 +230,7 @@ async def test_idle_sessions_end_some_at_a_time(deployment: Deployment) -> None:
     assert (first.ended_count, first.more, last.ended_count, last.more) == (2, True, 1, False)
 
 
+@pytest.mark.system
 async def test_a_message_comes_too_late_whether_or_not_the_worker_has_been_there(deployment: Deployment) -> None:
     await deployment.minutes(30)
     await opened(deployment)

@@ -59,6 +59,7 @@ def sessions(tenant: Tenant) -> Sessions:
     return Sessions(tenant.sessions)
 
 
+@pytest.mark.system
 async def test_a_message_without_participants_is_found_by_its_sessions_agent_and_subject(
     tenant: Tenant, sessions: Sessions
 ) -> None:

@@ -102,6 +102,7 @@ async def test_messages_of_any_size_are_sent_one_after_the_other(tenant: Tenant)
     assert stream.sequence == 32
 
 
+@pytest.mark.system
 async def test_concurrent_appenders_are_heard_in_the_session_s_own_order(tenant: Tenant) -> None:
     session_id = await opened(tenant)
 

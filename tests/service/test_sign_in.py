@@ -77,6 +77,7 @@ async def test_a_deactivated_account_is_refused_like_a_wrong_password(cluster: C
         await sign_in(cluster, account.email)
 
 
+@pytest.mark.system
 async def test_a_known_device_does_not_wait_for_the_wrong_passwords_of_its_source(
     cluster: Cluster, account: Account
 ) -> None:

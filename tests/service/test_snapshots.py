@@ -89,6 +89,7 @@ async def everything(tenant: Tenant) -> dict[str, str]:
     return {"a": a, "b": b, "c": c, "link": linked}
 
 
+@pytest.mark.system
 async def test_a_snapshot_holds_everything_and_says_how_much(tenant: Tenant) -> None:
     await everything(tenant)
     await remember(tenant, "gone")
@@ -190,6 +191,7 @@ async def test_a_key_that_another_fact_took_is_named_and_given_back_by_replacing
     assert await contents(tenant) == ["old"]
 
 
+@pytest.mark.system
 async def test_purged_memories_are_in_no_snapshot_and_do_not_come_back(tenant: Tenant) -> None:
     ids = await everything(tenant)
     made = await snapshot(tenant)
@@ -203,6 +205,7 @@ async def test_purged_memories_are_in_no_snapshot_and_do_not_come_back(tenant: T
     assert await differences(tenant, made) == set()
 
 
+@pytest.mark.system
 async def test_the_newest_snapshots_are_kept(tenant: Tenant) -> None:
     policy = subjects_pb2.UpdatePolicyRequest(policy=subjects_pb2.Policy(snapshot_retention=2))
     policy.update_mask.paths.append("snapshot_retention")
@@ -336,6 +339,7 @@ async def trust_of(tenant: Tenant, memory_id: str) -> float:
     return lineage.nodes[0].trust
 
 
+@pytest.mark.system
 async def test_a_restored_text_has_the_trust_of_its_writer(cluster: Cluster, tenant: Tenant) -> None:
     key = await tenant.auth.CreateApiKey(
         auth_pb2.CreateApiKeyRequest(display_name="w", permissions=["memory.read", "memory.write"])

@@ -153,6 +153,7 @@ async def test_what_was_passed_on_shows_nothing_once_the_delegate_s_own_grant_ha
     assert (answer.is_visible, answer.reason) == (False, pb.ACCESS_REASON_GRANT_ENDED)
 
 
+@pytest.mark.system
 async def test_access_is_explained_to_who_manages_spaces_and_to_the_principal_itself(
     cluster: Cluster, tenant: Tenant
 ) -> None:
@@ -194,6 +195,7 @@ async def test_access_is_explained_to_who_manages_spaces_and_to_the_principal_it
     assert [one.grant_id for one in ended.grants] == [one.grant_id for one in mine.grants]
 
 
+@pytest.mark.system
 async def test_the_access_log_tells_by_which_grant_a_memory_was_read(cluster: Cluster, tenant: Tenant) -> None:
     garden_id, cellar_id = await first_spaces(cluster, tenant, "garden", "cellar")
     principal, secret = await new_key(cluster, tenant, [garden_id, cellar_id])
@@ -299,6 +301,7 @@ async def test_an_application_sees_what_both_it_and_its_person_may_see(
     assert (await grants_of(tenant, garden_id))["agent:helper"].delegating_grant_id
 
 
+@pytest.mark.system
 async def test_no_table_of_a_space_shows_its_rows_to_another_one(cluster: Cluster, tenant: Tenant) -> None:
     space_id, other_id = await first_spaces(cluster, tenant, "garden", "cellar")
     _, secret = await new_key(cluster, tenant, [space_id], permissions=TENANT_PERMISSIONS)

@@ -61,6 +61,7 @@ async def fill(stubs: Stubs, marker: str) -> None:
     await stubs.search(f"where is {marker}?", min_relevance=0)
 
 
+@pytest.mark.system
 async def test_a_person_is_erased_in_every_space_and_the_certificate_is_complete(house: House) -> None:
     marker = f"ann{uuid.uuid4().hex}"
     owner = house.tenant
@@ -106,6 +107,7 @@ async def test_a_person_is_erased_in_every_space_and_the_certificate_is_complete
     assert {memory.content for memory in await house.doctor.list_memories()} == {"the lamp is on", "someone was here"}
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("lacks", ["spaces.write", "free"])
 async def test_who_does_not_manage_the_spaces_erases_no_person(house: House, lacks: str) -> None:
     await house.doctor.remember("ann's pulse", subject_id="ann")
@@ -146,6 +148,7 @@ async def test_an_erasure_of_one_space_is_refused(house: House) -> None:
     assert len(await house.doctor.list_memories()) == 1
 
 
+@pytest.mark.system
 async def test_a_purge_of_chosen_memories_stays_in_the_space_and_is_certified(house: House) -> None:
     pulse, soup = await house.doctor.remember("pulse"), await house.bound.remember("soup")
     manager = house.cluster.with_key(house.cook_secret)
@@ -161,6 +164,7 @@ async def test_a_purge_of_chosen_memories_stays_in_the_space_and_is_certified(ho
     assert certificate.deleted_counts["memory.memories"] == 1
 
 
+@pytest.mark.system
 async def test_the_end_of_an_erasure_keeps_what_was_found_in_other_spaces(house: House) -> None:
     await house.tenant.set_policy(recall_receipts="all", audit_query_text=True)
     soup = await house.bound.remember("The soup needs salt.")

@@ -50,6 +50,7 @@ async def test_a_space_is_created_granted_and_revoked_in_the_console(tenant: Ten
     assert "No principal sees the space yet." in page.text
 
 
+@pytest.mark.system
 async def test_pages_act_in_the_space_that_the_browser_has_chosen(
     cluster: Cluster, tenant: Tenant, web: BrowserSession
 ) -> None:
@@ -72,6 +73,7 @@ async def test_pages_act_in_the_space_that_the_browser_has_chosen(
     assert "The oven is hot" in (await web.page("memories")).text
 
 
+@pytest.mark.system
 async def test_the_ledgers_pages_show_texts_of_the_spaces_that_the_reader_sees(
     cluster: Cluster, tenant: Tenant, web: BrowserSession
 ) -> None:
@@ -142,6 +144,7 @@ async def test_the_command_lists_grants_explains_and_moves(cluster: Cluster, ten
     assert json.loads(await run("grants", "garden", "--json"))["grants"][0]["principal"] == principal
 
 
+@pytest.mark.system
 async def test_an_mcp_client_names_a_space_by_a_header(cluster: Cluster, tenant: Tenant) -> None:
     [space_id] = await first_spaces(cluster, tenant, "garden")
     _, secret = await new_key(cluster, tenant, [space_id])

@@ -199,6 +199,7 @@ _GONE = recall_pb2.KnownItemState.Name(recall_pb2.KNOWN_ITEM_STATE_GONE)
 _COUNT = re.compile(r"^ *(?!access_)(\w*(?:count|total|size)\w*): (\d+)$", re.MULTILINE)
 
 
+@pytest.mark.system
 async def test_what_lies_in_another_space_is_not_counted(channels: Channels, walls: Walls) -> None:
     requests = {
         path: await request_for(path, walls.world)

@@ -48,6 +48,7 @@ async def changed_ids(stubs: Stubs, **fields: object) -> set[str]:
     return {change.entity_id for change in (await stubs.history.ListChanges(request)).changes}
 
 
+@pytest.mark.system
 async def test_the_log_has_the_events_of_visible_spaces_alone(house: House) -> None:
     in_clinic = await house.doctor.remember("pulse")
     in_kitchen = await house.bound.remember("soup")
@@ -65,6 +66,7 @@ async def test_the_log_has_the_events_of_visible_spaces_alone(house: House) -> N
     assert not known & await changed_ids(house.bound, newest_first=True) - {in_kitchen}
 
 
+@pytest.mark.system
 async def test_streams_of_two_callers_show_each_what_it_sees(house: House) -> None:
     streams = {
         name: stubs.history.StreamChanges(history_pb2.StreamChangesRequest())
@@ -112,6 +114,7 @@ async def test_a_revoked_grant_ends_a_stream_of_events(house: House) -> None:
                 pass
 
 
+@pytest.mark.system
 async def test_statistics_count_what_the_caller_sees(house: House) -> None:
     first, second = [await house.doctor.remember(f"pulse {n}", tags=["heart"]) for n in range(2)]
     await house.doctor.create_link(first, second, relation="precedes")
@@ -129,6 +132,7 @@ async def test_statistics_count_what_the_caller_sees(house: House) -> None:
     assert (bound.memory_count, bound.link_count, bound.alias_count, list(bound.tags)) == (0, 0, 0, [])
 
 
+@pytest.mark.system
 async def test_the_usage_of_all_spaces_is_for_who_manages_them(house: House) -> None:
     await house.doctor.remember("pulse")
     _, member = await new_key(house.cluster, house.tenant, [house.kitchen_id], permissions=["tenant.read"])
@@ -249,6 +253,7 @@ async def test_the_receipt_of_a_context_is_read_and_listed_while_all_that_it_nam
     assert context.receipt_id not in await listed_ids(reader)
 
 
+@pytest.mark.system
 async def test_a_receipt_tells_the_documents_of_all_spaces_to_who_manages_them(house: House) -> None:
     await house.tenant.set_policy(recall_receipts="all", audit_query_text=True)
     await house.doctor.remember("The pulse is fast.")
@@ -266,6 +271,7 @@ async def test_a_receipt_tells_the_documents_of_all_spaces_to_who_manages_them(h
         assert bool(receipt.term_documents) is has_counts
 
 
+@pytest.mark.system
 async def test_a_context_of_a_space_is_replayed_byte_for_byte(house: House) -> None:
     await house.tenant.set_policy(recall_receipts="all", audit_query_text=True)
     await house.bound.remember("The soup needs salt.")
@@ -285,6 +291,7 @@ def snapshot_in(stubs: Stubs) -> Any:
     return stubs.snapshots.CreateSnapshot(snapshots_pb2.CreateSnapshotRequest(label="monday"))
 
 
+@pytest.mark.system
 async def test_a_snapshot_lies_in_a_space_and_holds_what_lies_there(house: House) -> None:
     pulse, fever = await house.doctor.remember("pulse"), await house.doctor.remember("fever")
     await house.doctor.create_link(pulse, fever)
@@ -312,6 +319,7 @@ async def test_a_snapshot_lies_in_a_space_and_holds_what_lies_there(house: House
     assert not difference.differences
 
 
+@pytest.mark.system
 async def test_a_restore_changes_the_space_of_the_snapshot_alone(house: House) -> None:
     pulse = await house.doctor.remember("pulse")
     snapshot = (await snapshot_in(house.doctor)).snapshot
@@ -350,6 +358,7 @@ async def import_lines(stubs: Stubs, lines: list[dict[str, object]]) -> snapshot
     return await stubs.snapshots.ImportData(snapshots_pb2.ImportDataRequest(lines=text))
 
 
+@pytest.mark.system
 async def test_an_export_holds_what_its_caller_sees_with_the_space_of_each_item(house: House) -> None:
     pulse, fever = await house.doctor.remember("pulse"), await house.doctor.remember("fever")
     await house.doctor.create_link(pulse, fever)
@@ -365,6 +374,7 @@ async def test_an_export_holds_what_its_caller_sees_with_the_space_of_each_item(
     assert contents(await export(house.bound)) == {"soup": house.kitchen_id}
 
 
+@pytest.mark.system
 async def test_an_import_keeps_recorded_spaces_where_its_caller_may_write(house: House) -> None:
     lines: list[dict[str, object]] = [
         {"memory": {"content": "lamp"}},
@@ -384,6 +394,7 @@ async def test_an_import_keeps_recorded_spaces_where_its_caller_may_write(house:
     assert await house.bound.list_memories() == []
 
 
+@pytest.mark.system
 async def test_an_import_into_a_named_space_writes_there_and_overwrites_nothing_elsewhere(house: House) -> None:
     pulse = await house.doctor.create_memory("pulse")
     lines = await export(house.cluster.with_key(house.doctor_secret))
@@ -427,6 +438,7 @@ async def old_memory(stubs: Stubs, content: str, **fields: object) -> str:
     return (await stubs.memory.CreateMemory(request)).memory.memory_id
 
 
+@pytest.mark.system
 async def test_an_archive_lies_in_a_space_and_brings_its_memories_back_there(house: House) -> None:
     pulse = await old_memory(house.doctor, "pulse", key="pulse", type="fact")
     lamp = await old_memory(house.cook, "lamp")
@@ -521,6 +533,7 @@ async def test_a_webhook_gets_the_events_of_its_space_while_its_maker_sees_it(ho
     assert (await house.bound.history.GetWebhook(kitchens)).webhook.active
 
 
+@pytest.mark.system
 async def test_a_webhook_of_the_default_space_ends_when_its_maker_is_bound(house: House) -> None:
     webhooks = Webhooks(house)
     webhook_id = await webhooks.create(house.cluster.with_key(house.doctor_secret))
@@ -532,6 +545,7 @@ async def test_a_webhook_of_the_default_space_ends_when_its_maker_is_bound(house
     assert not webhook.active
 
 
+@pytest.mark.system
 async def test_a_space_with_a_snapshot_is_not_deleted(house: House) -> None:
     space_id = await new_space(house.tenant, "empty")
     principal, secret = await new_key(house.cluster, house.tenant, [space_id], permissions=ALL)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from fix_cluster import SYSTEM_KEY, Cluster, Stubs, Tenant
 from fix_extraction import settings_of
 from fix_lineage import rate, rescore
@@ -90,6 +91,7 @@ async def age(cluster: Cluster, tenant: Tenant, assignments: str, table: str = "
         )
 
 
+@pytest.mark.system
 async def test_memories_of_a_space_expire_and_their_events_lie_in_the_space(cluster: Cluster, tenant: Tenant) -> None:
     practice, space_id = await practice_of(cluster, tenant)
     await practice.remember("The knee hurts")
@@ -115,6 +117,7 @@ async def test_scores_of_a_space_decay(cluster: Cluster, tenant: Tenant) -> None
     assert (await practice.get_memory(memory.memory_id)).importance < memory.importance
 
 
+@pytest.mark.system
 async def test_sessions_of_a_space_idle_and_inherit_and_their_items_expire(cluster: Cluster, tenant: Tenant) -> None:
     # Before the session service reads the policy, which it keeps for a second.
     await tenant.tenancy.UpdatePolicy(
@@ -149,6 +152,7 @@ async def test_sessions_of_a_space_idle_and_inherit_and_their_items_expire(clust
     assert await spaces_of(cluster, tenant, "session.messages_history") == {space_id}
 
 
+@pytest.mark.system
 async def test_a_rating_reaches_the_memories_of_every_space(cluster: Cluster, tenant: Tenant) -> None:
     practice, _ = await practice_of(cluster, tenant)
     memory = await practice.create_memory("Anna drinks gin", source="parrot")
@@ -160,6 +164,7 @@ async def test_a_rating_reaches_the_memories_of_every_space(cluster: Cluster, te
     assert (hit.item_id, round(hit.trust, 3)) == (memory.memory_id, 0.2)
 
 
+@pytest.mark.system
 async def test_messages_of_a_space_are_found_by_meaning(cluster: Cluster, tenant: Tenant) -> None:
     practice, _ = await practice_of(cluster, tenant)
     (message,) = await practice.append("visit", "The cat sleeps on the warm windowsill")
@@ -172,6 +177,7 @@ async def test_messages_of_a_space_are_found_by_meaning(cluster: Cluster, tenant
     assert [hit.item_id for hit in hits] == [message.message_id]
 
 
+@pytest.mark.system
 async def test_idle_memories_and_hidden_sessions_of_a_space_go_to_cold_storage_there(
     cluster: Cluster, tenant: Tenant
 ) -> None:

@@ -82,6 +82,7 @@ async def texts(stubs: Stubs, session_id: str) -> list[str]:
     return [message.content for message in (await stubs.sessions.ListMessages(request)).messages]
 
 
+@pytest.mark.system
 async def test_a_session_and_its_messages_are_seen_in_their_space_alone(house: House) -> None:
     (message,) = await house.practice.append("visit", "the knee hurts")
 
@@ -97,6 +98,7 @@ async def test_a_session_and_its_messages_are_seen_in_their_space_alone(house: H
     assert not found.hits
 
 
+@pytest.mark.system
 async def test_hidden_messages_take_no_place_among_the_hits(house: House) -> None:
     await house.kitchen.append("soup", "a kettle of soup, and much else that is not about it")
     for _ in range(3):
@@ -107,6 +109,7 @@ async def test_hidden_messages_take_no_place_among_the_hits(house: House) -> Non
     assert [hit.message.session_id for hit in found.hits] == ["soup"]
 
 
+@pytest.mark.system
 async def test_an_id_that_is_taken_in_another_space_is_free(house: House) -> None:
     await house.practice.append("talk", "of the practice", session_pb2.Message(role=USER, content="x", external_id="m"))
 
@@ -119,6 +122,7 @@ async def test_an_id_that_is_taken_in_another_space_is_free(house: House) -> Non
     assert await texts(house.practice, "talk") == ["of the practice", "x"]
 
 
+@pytest.mark.system
 async def test_lists_show_sessions_of_several_spaces_and_each_once(house: House) -> None:
     for place, stubs in (("practice", house.practice), ("kitchen", house.kitchen)):
         for number in range(3):
@@ -137,6 +141,7 @@ async def test_lists_show_sessions_of_several_spaces_and_each_once(house: House)
     assert {session.title for session in kitchen.sessions} == {f"kitchen {number}" for number in range(3)}
 
 
+@pytest.mark.system
 async def test_a_stream_shows_the_messages_of_its_space(house: House) -> None:
     await house.kitchen.append("talk", "in the kitchen")
     await house.practice.append("talk", "in the practice")
@@ -184,6 +189,7 @@ async def test_a_session_does_not_leave_its_messages_behind(
         )
 
 
+@pytest.mark.system
 async def test_a_session_goes_to_cold_storage_and_comes_back_in_its_space(house: House) -> None:
     await house.practice.append("visit", "the knee hurts")
     await house.kitchen.append("visit", "the soup is hot")
@@ -198,6 +204,7 @@ async def test_a_session_goes_to_cold_storage_and_comes_back_in_its_space(house:
     assert await texts(house.practice, "visit") == ["the knee hurts"]
 
 
+@pytest.mark.system
 async def test_a_purged_id_is_free_in_another_space(house: House) -> None:
     await house.practice.append("visit", "the knee hurts")
     await house.practice.sessions.PurgeSession(states_pb2.PurgeSessionRequest(session_id="visit"))
@@ -236,6 +243,7 @@ async def test_an_agent_has_a_state_in_each_space(house: House) -> None:
     assert [dict(one.state_data)["thought"] for one in (*first.states, *second.states)] == ["soup", "knee"]
 
 
+@pytest.mark.system
 async def test_blocks_lie_in_spaces_with_their_revisions_and_agents(house: House) -> None:
     for stubs, value in ((house.practice, "knee"), (house.kitchen, "soup")):
         await stubs.create_block("persona", value, block_id="shared", request_id=value)
@@ -286,6 +294,7 @@ async def test_a_person_has_a_profile_in_each_space(house: House) -> None:
     assert (names, second.next_page_token) == (["Guest again", "Patient again"], "")
 
 
+@pytest.mark.system
 async def test_a_fact_lies_where_its_message_lies(cluster: Cluster) -> None:
     tenant = await learning_tenant(cluster)
     house = await new_house(cluster, tenant)
@@ -304,6 +313,7 @@ async def test_a_fact_lies_where_its_message_lies(cluster: Cluster) -> None:
     assert [(memory.content, memory.created_by) for memory in listed] == [("I live in Porto", "extractor:rules@4")]
 
 
+@pytest.mark.system
 async def test_a_space_with_a_session_or_a_block_is_not_deleted(house: House) -> None:
     spaces = [await new_space(house.tenant, name) for name in ("with a session", "with a block", "empty")]
     secrets = [(await new_key(house.cluster, house.tenant, [space_id]))[1] for space_id in spaces]
@@ -412,6 +422,7 @@ async def test_a_ledger_is_seen_by_who_sees_all_spaces_of_its_texts(house: House
     assert await ledgers(house.practice) == []
 
 
+@pytest.mark.system
 async def test_ledgers_of_others_need_a_permission(house: House) -> None:
     await Prompt(stubs=house.doctor).turn()
     principal, secret = await new_key(house.cluster, house.tenant, [house.space_id])
@@ -453,6 +464,7 @@ async def exported(stubs: Stubs, **fields: Any) -> tuple[list[tuple[str, str]], 
             return found, list(page.space_ids)
 
 
+@pytest.mark.system
 async def test_a_person_is_exported_from_the_spaces_in_which_the_caller_writes(house: House) -> None:
     for place, stubs in (("practice", house.practice), ("kitchen", house.kitchen)):
         await stubs.create_session("of mira", subject_id="mira", title=place)
@@ -514,6 +526,7 @@ async def test_failed_extractions_are_listed_in_their_space(
     assert not (await house.kitchen.sessions.ListFailedExtractions(request)).failures
 
 
+@pytest.mark.system
 async def test_a_purged_session_leaves_the_access_log_of_its_namesake_in_another_space(
     house: House, catalog: asyncpg.Connection[asyncpg.Record]
 ) -> None:

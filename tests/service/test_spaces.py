@@ -59,6 +59,7 @@ async def clinic(tenant: Tenant, cluster: Cluster) -> Clinic:
     )
 
 
+@pytest.mark.system
 async def test_a_memory_of_a_space_is_found_by_those_who_see_the_space(clinic: Clinic) -> None:
     assert (await clinic.doctor.get_memory(clinic.memory_id)).content == TEXT
     assert [memory.memory_id for memory in await clinic.doctor.list_memories()] == [clinic.memory_id]
@@ -100,6 +101,7 @@ async def test_a_write_goes_where_it_says_and_a_reader_writes_nothing(clinic: Cl
         await clinic.cluster.with_key(clinic.tenant.api_key, **{SPACE_KEY: clinic.space_id}).list_memories()
 
 
+@pytest.mark.system
 async def test_a_caller_of_two_spaces_reveals_secrets_in_both_and_each_reading_is_an_event_there(
     clinic: Clinic,
 ) -> None:
@@ -121,6 +123,7 @@ async def test_a_caller_of_two_spaces_reveals_secrets_in_both_and_each_reading_i
     assert revealed(await clinic.kitchen.history.ListChanges(request)) == [default.memory_id]
 
 
+@pytest.mark.system
 async def test_a_bound_key_sees_its_spaces_alone_and_nothing_once_they_are_revoked(clinic: Clinic) -> None:
     await clinic.kitchen.remember("The oven is hot")
     principal, secret = await new_key(
@@ -153,6 +156,7 @@ async def test_only_managers_and_those_who_may_delegate_grant(clinic: Clinic) ->
         await grant(clinic.cluster.with_key(clinic.doctor_secret), clinic.space_id, "agent:x")
 
 
+@pytest.mark.system
 async def test_former_versions_and_searches_of_the_past_stay_in_the_space(clinic: Clinic) -> None:
     at = stamp(datetime.now(UTC))
     await clinic.doctor_in(clinic.space_id).update_memory(clinic.memory_id, content="The rose is fed")
@@ -165,6 +169,7 @@ async def test_former_versions_and_searches_of_the_past_stay_in_the_space(clinic
     assert not (await clinic.kitchen.search("rose manure", **question)).hits
 
 
+@pytest.mark.system
 async def test_a_write_that_waits_for_approval_waits_in_its_space(clinic: Clinic) -> None:
     await clinic.tenant.set_policy(approval="agents")
     space = {SPACE_KEY: clinic.space_id}
@@ -277,6 +282,7 @@ async def test_a_revocation_that_unbinds_shows_the_default_space_again(clinic: C
         await bound.get_memory(clinic.memory_id)
 
 
+@pytest.mark.system
 async def test_a_space_is_listed_for_those_who_see_it_and_deleted_when_nothing_is_in_it(clinic: Clinic) -> None:
     empty_id = await new_space(clinic.tenant, "empty")
     _, viewer = await new_key(clinic.cluster, clinic.tenant, [clinic.space_id], permissions=["spaces.read"])
@@ -293,6 +299,7 @@ async def test_a_space_is_listed_for_those_who_see_it_and_deleted_when_nothing_i
         await clinic.tenant.tenancy.GetSpace(spaces_pb2.GetSpaceRequest(space_id=empty_id))
 
 
+@pytest.mark.system
 async def test_a_bound_key_recalls_and_remembers_in_its_space_and_reads_no_message_by_lineage(clinic: Clinic) -> None:
     await clinic.kitchen.create_session("s")
     (message,) = await clinic.kitchen.append("s", "The oven is hot")

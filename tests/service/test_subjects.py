@@ -78,6 +78,7 @@ async def test_a_profile_of_more_than_256_kib_is_refused(tenant: Tenant) -> None
         await make(tenant, "a", profile=facts(text="x" * 257 * 1024))
 
 
+@pytest.mark.system
 async def test_more_than_500_values_are_refused(tenant: Tenant) -> None:
     await make(tenant, "full", profile=facts(numbers=list(range(250))), preferences=facts(numbers=list(range(250))))
 

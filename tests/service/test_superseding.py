@@ -91,6 +91,7 @@ async def test_an_end_never_lies_before_the_beginning_and_an_earlier_end_stays(t
     assert (await read(tenant, ended)).valid_to_time == late
 
 
+@pytest.mark.system
 async def test_of_values_that_are_written_at_once_one_holds_the_key_and_all_are_linked(tenant: Tenant) -> None:
     cities = [f"Lives in city {number}" for number in range(8)]
 

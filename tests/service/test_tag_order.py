@@ -30,6 +30,7 @@ async def retag(tenant: Tenant, memory_id: str, tags: list[str]) -> pb.Memory:
     return (await tenant.memory.UpdateMemory(request)).memory
 
 
+@pytest.mark.system
 async def test_whatever_stores_a_memory_answers_with_its_tags_in_order(tenant: Tenant) -> None:
     memory = pb.Memory(content="the heron stood in the reeds", tags=TAGS)
 
@@ -114,6 +115,7 @@ async def test_tags_keep_their_order_in_cold_storage(tenant: Tenant) -> None:
     assert list((await tenant.get_memory(memory_id)).tags) == TAGS
 
 
+@pytest.mark.system
 async def test_tags_keep_their_order_in_a_snapshot(tenant: Tenant) -> None:
     memory_id = await create(tenant)
     made = await tenant.snapshots.CreateSnapshot(snapshots_pb2.CreateSnapshotRequest(label="s"))

@@ -373,6 +373,7 @@ async def test_former_rows_of_a_write_in_flight_go_with_the_tenant(
     assert (await deletion_of(cluster, tenant)).state == members_pb2.DELETION_STATE_DONE
 
 
+@pytest.mark.system
 async def test_the_report_of_a_finished_deletion_takes_what_a_second_worker_removed(
     cluster: Cluster, tenant: Tenant
 ) -> None:
@@ -476,6 +477,7 @@ async def test_an_open_tenant_is_not_purged(cluster: Cluster, tenant: Tenant, ot
                     )
 
 
+@pytest.mark.system
 async def test_an_organization_goes_with_the_last_of_its_tenants(cluster: Cluster, connection: Connection) -> None:
     tenancy = cluster.operator.tenancy
     organization = tenancy_pb2.Organization(display_name=f"Org {uuid.uuid4().hex}")

@@ -41,6 +41,7 @@ async def listed(tenant: Tenant, where: str) -> int:
     return len(response.memories)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(("zone", "where"), [("", ON_FOURTH), ("Pacific/Auckland", ON_FIFTH)])
 async def test_a_day_is_that_of_the_tenants_zone_at_every_door(tenant: Tenant, zone: str, where: str) -> None:
     await set_zone(tenant, zone)
@@ -82,6 +83,7 @@ async def person(tenant: Tenant, subject_id: str, zone: str) -> None:
     await tenant.tenancy.CreateSubject(subjects_pb2.CreateSubjectRequest(subject=subject))
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("zone", "where"), [("Pacific/Auckland", ON_FIFTH), ("", ON_FOURTH), ("America/New_York", ON_FOURTH)]
 )
@@ -112,6 +114,7 @@ async def test_a_day_is_that_of_the_person_whom_a_filter_names(tenant: Tenant, z
     assert [await listed(tenant, day) for day in (ON_FOURTH, ON_FIFTH)] == [1, 0]
 
 
+@pytest.mark.system
 async def test_a_question_names_the_days_of_the_person_whom_it_is_about(tenant: Tenant) -> None:
     await person(tenant, "anna", "Pacific/Auckland")
     await person(tenant, "ben", "")

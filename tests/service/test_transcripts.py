@@ -36,6 +36,7 @@ async def of(tenant: Tenant, size: int = 2, **fields: Any) -> list[str]:
             return results
 
 
+@pytest.mark.system
 async def test_an_agent_s_newest_messages_come_from_all_its_sessions(tenant: Tenant, other_tenant: Tenant) -> None:
     for number in range(1, 6):
         await append(tenant, f"butler {number}", session_id=f"s{number % 3}", agent_id="butler")
@@ -185,6 +186,7 @@ async def test_a_budget_has_bounds(tenant: Tenant, budget: int) -> None:
         await window(tenant, budget)
 
 
+@pytest.mark.system
 async def test_a_window_of_the_longest_messages_fits_an_answer(tenant: Tenant) -> None:
     for _ in range(4):
         await append(tenant, *["ж" * 100_000] * 6)

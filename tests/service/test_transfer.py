@@ -270,6 +270,7 @@ async def test_another_format_is_refused(tenant: Tenant) -> None:
         await imported(tenant, "\n".join([line("memory", content="x")] * 1001))
 
 
+@pytest.mark.system
 async def test_memoryvault_s_export_is_read(tenant: Tenant) -> None:
     first, second = "0b5c2a2e-7d6f-4d0c-9a43-3f0a6f0d9c11", "1b5c2a2e-7d6f-4d0c-9a43-3f0a6f0d9c11"
     document = {

@@ -32,6 +32,7 @@ async def at_once(tenant: Tenant, *items: dict[str, Any]) -> None:
     assert len(codes) < len(outcomes)
 
 
+@pytest.mark.system
 async def test_imports_of_the_same_memories_at_once_store_them_once(tenant: Tenant) -> None:
     for n in range(3):
         await at_once(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from uuid import uuid4
 
 import grpc
+import pytest
 from fix_auth import run_auth_server
 from fix_cluster import refused
 from fix_database import TestDatabase
@@ -24,6 +25,7 @@ def presenting(secret: str) -> oauth_pb2.ExchangeTokenRequest:
     )
 
 
+@pytest.mark.system
 async def test_invented_secrets_of_a_source_end_in_a_wait_there_alone(database: TestDatabase) -> None:
     async with run_auth_server(database, SKEIN_ADVANCED_ADDRESS_LIMIT_FACTOR="0.3") as auth:
         oauth = oauth_pb2_grpc.OAuthServiceStub(auth.channel)

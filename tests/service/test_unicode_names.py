@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
+import pytest
 from fix_cluster import Tenant
 
 from skein.gateway.v1 import gateway_pb2 as pb
@@ -26,6 +27,7 @@ async def _contents(tenant: Tenant, where: str = "", **filter_: object) -> set[s
     return {memory.content for memory in (await tenant.memory.ListMemories(request)).memories}
 
 
+@pytest.mark.system
 async def test_ids_tags_and_sources_are_found_in_every_form(tenant: Tenant) -> None:
     for number, name in enumerate((PERSON, *OTHERS)):
         await _create(tenant, content=f"note {number}", subject_id=name, tags=[name], source=name)
@@ -71,6 +73,7 @@ async def test_marks_without_end_on_one_letter_delay_no_write_and_no_literal_sea
     assert await _contents(tenant, where='content:"conditorei"') == set()
 
 
+@pytest.mark.system
 async def test_forget_purges_a_person_in_every_form(tenant: Tenant) -> None:
     await tenant.tenancy.CreateSubject(
         subjects_pb2.CreateSubjectRequest(subject=subjects_pb2.Subject(subject_id=OTHERS[0], display_name="J"))

@@ -135,6 +135,7 @@ def anonymous(monkeypatch: pytest.MonkeyPatch) -> BodyMemory:
     return budget
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(("path", "content"), [(APPEND, APPENDED), ("/mcp", RECALL)])
 async def test_waiting_bodies_of_a_known_caller_are_refused_beyond_the_budget(
     cluster: Cluster, tenant: Tenant, known: BodyMemory, path: str, content: dict[str, Any]

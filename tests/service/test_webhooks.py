@@ -118,6 +118,7 @@ async def deployment(memory_server: MemoryServer, receiver: Receiver) -> AsyncIt
         yield Deployment(memory_server, receiver)
 
 
+@pytest.mark.system
 async def test_a_webhook_gets_each_chosen_event_once(deployment: Deployment, receiver: Receiver) -> None:
     created = await deployment.create_webhook(event_types=["memory_created"])
     memory_id = await deployment.remember()
@@ -133,6 +134,7 @@ async def test_a_webhook_gets_each_chosen_event_once(deployment: Deployment, rec
     assert headers["content-type"] == "application/json"
 
 
+@pytest.mark.system
 async def test_a_webhook_takes_the_names_that_memoryvault_gives_to_events(
     deployment: Deployment, receiver: Receiver
 ) -> None:
@@ -149,6 +151,7 @@ async def test_a_webhook_takes_the_names_that_memoryvault_gives_to_events(
     assert sorted(kept.event_types) == ["link_created", "memory_saved"]
 
 
+@pytest.mark.system
 async def test_the_worker_learns_how_many_deliveries_are_due_and_since_when(deployment: Deployment) -> None:
     await deployment.create_webhook(event_types=["memory_created"])
     before = datetime.now(UTC) - timedelta(seconds=1)
@@ -162,6 +165,7 @@ async def test_the_worker_learns_how_many_deliveries_are_due_and_since_when(depl
     assert (last.delivered_count, last.due_count, last.HasField("oldest_due_time")) == (1, 0, False)
 
 
+@pytest.mark.system
 async def test_it_is_measured_how_soon_a_receiver_hears_of_a_change(deployment: Deployment) -> None:
     name, channel = "skein_change_notification_delay_seconds_count", {"channel": "webhook"}
     before = sample(name, **channel) or 0
@@ -173,6 +177,7 @@ async def test_it_is_measured_how_soon_a_receiver_hears_of_a_change(deployment: 
     assert sample(name, **channel) == before + 1
 
 
+@pytest.mark.system
 async def test_a_receiver_can_tell_that_it_comes_from_here(deployment: Deployment, receiver: Receiver) -> None:
     created = await deployment.create_webhook(event_types=["memory_created"])
     await deployment.remember()
@@ -199,6 +204,7 @@ async def test_the_key_is_shown_once_and_lies_nowhere_in_the_clear(deployment: D
     assert not any(key.hex() in row["text"] or first.secret in row["text"] for row in rows)
 
 
+@pytest.mark.system
 async def test_a_failed_delivery_is_tried_again_later_under_the_same_id(
     deployment: Deployment, receiver: Receiver
 ) -> None:
@@ -217,6 +223,7 @@ async def test_a_failed_delivery_is_tried_again_later_under_the_same_id(
     assert first == second == waiting[0].delivery_id
 
 
+@pytest.mark.system
 async def test_a_webhook_tells_when_it_was_last_delivered_and_what_went_wrong_last(
     deployment: Deployment, receiver: Receiver
 ) -> None:
@@ -235,6 +242,7 @@ async def test_a_webhook_tells_when_it_was_last_delivered_and_what_went_wrong_la
     assert timedelta() <= age < timedelta(minutes=1)
 
 
+@pytest.mark.system
 async def test_a_redirect_is_a_failure_and_is_not_followed(deployment: Deployment, receiver: Receiver) -> None:
     created = await deployment.create_webhook(event_types=["memory_created"])
     await deployment.remember()
@@ -246,6 +254,7 @@ async def test_a_redirect_is_a_failure_and_is_not_followed(deployment: Deploymen
     assert len(receiver.received) == 1
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "url",
     ["https://127.0.0.1/", "https://169.254.169.254/latest/meta-data/", "https://[::1]/", "https://10.0.0.1/"],
@@ -265,6 +274,7 @@ async def test_a_place_that_nothing_could_be_sent_to_is_refused(deployment: Depl
         await deployment.create_webhook(webhook_url=url)
 
 
+@pytest.mark.system
 async def test_a_webhook_that_fails_too_often_is_switched_off_and_says_why(
     deployment: Deployment, receiver: Receiver
 ) -> None:
@@ -287,6 +297,7 @@ async def test_a_webhook_that_fails_too_often_is_switched_off_and_says_why(
     assert len(receiver.received) == 2
 
 
+@pytest.mark.system
 async def test_a_webhook_switched_on_again_goes_on_with_what_happens_from_then_on(
     deployment: Deployment, receiver: Receiver
 ) -> None:
@@ -381,6 +392,7 @@ async def test_a_receiver_that_hangs_takes_nothing_back(
     assert states.count(pb.DELIVERY_STATE_DELIVERED) == 12
 
 
+@pytest.mark.system
 async def test_several_workers_deliver_everything_once(deployment: Deployment, receiver: Receiver) -> None:
     await deployment.create_webhook(event_types=["memory_created"])
     ids = {await deployment.remember(content=f"memory {number}") for number in range(12)}
@@ -392,6 +404,7 @@ async def test_several_workers_deliver_everything_once(deployment: Deployment, r
     assert (len(entity_ids), set(entity_ids)) == (12, ids)
 
 
+@pytest.mark.system
 async def test_a_dead_delivery_can_be_had_again(deployment: Deployment, receiver: Receiver) -> None:
     created = await deployment.create_webhook(event_types=["memory_created"])
     await deployment.remember()
@@ -426,6 +439,7 @@ async def test_a_test_says_what_came_of_it_and_stores_nothing(deployment: Deploy
     assert await deployment.deliveries(created.webhook.webhook_id) == []
 
 
+@pytest.mark.system
 async def test_another_key_signs_from_then_on(deployment: Deployment, receiver: Receiver) -> None:
     created = await deployment.create_webhook(event_types=["memory_created"])
     async with deployment.history() as history:

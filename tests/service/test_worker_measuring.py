@@ -219,6 +219,7 @@ async def receiving(measured_database: MeasuredDatabase, slot: str, folder: Path
         await process.wait()
 
 
+@pytest.mark.system
 async def test_a_replica_is_known_by_its_slot_and_an_absent_one_falls_behind(
     measured_database: MeasuredDatabase, tmp_path: Path
 ) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
+import pytest
 from fix_database import TestDatabase
 from fix_memory import MemoryServer
 from fix_session_server import run_session_server
@@ -54,6 +55,7 @@ def create(content: str, **fields: object) -> memory_pb2.CreateMemoryRequest:
     return memory_pb2.CreateMemoryRequest(memory=memory, request_id=content, defer_embedding=True)
 
 
+@pytest.mark.system
 async def test_a_memory_takes_three_statements_with_all_that_belongs_to_it(memory_server: MemoryServer) -> None:
     def task(number: int) -> memory_pb2.CreateMemoryRequest:
         request = create(f"Repair the boiler {number}", type="task", tags=["cellar", "winter"])
@@ -88,6 +90,7 @@ async def test_a_memory_takes_three_statements_with_all_that_belongs_to_it(memor
     assert again == stored
 
 
+@pytest.mark.system
 async def test_a_batch_takes_as_many_statements_as_one_memory(memory_server: MemoryServer) -> None:
     memories = [memory_pb2.Memory(content=f"Felines hunt rodents {number}", tags=["cats"]) for number in range(50)]
     async with memory_server.serving(), memory_server.channel() as channel:
@@ -108,6 +111,7 @@ async def test_a_batch_takes_as_many_statements_as_one_memory(memory_server: Mem
     assert tuple(counts[0]) == (150, 152)
 
 
+@pytest.mark.system
 async def test_an_append_takes_five_statements_whatever_the_number_of_its_messages(database: TestDatabase) -> None:
     def append(count: int, request_id: str) -> session_pb2.AppendMessagesRequest:
         messages = [

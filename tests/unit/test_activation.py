@@ -71,6 +71,7 @@ def test_activation_is_bounded_and_always_the_same(seeds: dict[int, float], link
     assert result.keys() >= seeds.keys()
 
 
+@pytest.mark.system
 @given(seeds=SEEDS, links=POSITIVE, more=st.tuples(NODES, UNIT), hops=st.integers(min_value=1, max_value=4))
 def test_a_stronger_seed_makes_nothing_less_active_where_no_link_contradicts(
     seeds: dict[int, float], links: Links, more: tuple[int, float], hops: int

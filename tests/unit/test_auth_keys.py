@@ -17,6 +17,7 @@ KEY_ID = uuid.UUID("01a1fc11-c5aa-7fac-9c12-d766ff7582c6")
 keys = st.builds(ApiKeyToken, st.just(PREFIX), st.uuids(), st.uuids(), st.binary(min_size=32, max_size=32))
 
 
+@pytest.mark.system
 @given(keys)
 def test_a_key_is_read_as_it_was_written(key: ApiKeyToken) -> None:
     assert ApiKeyToken.parse(key.encode()) == key
@@ -42,6 +43,7 @@ def test_no_swapped_neighbours_are_accepted(key: ApiKeyToken, data: st.DataObjec
     assert swapped == text or ApiKeyToken.parse(swapped) is None
 
 
+@pytest.mark.system
 @given(keys, st.integers(0, 114))
 def test_a_key_that_was_cut_off_is_not_accepted(key: ApiKeyToken, length: int) -> None:
     assert ApiKeyToken.parse(key.encode()[:length]) is None

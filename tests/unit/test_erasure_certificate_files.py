@@ -43,6 +43,7 @@ def test_a_file_without_its_list_of_tombstones_is_verified_without_them() -> Non
     assert document.verify(a_file(None), {"k1": KEY.public_key()}).tombstones is None
 
 
+@pytest.mark.system
 def test_a_file_with_any_character_changed_or_missing_fails() -> None:
     file, keys = a_file(), {"k1": KEY.public_key()}
 

@@ -29,6 +29,7 @@ VALUES = st.recursive(
 OBJECTS = st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3)
 
 
+@pytest.mark.system
 @given(OBJECTS)
 def test_a_written_value_is_read_equal(value: dict[str, Any]) -> None:
     assert exact.parse(exact.serialize(value)) == value

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
+import pytest
 from fix_catalogue import over
 from fix_language_model import CELLO, HOSTILE
 from hypothesis import given
@@ -162,6 +163,7 @@ def test_several_statements_are_no_fact(texts: list[str]) -> None:
     assert judged(whole, whole) is Reason.NOT_ONE_STATEMENT
 
 
+@pytest.mark.system
 @given(st.text(max_size=200), st.text(min_size=1, max_size=60), st.text(max_size=60))
 def test_any_proposal_for_any_message_gives_a_part_of_it_or_a_reason(text: str, quote: str, content: str) -> None:
     extraction = judge(said(text), [Proposal(quote=quote, text=content, type="fact")])
@@ -170,6 +172,7 @@ def test_any_proposal_for_any_message_gives_a_part_of_it_or_a_reason(text: str, 
     assert all(text[fact.span.start : fact.span.end] == fact.quote for fact in extraction.facts)
 
 
+@pytest.mark.system
 @given(
     st.recursive(
         st.none() | st.booleans() | st.text(max_size=20),

@@ -167,6 +167,7 @@ def test_a_written_filter_reads_as_the_same(expression: Expression) -> None:
     assert parse(format_expression(expression)) == expression
 
 
+@pytest.mark.system
 @given(ITEM_EXPRESSIONS)
 def test_a_filter_on_both_kinds_reads_as_the_same(expression: Expression) -> None:
     assert parse(format_expression(expression), known_fields=ITEM_FIELDS) == expression

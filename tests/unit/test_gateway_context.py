@@ -7,6 +7,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from fix_catalogue import over
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -218,6 +219,7 @@ STYLES = st.builds(
 )
 
 
+@pytest.mark.system
 @given(ITEMS, st.integers(1, 300), st.sampled_from(["", "green tea", "kettle"]), STYLES)
 def test_a_context_keeps_its_promises(
     items: list[Item], budget: int, query: str, context_format: ContextFormat
@@ -241,6 +243,7 @@ def test_a_context_keeps_its_promises(
     )
 
 
+@pytest.mark.system
 @given(ITEMS, st.integers(1, 300), STYLES)
 def test_the_best_hit_is_in_if_it_fits(items: list[Item], budget: int, context_format: ContextFormat) -> None:
     items = [item for item in items if item.text.strip()]

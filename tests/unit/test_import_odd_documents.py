@@ -134,6 +134,7 @@ def read(form: str, source: str) -> list[Any]:
         return [record for realm in opened.tenants() for record in opened.records(realm, Notes())]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_a_document_with_an_odd_value_anywhere_is_read_or_refused(tmp_path: Path, name: str) -> None:
     form, document = DOCUMENTS[name]

@@ -47,6 +47,7 @@ async def test_endless_work_goes_on_after_any_exception_and_after_an_early_end(l
     assert task.cancelled()
 
 
+@pytest.mark.system
 async def test_pauses_between_failures_grow_up_to_a_limit(log: io.StringIO) -> None:
     failures = 0
     done = asyncio.Event()
@@ -87,6 +88,7 @@ async def test_work_alongside_ends_with_its_block() -> None:
     assert ended.is_set()
 
 
+@pytest.mark.system
 async def test_an_unawaited_failure_is_logged_without_its_words(
     log: io.StringIO, capsys: pytest.CaptureFixture[str]
 ) -> None:

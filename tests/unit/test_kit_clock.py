@@ -57,6 +57,7 @@ def test_set_back_it_goes_on_slowly_until_the_machine_s_clock_has_caught_up(mach
     assert machine.clock.seconds() == machine.wall
 
 
+@pytest.mark.system
 @given(st.lists(st.tuples(st.floats(0.0, 10.0), st.floats(-HOUR, HOUR)), max_size=30))
 def test_ids_ascend_whatever_the_machine_s_clock_does(steps: list[tuple[float, float]]) -> None:
     machine = JumpingClock()

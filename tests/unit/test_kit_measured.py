@@ -62,6 +62,7 @@ def test_values_are_gone_when_they_are_no_longer_measured(metric: ExpiringGauge,
     assert (before, shown()) == (1.0, None)
 
 
+@pytest.mark.system
 def test_a_counter_is_exposed_as_one() -> None:
     counter = ExpiringGauge("test_measured_failures_total", "Of a test.", kind="counter")
     try:

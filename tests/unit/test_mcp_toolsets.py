@@ -141,6 +141,7 @@ def test_every_public_rpc_has_a_tool_or_a_reason_to_have_none() -> None:
     assert [pattern for pattern in WITHOUT if not any(re.search(pattern, path) for path in remaining)] == []
 
 
+@pytest.mark.system
 def test_a_schema_of_a_tool_is_one_of_json_schema() -> None:
     schemas = [schema for tool in TOOLS.values() for schema in (tool.definition.input_schema, tool.output_schema)]
     # Tools share most definitions, and each of them is checked once.

@@ -124,6 +124,7 @@ def test_more_support_never_lowers_confidence(one: Memory, around: ScoreInputs, 
     assert after.importance >= before.importance
 
 
+@pytest.mark.system
 @given(memories(), read_subgraph(), st.sampled_from(["incoming", "outgoing"]), FORMULAS)
 def test_more_contradiction_never_raises_a_score(one: Memory, around: ScoreInputs, side: str, formula: str) -> None:
     worse = (
@@ -160,6 +161,7 @@ def test_more_trust_never_lowers_a_score(one: Memory, around: ScoreInputs, first
     assert after.importance >= before.importance
 
 
+@pytest.mark.system
 @given(memories(), read_subgraph(), st.integers(1, 1000), FORMULAS)
 def test_more_use_never_lowers_a_score(one: Memory, around: ScoreInputs, count: int, formula: str) -> None:
     used = replace(around, access_count=around.access_count + count)

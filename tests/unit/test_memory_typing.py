@@ -64,6 +64,7 @@ def task_of(importance: float, update_time: datetime, due_time: datetime | None)
     )
 
 
+@pytest.mark.system
 @given(st.sampled_from(sorted(memory_type.BUILT_IN)), st.dictionaries(st.text(max_size=20), JSON, max_size=5))
 def test_any_data_is_taken_or_refused_by_field_and_never_quoted(type_name: str, values: dict[str, object]) -> None:
     data = json.dumps(values)

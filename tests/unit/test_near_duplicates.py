@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from fix_catalogue import over
 
 from skein.memory.v1 import memory_pb2 as pb
@@ -133,6 +134,7 @@ def test_a_secret_says_what_no_other_says() -> None:
     assert not says_all(secret, secret)
 
 
+@pytest.mark.system
 def test_the_beginning_of_a_long_text_is_that_of_its_whole_rough_form() -> None:
     pieces = (
         *(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -62,6 +63,7 @@ def memories(draw: st.DrawFn) -> list[Memory]:
     ]
 
 
+@pytest.mark.system
 @given(first=memories(), second=memories(), data=st.data())
 def test_the_same_memories_in_any_order_give_the_same_bytes(
     first: list[Memory], second: list[Memory], data: st.DataObject

@@ -128,6 +128,7 @@ def a_device() -> QueueKey:
     return QueueKey.of_devices(uuid4())
 
 
+@pytest.mark.system
 async def test_a_known_device_is_hashed_beside_a_flood_of_its_source() -> None:
     ended = await order({"source": HERE, "device": a_device()}, ["source"] * 12 + ["device"])
 

@@ -24,6 +24,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.system
 @given(json_values)
 def test_any_json_value_is_stored_unchanged(value: Any) -> None:
     memory = jarvis.to_memory("ana", value)

@@ -34,6 +34,7 @@ def store_and_read(values: dict[str, Any]) -> pb.Memory:
     return pb.Memory.FromString(memory.SerializeToString())
 
 
+@pytest.mark.system
 @given(st.dictionaries(names, json_values, max_size=5))
 def test_sent_fields_are_returned_unchanged(more: dict[str, Any]) -> None:
     values = {"content": " text\n", "type": "Web-Data", "title": None, "tags": ["b", "a"], "source": "", **more}

@@ -32,6 +32,7 @@ def count_characters(document: dict[str, Any]) -> int:
     return sum(map(len, [document["conversation_summary"], document["code_context"], *errors, *decisions]))
 
 
+@pytest.mark.system
 @given(
     st.lists(st.tuples(st.text(min_size=1, max_size=60), st.sampled_from(TYPES)), max_size=30),
     st.integers(min_value=0, max_value=200),

@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from fix_catalogue import over
 from google.protobuf import descriptor_pool, message_factory
 from google.protobuf.descriptor import FieldDescriptor
@@ -77,6 +78,7 @@ def test_a_letter_with_64_marks_has_one_form_and_one_with_more_stays(mark: str) 
     assert plain_form(f"\uff45{mark * 65}") == f"\uff45{mark * 65}"
 
 
+@pytest.mark.system
 def test_marks_without_end_are_read_in_one_pass() -> None:
     text = "a" + "\u0300" * 1_000_000 + "\u0316" * 1_000_000
 

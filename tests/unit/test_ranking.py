@@ -146,6 +146,7 @@ def test_a_score_is_the_sum_of_its_components_and_lies_between_0_and_1(
     assert [ranked.score for ranked in best] == sorted((ranked.score for ranked in best), reverse=True)
 
 
+@pytest.mark.system
 @given(TURNS, st.randoms(use_true_random=False), FUSIONS)
 def test_the_order_does_not_depend_on_how_the_candidates_came(
     candidates: list[Candidate], random: object, fusion: Fusion
@@ -160,6 +161,7 @@ def test_the_order_does_not_depend_on_how_the_candidates_came(
     assert [one.components for one in again] == [one.components for one in first]
 
 
+@pytest.mark.system
 @given(TURNS, st.data(), st.floats(min_value=0, max_value=1))
 def test_a_greater_similarity_never_lowers_a_score(
     candidates: list[Candidate], data: st.DataObject, more: float
@@ -190,6 +192,7 @@ def test_a_greater_bm25_never_lowers_a_score(
     assert scores(after)[one.item_id.int] >= scores(before)[one.item_id.int] - 1e-12
 
 
+@pytest.mark.system
 @given(TURNS, st.data())
 def test_saying_a_term_once_more_never_lowers_a_score(candidates: list[Candidate], data: st.DataObject) -> None:
     telling = [one for one in candidates if one.frequencies and one.previous is not None and one.eligible]
@@ -204,6 +207,7 @@ def test_saying_a_term_once_more_never_lowers_a_score(candidates: list[Candidate
     assert scores(after)[one.item_id.int] >= scores(before)[one.item_id.int] - 1e-12
 
 
+@pytest.mark.system
 @given(CANDIDATES, CUES, WEIGHTS)
 def test_a_query_by_vector_alone_is_ranked_by_the_cosine(
     candidates: list[Candidate], cues: QueryCues, weights: Weights

@@ -67,6 +67,7 @@ def test_a_merge_does_what_the_rfc_shows(document: object, patch: object, result
     assert merge(document, patch) == result
 
 
+@pytest.mark.system
 @given(DOCUMENTS, DOCUMENTS)
 def test_a_merge_repeated_changes_nothing_more(document: object, patch: object) -> None:
     once = merge(document, patch)
@@ -74,6 +75,7 @@ def test_a_merge_repeated_changes_nothing_more(document: object, patch: object) 
     assert merge(once, patch) == once
 
 
+@pytest.mark.system
 @given(DOCUMENTS)
 def test_an_empty_patch_changes_nothing_and_a_patch_of_nothing_is_itself_without_nulls(document: object) -> None:
     assert merge(document, {}) == document
