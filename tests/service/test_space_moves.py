@@ -23,6 +23,7 @@ from skein.memory.v1 import memory_pb2 as pb
 from skein.session.v1 import archives_pb2, ledgers_pb2, session_pb2, states_pb2
 from skein_kit.identity.permissions import TENANT_PERMISSIONS
 
+pytestmark = pytest.mark.system
 NOT_FOUND = (grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND")
 NO_SESSION = (grpc.StatusCode.NOT_FOUND, "SESSION_NOT_FOUND")
 TEXT = "The red rose needs manure"
@@ -92,7 +93,6 @@ async def found(stubs: Stubs, query: str, **fields: object) -> list[str]:
     return [hit.item_id for hit in answer.hits]
 
 
-@pytest.mark.system
 async def test_a_moved_memory_is_seen_in_its_new_space_alone_with_all_that_it_has(house: House) -> None:
     kitchen = house.at(house.kitchen_id)
     memory = await kitchen.create_memory(
@@ -126,7 +126,6 @@ async def test_a_moved_memory_is_seen_in_its_new_space_alone_with_all_that_it_ha
     assert [version.memory.content for version in versions.versions] == ["The red rose is fed", TEXT]
 
 
-@pytest.mark.system
 async def test_a_moved_memory_leaves_its_names_and_takes_them_along(house: House) -> None:
     kitchen = house.at(house.kitchen_id)
     memory = await kitchen.create_memory(TEXT, external_id="rose", type="fact", key="rose")
@@ -142,7 +141,6 @@ async def test_a_moved_memory_leaves_its_names_and_takes_them_along(house: House
         await garden.create_memory("x", external_id="rose")
 
 
-@pytest.mark.system
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [({"external_id": "rose"}, "EXTERNAL_ID_TAKEN"), ({"type": "fact", "key": "Rose"}, "FACT_KEY_TAKEN")],
@@ -165,7 +163,6 @@ async def test_a_name_that_is_taken_in_the_new_space_refuses_the_move_whole(
     assert (await house.cook.get_memory(fields.get("external_id", named.memory_id))).memory_id == named.memory_id
 
 
-@pytest.mark.system
 async def test_a_link_between_spaces_is_seen_by_who_sees_both(house: House) -> None:
     kitchen = house.at(house.kitchen_id)
     moved, stays = await kitchen.create_memory(TEXT), await kitchen.create_memory("The oven is hot")
@@ -186,7 +183,6 @@ async def test_a_link_between_spaces_is_seen_by_who_sees_both(house: House) -> N
         await house.cook.links.GetLink(pb.GetLinkRequest(link_id=link.link_id))
 
 
-@pytest.mark.system
 async def test_a_link_follows_its_memory_into_a_third_space_that_its_mover_alone_sees(house: House) -> None:
     kitchen = house.at(house.kitchen_id)
     first, second = await kitchen.create_memory(TEXT), await kitchen.create_memory("The oven is hot")
@@ -209,7 +205,6 @@ async def test_a_link_follows_its_memory_into_a_third_space_that_its_mover_alone
     assert not listed.links
 
 
-@pytest.mark.system
 async def test_only_a_writer_of_both_moves_and_only_what_lies_where_the_call_acts(house: House) -> None:
     memory = await house.at(house.kitchen_id).create_memory(TEXT)
     principal, secret = await new_key(house.cluster, house.tenant, [house.kitchen_id])
@@ -236,7 +231,6 @@ async def test_only_a_writer_of_both_moves_and_only_what_lies_where_the_call_act
     assert (await house.cook.get_memory(memory.memory_id)).content == TEXT
 
 
-@pytest.mark.system
 async def test_a_memory_in_cold_storage_refuses_a_move_and_moves_once_it_is_back(house: House) -> None:
     both = [house.kitchen_id, house.garden_id]
     _, secret = await new_key(house.cluster, house.tenant, both, permissions=TENANT_PERMISSIONS)
@@ -267,7 +261,6 @@ async def test_a_memory_in_cold_storage_refuses_a_move_and_moves_once_it_is_back
     assert (await house.gardener.get_memory("rose")).content == TEXT
 
 
-@pytest.mark.system
 async def test_a_memory_that_is_linked_into_another_space_stays_out_of_cold_storage(house: House) -> None:
     both = [house.kitchen_id, house.garden_id]
     _, secret = await new_key(house.cluster, house.tenant, both, permissions=TENANT_PERMISSIONS)
@@ -290,7 +283,6 @@ async def test_a_memory_that_is_linked_into_another_space_stays_out_of_cold_stor
     assert [one.link_id for one in listed.links] == [made.link_id]
 
 
-@pytest.mark.system
 async def test_an_alias_moves_with_its_memory_alone(house: House) -> None:
     kitchen = house.at(house.kitchen_id)
     canonical, alias = await kitchen.create_memory("Rosa"), await kitchen.create_memory("The rose")
@@ -309,7 +301,6 @@ async def test_an_alias_moves_with_its_memory_alone(house: House) -> None:
     assert answer.canonical_memory_id == canonical.memory_id
 
 
-@pytest.mark.system
 async def test_memories_of_two_spaces_are_not_merged_and_who_sees_both_is_told_why(house: House) -> None:
     first = await house.at(house.kitchen_id).create_memory(TEXT)
     second = await house.at(house.garden_id).create_memory(TEXT)
@@ -325,7 +316,6 @@ async def test_memories_of_two_spaces_are_not_merged_and_who_sees_both_is_told_w
     assert merged.memory.memory_id == first.memory_id
 
 
-@pytest.mark.system
 async def test_a_task_and_a_deleted_memory_move_too(house: House) -> None:
     kitchen = house.at(house.kitchen_id)
     task = await kitchen.create_memory("Feed the rose", type="task")
@@ -349,7 +339,6 @@ async def texts(stubs: Stubs, session_id: str = "talk", **fields: Any) -> list[s
     return [message.content for message in (await stubs.sessions.ListMessages(request)).messages]
 
 
-@pytest.mark.system
 async def test_a_moved_session_is_seen_in_its_new_space_alone_with_all_that_it_has(house: House) -> None:
     kitchen = house.at(house.kitchen_id)
     await kitchen.create_session("talk", title="About roses", agent_id="cook", metadata={"bed": 3})
@@ -405,7 +394,6 @@ async def test_a_moved_session_is_seen_in_its_new_space_alone_with_all_that_it_h
     assert first.message_id in await found(house.gardener, "red rose manure", as_of_time=before)
 
 
-@pytest.mark.system
 async def test_a_moved_session_leaves_its_names_and_takes_them_along(house: House) -> None:
     kitchen, garden = house.at(house.kitchen_id), house.at(house.garden_id)
     await kitchen.append("talk", session_pb2.Message(role=USER, content=TEXT, external_id="m"))
@@ -429,7 +417,6 @@ async def test_a_moved_session_leaves_its_names_and_takes_them_along(house: Hous
     assert await texts(house.cook, "other") == ["y", "z"]
 
 
-@pytest.mark.system
 async def test_a_repeated_move_of_a_session_moves_once_and_a_stranger_moves_none(house: House) -> None:
     kitchen = house.at(house.kitchen_id)
     await kitchen.append("talk", TEXT)
@@ -457,7 +444,6 @@ async def test_a_repeated_move_of_a_session_moves_once_and_a_stranger_moves_none
     assert await texts(house.gardener) == [TEXT]
 
 
-@pytest.mark.system
 async def test_a_session_in_cold_storage_moves_and_comes_back_in_its_new_space(house: House) -> None:
     kitchen, garden = house.at(house.kitchen_id), house.at(house.garden_id)
     await kitchen.append("talk", session_pb2.Message(role=USER, content=TEXT, external_id="m"))
@@ -478,7 +464,6 @@ async def test_a_session_in_cold_storage_moves_and_comes_back_in_its_new_space(h
     ).message.sequence == 1
 
 
-@pytest.mark.system
 async def test_a_deleted_session_moves_too_and_is_purged_where_it_lies(house: House) -> None:
     kitchen, garden = house.at(house.kitchen_id), house.at(house.garden_id)
     await kitchen.append("talk", TEXT)
@@ -493,7 +478,6 @@ async def test_a_deleted_session_moves_too_and_is_purged_where_it_lies(house: Ho
     assert (list(receipt.session_ids), len(receipt.message_ids)) == (["talk"], 1)
 
 
-@pytest.mark.system
 async def test_a_ledger_with_the_messages_of_a_moved_session_begins_anew(house: House) -> None:
     kitchen = house.at(house.kitchen_id)
     await kitchen.append("talk", "Anna drinks green tea.")
@@ -509,7 +493,6 @@ async def test_a_ledger_with_the_messages_of_a_moved_session_begins_anew(house: 
         await prompt.turn()
 
 
-@pytest.mark.system
 async def test_a_moved_block_takes_its_revisions_and_agents_along(house: House) -> None:
     kitchen = house.at(house.kitchen_id)
     await kitchen.create_block("persona", "soup", block_id="b", agent_id="helper")
@@ -539,7 +522,6 @@ async def test_a_moved_block_takes_its_revisions_and_agents_along(house: House) 
     assert [one.event_type for one in changes if one.entity_id == "b"] == ["block_moved"]
 
 
-@pytest.mark.system
 async def test_a_block_whose_names_are_taken_does_not_move(house: House) -> None:
     kitchen, garden = house.at(house.kitchen_id), house.at(house.garden_id)
     await kitchen.create_block("persona", "soup", block_id="b", agent_id="helper")
@@ -576,7 +558,6 @@ async def test_a_stream_of_a_session_ends_when_the_session_moves_away(house: Hou
                 pass
 
 
-@pytest.mark.system
 async def test_the_facts_of_a_moved_session_stay_and_end_with_their_message(cluster: Cluster) -> None:
     tenant = await learning_tenant(cluster)
     house = await new_house(tenant, cluster)
@@ -608,7 +589,6 @@ async def test_the_facts_of_a_moved_session_stay_and_end_with_their_message(clus
     await until(lambda facts: [(one.content, one.HasField("valid_to_time")) for one in facts] == ended)
 
 
-@pytest.mark.system
 @pytest.mark.parametrize("way", ["corrected", "deleted", "session"])
 async def test_a_fact_that_waits_is_withdrawn_from_the_former_space_of_its_message(cluster: Cluster, way: str) -> None:
     tenant = await learning_tenant(cluster, approval="agents")
@@ -645,7 +625,6 @@ async def test_a_fact_that_waits_is_withdrawn_from_the_former_space_of_its_messa
     assert [change.event_type for change in changes if change.event_type == "memory_refused"] == ["memory_refused"]
 
 
-@pytest.mark.system
 async def test_the_file_of_an_interrupted_archive_moves_with_its_session_and_is_purged_there(house: House) -> None:
     kitchen, garden = house.at(house.kitchen_id), house.at(house.garden_id)
     await kitchen.append("talk", TEXT)

@@ -25,8 +25,8 @@ from skein_memory.errors import ArchiveNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.lineage import store as lineage
+from skein_memory.memories import oldest, writes
 from skein_memory.memories import rows as memory_rows
-from skein_memory.memories import writes
 from skein_memory.memories.model import Memory, documents_of, purge_events
 from skein_memory.queries import QUERIES
 from skein_memory.tombstones import store as tombstones
@@ -158,7 +158,7 @@ class ArchiveStore:
                 QUERIES["oldest_idle"],
                 tenant_id=tenant_id,
                 idle_since=selection.idle_since,
-                after_id=selection.after_id,
+                after_id=await oldest.skip_empty_months(tx, tenant_id, selection.after_id),
                 before_id=selection.before_id,
                 session_id=selection.session_id,
                 scan=_SCAN_BATCH_SIZE,

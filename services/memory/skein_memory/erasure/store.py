@@ -26,7 +26,7 @@ from skein_memory.events.store import position_before_own
 from skein_memory.lineage import store as lineage
 from skein_memory.listing import store as listing_store
 from skein_memory.listing.filter import Filter
-from skein_memory.memories import names, writes
+from skein_memory.memories import names, oldest, writes
 from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.model import Memory, purge_events
 from skein_memory.memories.store import MAX_FACTS
@@ -170,8 +170,8 @@ class PurgeStore:
 
         Return how many, and whether there may be more.
         """
-        after_id = UUID(int=0)
         async with self._database.transaction(tenant_id) as tx:
+            after_id = await oldest.skip_empty_months(tx, tenant_id, UUID(int=0))
             for _ in range(_MAX_SCANS):
                 rows = await tx.rows(
                     QUERIES["oldest_memories"],

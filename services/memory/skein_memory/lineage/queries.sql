@@ -148,31 +148,36 @@ LIMIT :count;
 
 -- list_names --
 -- Read the different principals, sources and agents of a tenant's memories, as they are written. Each step of a
--- recursion finds the next name in an index, however many memories the last one has.
+-- recursion finds the next name in an index, however many memories the last one has. It opens the months after an id.
 WITH RECURSIVE creator AS (
     (SELECT e.created_by AS name FROM memory.memories AS e
-     WHERE e.tenant_id = :tenant_id ORDER BY e.created_by LIMIT 1)
+     WHERE e.tenant_id = :tenant_id AND e.memory_id > :before_first_id ORDER BY e.created_by LIMIT 1)
     UNION ALL
     SELECT (SELECT e.created_by FROM memory.memories AS e
-            WHERE e.tenant_id = :tenant_id AND e.created_by > creator.name ORDER BY e.created_by LIMIT 1)
+            WHERE e.tenant_id = :tenant_id AND e.memory_id > :before_first_id
+                AND e.created_by > creator.name ORDER BY e.created_by LIMIT 1)
     FROM creator
     WHERE creator.name IS NOT NULL
 ),
 source AS (
     (SELECT e.source AS name FROM memory.memories AS e
-     WHERE e.tenant_id = :tenant_id AND e.source IS NOT NULL ORDER BY e.source LIMIT 1)
+     WHERE e.tenant_id = :tenant_id AND e.memory_id > :before_first_id
+         AND e.source IS NOT NULL ORDER BY e.source LIMIT 1)
     UNION ALL
     SELECT (SELECT e.source FROM memory.memories AS e
-            WHERE e.tenant_id = :tenant_id AND e.source > source.name ORDER BY e.source LIMIT 1)
+            WHERE e.tenant_id = :tenant_id AND e.memory_id > :before_first_id
+                AND e.source > source.name ORDER BY e.source LIMIT 1)
     FROM source
     WHERE source.name IS NOT NULL
 ),
 agent AS (
     (SELECT e.source_agent AS name FROM memory.memories AS e
-     WHERE e.tenant_id = :tenant_id AND e.source_agent IS NOT NULL ORDER BY e.source_agent LIMIT 1)
+     WHERE e.tenant_id = :tenant_id AND e.memory_id > :before_first_id
+         AND e.source_agent IS NOT NULL ORDER BY e.source_agent LIMIT 1)
     UNION ALL
     SELECT (SELECT e.source_agent FROM memory.memories AS e
-            WHERE e.tenant_id = :tenant_id AND e.source_agent > agent.name ORDER BY e.source_agent LIMIT 1)
+            WHERE e.tenant_id = :tenant_id AND e.memory_id > :before_first_id
+                AND e.source_agent > agent.name ORDER BY e.source_agent LIMIT 1)
     FROM agent
     WHERE agent.name IS NOT NULL
 )
@@ -196,7 +201,8 @@ FROM (
     FROM unnest(:creators::text[]) AS known (name)
     CROSS JOIN LATERAL (
         SELECT e.memory_id FROM memory.memories AS e
-        WHERE e.tenant_id = :tenant_id AND (e.created_by, e.memory_id) > (known.name, :after_id::uuid)
+        WHERE e.tenant_id = :tenant_id AND e.memory_id > :before_first_id
+            AND (e.created_by, e.memory_id) > (known.name, :after_id::uuid)
             AND e.created_by <= known.name
         ORDER BY e.created_by, e.memory_id
         LIMIT :count
@@ -206,7 +212,8 @@ FROM (
     FROM unnest(:sources::text[]) AS known (name)
     CROSS JOIN LATERAL (
         SELECT e.memory_id FROM memory.memories AS e
-        WHERE e.tenant_id = :tenant_id AND (e.source, e.memory_id) > (known.name, :after_id::uuid)
+        WHERE e.tenant_id = :tenant_id AND e.memory_id > :before_first_id
+            AND (e.source, e.memory_id) > (known.name, :after_id::uuid)
             AND e.source <= known.name
         ORDER BY e.source, e.memory_id
         LIMIT :count
@@ -216,7 +223,8 @@ FROM (
     FROM unnest(:source_agents::text[]) AS known (name)
     CROSS JOIN LATERAL (
         SELECT e.memory_id FROM memory.memories AS e
-        WHERE e.tenant_id = :tenant_id AND (e.source_agent, e.memory_id) > (known.name, :after_id::uuid)
+        WHERE e.tenant_id = :tenant_id AND e.memory_id > :before_first_id
+            AND (e.source_agent, e.memory_id) > (known.name, :after_id::uuid)
             AND e.source_agent <= known.name
         ORDER BY e.source_agent, e.memory_id
         LIMIT :count

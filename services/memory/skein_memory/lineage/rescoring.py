@@ -12,6 +12,7 @@ import asyncpg
 from skein_kit.database.transactions import Database, Transaction
 from skein_kit.text.source_keys import MessageAuthors, source_key
 from skein_memory.lineage import store
+from skein_memory.memories import oldest
 from skein_memory.queries import QUERIES
 
 # Memories that one statement finds and computes, and those of one transaction with what derives from them.
@@ -78,19 +79,27 @@ async def _find(tx: Transaction, tenant_id: UUID, work: asyncpg.Record) -> tuple
     return [row["memory_id"] for row in rows], query == "walk_memory_ids"
 
 
-async def _names(tx: Transaction, tenant_id: UUID, key: str) -> dict[str, list[str]] | None:
+async def _names(tx: Transaction, tenant_id: UUID, key: str) -> dict[str, object] | None:
     """Return the principals, sources and agents of memories that a rated name stands for, as they are written.
 
-    None when the tenant has too many different ones to look through.
+    The id is one before the first memory. None when the tenant has too many different ones to look through.
     """
-    rows = await tx.rows(QUERIES["list_names"], tenant_id=tenant_id, count=_MAX_NAMES + 1)
+    before_first_id = await oldest.skip_empty_months(tx, tenant_id, UUID(int=0))
+    rows = await tx.rows(
+        QUERIES["list_names"], tenant_id=tenant_id, before_first_id=before_first_id, count=_MAX_NAMES + 1
+    )
     if len(rows) > _MAX_NAMES:
         return None
     names: dict[str, list[str]] = {"created_by": [], "source": [], "source_agent": []}
     for row in rows:
         if source_key(row["name"]) == key:
             names[row["field"]].append(row["name"])
-    return {"creators": names["created_by"], "sources": names["source"], "source_agents": names["source_agent"]}
+    return {
+        "creators": names["created_by"],
+        "sources": names["source"],
+        "source_agents": names["source_agent"],
+        "before_first_id": before_first_id,
+    }
 
 
 async def _note_messages(tx: Transaction, tenant_id: UUID, work: asyncpg.Record) -> RescoreStep:

@@ -43,6 +43,12 @@ async def first_month(tx: Transaction, tenant_id: UUID) -> UUID | None:
     return min_id_at(id_time(bound).replace(day=1, hour=0, minute=0, second=0, microsecond=0))
 
 
+async def skip_empty_months(tx: Transaction, tenant_id: UUID, after_id: UUID) -> UUID:
+    """Return the cursor from which a walk in the order of ids goes on: not before the month of the oldest memory."""
+    first_id = await first_month(tx, tenant_id)
+    return after_id if first_id is None else max(after_id, UUID(int=first_id.int - 1))
+
+
 async def _read(tx: Transaction, tenant_id: UUID) -> UUID | None:
     bound: UUID | None = await tx.value(QUERIES["read_oldest_memory"], tenant_id=tenant_id)
     return bound

@@ -47,14 +47,16 @@ WHERE tenant_id = :tenant_id AND (subject_id = :subject_id OR entity_memory_id =
 RETURNING page_id;
 
 -- list_profiles --
--- Read the subjects with facts, in their order. The index is read once for each subject, and not for each memory.
+-- Read the subjects with facts, in their order. The index is read once for each subject, and not for each memory, and in
+-- the months after an id alone.
 WITH RECURSIVE people AS (
     (SELECT memories.subject_id FROM memory.memories
-     WHERE memories.tenant_id = :tenant_id AND memories.subject_id > :after_id
+     WHERE memories.tenant_id = :tenant_id AND memories.subject_id > :after_id AND memories.memory_id > :before_first_id
      ORDER BY memories.subject_id LIMIT 1)
     UNION ALL
     SELECT (SELECT memories.subject_id FROM memory.memories
             WHERE memories.tenant_id = :tenant_id AND memories.subject_id > people.subject_id
+                AND memories.memory_id > :before_first_id
             ORDER BY memories.subject_id LIMIT 1)
     FROM people
     WHERE people.subject_id IS NOT NULL
@@ -64,7 +66,7 @@ FROM people
 WHERE people.subject_id IS NOT NULL AND EXISTS (
     SELECT FROM memory.memories AS fact
     WHERE fact.tenant_id = :tenant_id AND fact.subject_id = people.subject_id AND fact.type = ANY (:types::text[])
-        AND fact.is_active AND fact.archive_time IS NULL AND (fact.expire_time IS NULL OR fact.expire_time > :at)
+        AND fact.memory_id > :before_first_id AND fact.is_active AND fact.archive_time IS NULL AND (fact.expire_time IS NULL OR fact.expire_time > :at)
         AND (fact.valid_from_time IS NULL OR fact.valid_from_time <= :at)
         AND (fact.valid_to_time IS NULL OR fact.valid_to_time > :at))
 LIMIT :count;

@@ -22,7 +22,7 @@ from skein_memory.lineage import store as lineage
 from skein_memory.lineage.model import TrustCalculator
 from skein_memory.listing import store as listing
 from skein_memory.listing.filter import Filter
-from skein_memory.memories import names
+from skein_memory.memories import names, oldest
 from skein_memory.memories.model import Memory
 from skein_memory.pages.model import PROFILE_TYPES
 from skein_memory.queries import QUERIES
@@ -95,7 +95,13 @@ class PageStore:
         """Read up to `count` subjects with facts in the order of their ids, after the id `after`."""
         async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(
-                QUERIES["list_profiles"], tenant_id=tenant_id, after_id=after, count=count, types=PROFILE_TYPES, at=at
+                QUERIES["list_profiles"],
+                tenant_id=tenant_id,
+                after_id=after,
+                before_first_id=await oldest.skip_empty_months(tx, tenant_id, UUID(int=0)),
+                count=count,
+                types=PROFILE_TYPES,
+                at=at,
             )
         return [row["subject_id"] for row in rows]
 

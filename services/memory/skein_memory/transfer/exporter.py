@@ -29,7 +29,7 @@ from skein_memory.links import convert as links_convert
 from skein_memory.links import store as link_store
 from skein_memory.links.model import Link
 from skein_memory.memories import convert as memories_convert
-from skein_memory.memories import names
+from skein_memory.memories import names, oldest
 from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.model import Memory
 from skein_memory.queries import QUERIES
@@ -110,7 +110,8 @@ async def _without_expired(
 
 
 async def _memories(tx: Transaction, tenant_id: UUID, after: str, count: int, at: datetime | None) -> ItemBatch:
-    rows = await tx.rows(QUERIES["next_memory_ids"], tenant_id=tenant_id, after_id=_id(after), count=count)
+    after_id = await oldest.skip_empty_months(tx, tenant_id, _id(after))
+    rows = await tx.rows(QUERIES["next_memory_ids"], tenant_id=tenant_id, after_id=after_id, count=count)
     ids = [row["memory_id"] for row in rows]
     memories = await memory_rows.read_memories(tx, tenant_id, ids)
     if at is not None:
