@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 import asyncpg
+
+from skein_kit.ids import new_id
 
 Catalog: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
@@ -27,8 +30,8 @@ _UNIQUE_INDEXES = (
     "SELECT c.relname::text FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid WHERE i.indisunique"
 )
 
-# A value of each type of a key, so that a partition can be chosen.
-_VALUES = {"uuid": "'01a2207c-0000-7000-8000-000000000000'", "text": "'a'", "bigint": "1", "bytea": "'a'"}
+# A value of each type of a key, of this month, so that a partition can be chosen.
+_VALUES = {"uuid": f"'{new_id(datetime.now(UTC))}'", "text": "'a'", "bigint": "1", "bytea": "'a'"}
 
 
 def _scans(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:

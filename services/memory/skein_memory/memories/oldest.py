@@ -46,7 +46,7 @@ async def first_month(tx: Transaction, tenant_id: UUID) -> UUID | None:
 async def skip_empty_months(tx: Transaction, tenant_id: UUID, after_id: UUID) -> UUID:
     """Return the cursor from which a walk in the order of ids goes on: not before the month of the oldest memory."""
     first_id = await first_month(tx, tenant_id)
-    return after_id if first_id is None else max(after_id, UUID(int=first_id.int - 1))
+    return after_id if first_id is None else max(after_id, UUID(int=max(first_id.int - 1, 0)))
 
 
 async def _read(tx: Transaction, tenant_id: UUID) -> UUID | None:
