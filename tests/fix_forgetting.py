@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fix_access_log import everything_logged
 from fix_cluster import SYSTEM_KEY
 from fix_identities import service_channel
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 async def finish(connection: Connection, tenant: Tenant, addresses: Mapping[str, str]) -> None:
     """Let the minutes pass in which calls are recorded late, and the worker come by."""
+    await everything_logged(tenant)
     await connection.execute("UPDATE memory.erasures SET erase_time = erase_time - interval '10 minutes'")
     system = auth_pb2.SystemCredential(key=SYSTEM_KEY, service="worker")
     request = auth_pb2.ExchangeRequest(system=system, tenant_id=str(tenant.tenant_id))
