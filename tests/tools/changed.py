@@ -24,7 +24,7 @@ TIERS = {
     "edge": ("edge",),
 }
 # They put services together: each of them imports all that a service has.
-_COMPOSERS = re.compile(r"(^|/)(service|servicers|registry|__main__)\.py$|/skein_cluster/processes/")
+_COMPOSERS = re.compile(r"(^|/)(service|registry|__main__)\.py$|/skein_cluster/processes/")
 # Every test depends on them; a change of theirs chooses the whole tier.
 _SHARED = re.compile(r"^(tests/(conftest|fix_cluster|fix_folders)\.py|pyproject\.toml|requirements\.lock)$")
 _RPC = re.compile(r"^[A-Z][a-z]\w+$")

@@ -1,4 +1,4 @@
-"""A buf plugin that writes Python stubs, their types, the methods of each service, packages and the protos' comments.
+"""A buf plugin that writes Python stubs, their types, packages and the protos' comments.
 
 buf hands over a parsed request; the protoc of grpc_tools, whose generators are built in, wants files. In between lies a
 descriptor set.
@@ -11,7 +11,6 @@ import tempfile
 from pathlib import Path, PurePosixPath
 
 import comments
-import method_tables
 from google.protobuf.compiler.plugin_pb2 import CodeGeneratorRequest, CodeGeneratorResponse
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from grpc_tools import protoc
@@ -33,8 +32,6 @@ def answer(request: CodeGeneratorRequest) -> CodeGeneratorResponse:
     wanted = set(request.file_to_generate)
     ours = [file for file in request.proto_file if file.name in wanted and file.package.startswith("skein.")]
     response.file.add(name="skein/comments.json", content=comments.document(ours))
-    for name, content in method_tables.modules(ours).items():
-        response.file.add(name=name, content=content)
     for package in packages(request):
         docstring = f'"""Generated stubs of the proto package {".".join(package.parts)} and below."""\n'
         response.file.add(name=str(package / "__init__.py"), content=docstring)

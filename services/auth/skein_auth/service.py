@@ -66,7 +66,6 @@ from skein_auth.second_factor.store import TotpStore
 from skein_auth.second_factor.totp import Totp
 from skein_auth.service_accounts.rpc import ServiceAccountHandlers
 from skein_auth.service_accounts.store import ServiceAccountStore
-from skein_auth.servicers import auth_internal_service, auth_service, oauth_service
 from skein_auth.settings import AuthSettings, SystemKeys, check_settings
 from skein_auth.signing.access_tokens import AccessTokens
 from skein_auth.signing.keyring import SIGNING_KEY_SECONDS, Keyring
@@ -265,30 +264,33 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
         certificate_handlers = ErasureCertificateHandlers(
             ErasureCertificateStore(database, backup_days=settings.backup_retention_days), keyring
         )
-        auth_servicer = auth_service(
-            accounts=account_handlers,
-            login=LoginHandlers(login),
-            auth_sessions=AuthSessionHandlers(auth_sessions, auth_session_store, audit, idempotency),
-            audit=AuditHandlers(audit_store),
-            api_keys=ApiKeyHandlers(api_keys, legacy_tokens, check_keys, idempotency),
-            signing_keys=SigningKeyHandlers(signing_key_store, keyring, audit, idempotency),
-            exchange=exchange_handlers,
-            revocation=RevocationHandlers(RevocationStore(audit), idempotency),
-            oauth_clients=client_handlers,
-            service_accounts=ServiceAccountHandlers(ServiceAccountStore(database, audit), idempotency),
-            federation=FederationHandlers(federated_login, identity_store, auth_sessions, idempotency),
-            second_factor=SecondFactorHandlers(totp),
-            certificates=certificate_handlers,
+        servicers.add(
+            rpc.add_AuthServiceServicer_to_server,
+            account_handlers,
+            LoginHandlers(login),
+            AuthSessionHandlers(auth_sessions, auth_session_store, audit, idempotency),
+            AuditHandlers(audit_store),
+            ApiKeyHandlers(api_keys, legacy_tokens, check_keys, idempotency),
+            SigningKeyHandlers(signing_key_store, keyring, audit, idempotency),
+            exchange_handlers,
+            RevocationHandlers(RevocationStore(audit), idempotency),
+            client_handlers,
+            ServiceAccountHandlers(ServiceAccountStore(database, audit), idempotency),
+            FederationHandlers(federated_login, identity_store, auth_sessions, idempotency),
+            SecondFactorHandlers(totp),
+            certificate_handlers,
         )
-        internal_servicer = auth_internal_service(
-            exchange=exchange_handlers,
-            accounts=account_handlers,
-            maintenance=MaintenanceHandlers(maintenance, audit_chain),
-            certificates=certificate_handlers,
-            recall_receipts=RecallReceiptHandlers(keyring),
+        servicers.add(
+            rpc.add_AuthInternalServiceServicer_to_server,
+            exchange_handlers,
+            account_handlers,
+            MaintenanceHandlers(maintenance, audit_chain),
+            certificate_handlers,
+            RecallReceiptHandlers(keyring),
         )
-        oauth_servicer = oauth_service(
-            oauth=OAuthHandlers(
+        servicers.add(
+            oauth_pb2_grpc.add_OAuthServiceServicer_to_server,
+            OAuthHandlers(
                 tokens=access_tokens,
                 clients=clients,
                 authorizations=authorizations,
@@ -296,11 +298,8 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
                 endpoint=token_endpoint,
                 introspector=introspector,
             ),
-            clients=client_handlers,
+            client_handlers,
         )
-        servicers.add(rpc.add_AuthServiceServicer_to_server, auth_servicer)
-        servicers.add(rpc.add_AuthInternalServiceServicer_to_server, internal_servicer)
-        servicers.add(oauth_pb2_grpc.add_OAuthServiceServicer_to_server, oauth_servicer)
 
         async def can_sign() -> bool:
             await check_keys.get_all()

@@ -37,7 +37,6 @@ from skein_gateway.rate_limits import RateLimiter
 from skein_gateway.recall.rpc import RecallHandler
 from skein_gateway.refusals import RefusalSender, count_lost
 from skein_gateway.remember import RememberHandler
-from skein_gateway.servicers import gateway_service
 from skein_gateway.settings import GatewaySettings
 from skein_kit.access_log.refusals import RefusalRecorder
 from skein_kit.calls.call import DEFAULT_DEADLINE_SECONDS
@@ -99,10 +98,11 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         tenancy,
         arm_seconds=settings.gateway_recall_branch_seconds,
     )
-    servicer = gateway_service(
-        remember=RememberHandler(sessions, memories),
-        recall=recall,
-        context=ContextHandler(
+    servicers.add(
+        gateway_pb2_grpc.add_GatewayServiceServicer_to_server,
+        RememberHandler(sessions, memories),
+        recall,
+        ContextHandler(
             recall,
             sessions,
             curation,
@@ -112,11 +112,10 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             ),
             lineage_seconds=settings.gateway_recall_branch_seconds,
         ),
-        context_replay=ContextReplayHandler(index, memories, blocks, sessions, tenancy, curation, recorder),
-        forget=ForgetHandler(sessions, memories, tenancy, identities),
-        cluster_status=ClusterStatusHandler(host, servicers),
+        ContextReplayHandler(index, memories, blocks, sessions, tenancy, curation, recorder),
+        ForgetHandler(sessions, memories, tenancy, identities),
+        ClusterStatusHandler(host, servicers),
     )
-    servicers.add(gateway_pb2_grpc.add_GatewayServiceServicer_to_server, servicer)
     forwarders: dict[str, Handler] = {}
     for path, method in PUBLIC_METHODS.items():
         if method.service == "gateway":

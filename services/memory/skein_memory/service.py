@@ -69,15 +69,6 @@ from skein_memory.overview.store import OverviewStore
 from skein_memory.pages.rpc import PageHandlers
 from skein_memory.pages.store import PageStore
 from skein_memory.queries import QUERIES
-from skein_memory.servicers import (
-    block_service,
-    curation_service,
-    history_service,
-    link_service,
-    memory_internal_service,
-    memory_service,
-    snapshot_service,
-)
 from skein_memory.settings import MemorySettings, SecretSettings
 from skein_memory.snapshots.rpc import SnapshotHandlers
 from skein_memory.snapshots.store import SnapshotStore
@@ -179,110 +170,99 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         )
         servicers.add(
             rpc.add_MemoryServiceServicer_to_server,
-            memory_service(
-                memories=MemoryHandlers(
-                    memories,
-                    idempotency,
-                    guard=guard,
-                    embeddings=embeddings,
-                    suggest_links=graph_handlers.suggestions,
-                    reinforce=curation.reinforce_alone,
-                    max_content=max_content,
-                ),
-                listing=ListingHandlers(lists, memories=memories),
-                erasure=purge_handlers,
-                vault=VaultHandlers(tenant_keys, idempotency, memories=memories),
-                tasks=TaskHandlers(TaskStore(database), idempotency, memories=memories, embeddings=embeddings),
-                curation=CurationHandlers(
-                    curation,
-                    idempotency,
-                    memories=memories,
-                    embeddings=embeddings,
-                    jobs=jobs,
-                    max_content=max_content,
-                ),
-                moves=MoveHandlers(idempotency),
+            MemoryHandlers(
+                memories,
+                idempotency,
+                guard=guard,
+                embeddings=embeddings,
+                suggest_links=graph_handlers.suggestions,
+                reinforce=curation.reinforce_alone,
+                max_content=max_content,
             ),
+            ListingHandlers(lists, memories=memories),
+            purge_handlers,
+            VaultHandlers(tenant_keys, idempotency, memories=memories),
+            TaskHandlers(TaskStore(database), idempotency, memories=memories, embeddings=embeddings),
+            CurationHandlers(
+                curation,
+                idempotency,
+                memories=memories,
+                embeddings=embeddings,
+                jobs=jobs,
+                max_content=max_content,
+            ),
+            MoveHandlers(idempotency),
         )
         servicers.add(
             rpc.add_LinkServiceServicer_to_server,
-            link_service(links=LinkHandlers(links, idempotency), graph=graph_handlers),
+            LinkHandlers(links, idempotency),
+            graph_handlers,
         )
         servicers.add(
             blocks_pb2_grpc.add_BlockServiceServicer_to_server,
-            block_service(
-                blocks=BlockHandlers(blocks, idempotency, guard),
-                erasure=purge_handlers,
-                moves=MoveHandlers(idempotency),
-            ),
+            BlockHandlers(blocks, idempotency, guard),
+            purge_handlers,
+            MoveHandlers(idempotency),
         )
         servicers.add(
             history_pb2_grpc.add_HistoryServiceServicer_to_server,
-            history_service(
-                events=EventHandlers(events, stream=stream),
-                webhooks=webhook_handlers,
-                access_log=access_log_handlers,
-                cold_storage=ArchiveHandlers(archives, idempotency, embeddings=embeddings),
-            ),
+            EventHandlers(events, stream=stream),
+            webhook_handlers,
+            access_log_handlers,
+            ArchiveHandlers(archives, idempotency, embeddings=embeddings),
         )
         servicers.add(
             curation_pb2_grpc.add_CurationServiceServicer_to_server,
-            curation_service(
-                source_trust=SourceTrustHandlers(SourceTrustStore(database), idempotency),
-                conflicts=ConflictHandlers(ConflictStore(database, quotas=quotas, policies=policies), idempotency),
-                aliases=AliasHandlers(AliasStore(database), idempotency),
-                overview=OverviewHandlers(OverviewStore(database, policies=policies)),
-                lineage=lineage_handlers,
-                approvals=ApprovalHandlers(
-                    approvals,
-                    idempotency,
-                    memories=memories,
-                    guard=guard,
-                    embeddings=embeddings,
-                    max_content=max_content,
-                ),
-                pages=PageHandlers(PageStore(database, quotas), idempotency, lists=lists),
+            SourceTrustHandlers(SourceTrustStore(database), idempotency),
+            ConflictHandlers(ConflictStore(database, quotas=quotas, policies=policies), idempotency),
+            AliasHandlers(AliasStore(database), idempotency),
+            OverviewHandlers(OverviewStore(database, policies=policies)),
+            lineage_handlers,
+            ApprovalHandlers(
+                approvals,
+                idempotency,
+                memories=memories,
+                guard=guard,
+                embeddings=embeddings,
+                max_content=max_content,
             ),
+            PageHandlers(PageStore(database, quotas), idempotency, lists=lists),
         )
         servicers.add(
             snapshots_pb2_grpc.add_SnapshotServiceServicer_to_server,
-            snapshot_service(
-                snapshots=SnapshotHandlers(snapshots, idempotency, embeddings=embeddings),
-                transfer=TransferHandlers(transfers, idempotency, guard=guard, embeddings=embeddings),
-            ),
+            SnapshotHandlers(snapshots, idempotency, embeddings=embeddings),
+            TransferHandlers(transfers, idempotency, guard=guard, embeddings=embeddings),
         )
         servicers.add(
             rpc.add_MemoryInternalServiceServicer_to_server,
-            memory_internal_service(
-                due_tenants=DueTenantHandlers(database, master_key=master_keys.current),
-                maintenance=MaintenanceHandlers(
-                    Expiry(
-                        memories,
-                        purges=purges,
-                        key_stores=(tenant_keys, webhooks),
-                        deliveries=deliveries,
-                        blocks=blocks,
-                        approvals=approvals,
-                        erasure_completer=erasure_completer,
-                        jobs=jobs,
-                    ),
-                    partitions=Partitions(months, access_log=accesses, access_log_months=settings.access_log_months),
-                    memories=memories,
-                    curation=curation,
-                    snapshots=snapshots,
-                    archives=archives,
+            DueTenantHandlers(database, master_key=master_keys.current),
+            MaintenanceHandlers(
+                Expiry(
+                    memories,
                     purges=purges,
-                    former_rows=FormerRowStore(database),
-                    tenants=TenantPurgeStore(database),
+                    key_stores=(tenant_keys, webhooks),
+                    deliveries=deliveries,
+                    blocks=blocks,
+                    approvals=approvals,
+                    erasure_completer=erasure_completer,
                     jobs=jobs,
                 ),
-                webhooks=webhook_handlers,
-                vault=VaultHandlers(tenant_keys, idempotency, memories=memories),
-                lineage=lineage_handlers,
-                access_log=access_log_handlers,
-                facts=FactHandlers(memories, purges, approvals),
-                pending_writes=pending_writes,
+                partitions=Partitions(months, access_log=accesses, access_log_months=settings.access_log_months),
+                memories=memories,
+                curation=curation,
+                snapshots=snapshots,
+                archives=archives,
+                purges=purges,
+                former_rows=FormerRowStore(database),
+                tenants=TenantPurgeStore(database),
+                jobs=jobs,
             ),
+            webhook_handlers,
+            VaultHandlers(tenant_keys, idempotency, memories=memories),
+            lineage_handlers,
+            access_log_handlers,
+            FactHandlers(memories, purges, approvals),
+            pending_writes,
         )
         async with stream.open(), sender.open(), background_tasks(erasures=erasure_completer.run):
             yield servicers

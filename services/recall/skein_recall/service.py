@@ -55,7 +55,6 @@ from skein_recall.search.name_cache import NameCache
 from skein_recall.search.rpc import SearchHandlers
 from skein_recall.search.searcher import QueryReader, RecallSearcher, SearchCaches
 from skein_recall.search.store import QueryStore
-from skein_recall.servicers import recall_internal_service, recall_service
 from skein_recall.settings import RecallSettings
 from skein_recall.term_cache.cache import TermCache
 from skein_recall.term_cache.store import TermCacheStore
@@ -182,27 +181,27 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         search_handlers = SearchHandlers(
             searcher, recent, ReceiptRecorder(database, receipt_writer), KnownItems(queries), counter
         )
-        servicer = recall_service(
-            search=search_handlers,
-            usage=UsageHandlers(search_counts, counter),
-            receipts=receipt_handlers,
-            embed=EmbedHandlers(registry, embedder),
-            index=index_handlers,
-            models=ModelHandlers(models, registry, outbound, idempotency, settle_seconds=settings.settle_seconds),
-            reindexes=reindex_handlers,
-            quality=QualityHandlers(ModelComparer(queries, registry, embedder, recent)),
-        )
-        internal_servicer = recall_internal_service(
-            index=index_handlers,
-            reindexes=reindex_handlers,
-            maintenance=MaintenanceHandlers(PurgeStore(whole_database, models)),
-            receipts=receipt_handlers,
-            search=search_handlers,
-        )
         gate = ApprovalGate(database, shared_policy_cache(database))
         servicers.steps = DeclaredSteps(access_log=access_log, refusals=access_log.refusals, gate=gate)
-        servicers.add(rpc.add_RecallServiceServicer_to_server, servicer)
-        servicers.add(rpc.add_RecallInternalServiceServicer_to_server, internal_servicer)
+        servicers.add(
+            rpc.add_RecallServiceServicer_to_server,
+            search_handlers,
+            UsageHandlers(search_counts, counter),
+            receipt_handlers,
+            EmbedHandlers(registry, embedder),
+            index_handlers,
+            ModelHandlers(models, registry, outbound, idempotency, settle_seconds=settings.settle_seconds),
+            reindex_handlers,
+            QualityHandlers(ModelComparer(queries, registry, embedder, recent)),
+        )
+        servicers.add(
+            rpc.add_RecallInternalServiceServicer_to_server,
+            index_handlers,
+            reindex_handlers,
+            MaintenanceHandlers(PurgeStore(whole_database, models)),
+            receipt_handlers,
+            search_handlers,
+        )
         erasures = ErasureWatcher(
             ErasureStore(database), [vector_cache, term_cache, name_cache, embedder, recent, sampler]
         )

@@ -44,7 +44,6 @@ from skein_session.messages.store import MessageStore
 from skein_session.messages.stream import MAX_POLL_SECONDS, StreamHub
 from skein_session.search.rpc import SearchHandlers
 from skein_session.search.store import SearchStore
-from skein_session.servicers import session_internal_service, session_service
 from skein_session.sessions.rpc import SessionHandlers
 from skein_session.sessions.store import SessionStore
 from skein_session.sessions.waiting_sources import without_texts
@@ -96,20 +95,8 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         message_handlers = MessageHandlers(
             messages, idempotency, streams, embeddings, max_content_characters=MAX_CONTENT_CHARACTERS
         )
-        servicer = session_service(
-            sessions=SessionHandlers(sessions, idempotency),
-            messages=message_handlers,
-            transcripts=TranscriptHandlers(TranscriptStore(database, archives)),
-            search=SearchHandlers(SearchStore(database, policies), recall_pb2_grpc.RecallServiceStub(recall)),
-            summaries=SummaryHandlers(SummaryStore(database), idempotency, ChatModel.of(settings), jobs),
-            states=AgentStateHandlers(states, idempotency),
-            items=ItemHandlers(items, idempotency),
-            cold_storage=ColdStorageHandlers(archives, idempotency, embeddings),
-            erasure=ErasureHandlers(ErasureStore(database, quotas, archives), idempotency, archives),
-            export=ExportHandlers(ExportStore(database, archives)),
-            extractions=extraction_handlers,
-            ledgers=ledger_handlers,
-        )
+        session_handlers = SessionHandlers(sessions, idempotency)
+        summary_handlers = SummaryHandlers(SummaryStore(database), idempotency, ChatModel.of(settings), jobs)
         maintenance = MaintenanceHandlers(
             database,
             months,
@@ -121,7 +108,10 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         )
         waiting = {
             f"/skein.session.v1.SessionService/{name}": handler
-            for name, handler in {**message_handlers.waiting, **without_texts(servicer)}.items()
+            for name, handler in {
+                **message_handlers.waiting,
+                **without_texts(session_handlers, summary_handlers),
+            }.items()
         }
         async with access_log.open(), streams.open():
             registry.steps = DeclaredSteps(
@@ -132,14 +122,23 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
                 waiting=waiting,
                 locate=sessions.locate,
             )
-            registry.add(rpc.add_SessionServiceServicer_to_server, servicer)
             registry.add(
-                rpc.add_SessionInternalServiceServicer_to_server,
-                session_internal_service(
-                    maintenance=maintenance,
-                    ledgers=ledger_handlers,
-                    extractions=extraction_handlers,
-                ),
+                rpc.add_SessionServiceServicer_to_server,
+                session_handlers,
+                message_handlers,
+                TranscriptHandlers(TranscriptStore(database, archives)),
+                SearchHandlers(SearchStore(database, policies), recall_pb2_grpc.RecallServiceStub(recall)),
+                summary_handlers,
+                AgentStateHandlers(states, idempotency),
+                ItemHandlers(items, idempotency),
+                ColdStorageHandlers(archives, idempotency, embeddings),
+                ErasureHandlers(ErasureStore(database, quotas, archives), idempotency, archives),
+                ExportHandlers(ExportStore(database, archives)),
+                extraction_handlers,
+                ledger_handlers,
+            )
+            registry.add(
+                rpc.add_SessionInternalServiceServicer_to_server, maintenance, ledger_handlers, extraction_handlers
             )
             yield registry
 

@@ -45,7 +45,6 @@ from skein_tenancy.quotas.store import QuotaStore
 from skein_tenancy.rate_limits.model import DefaultRateLimits
 from skein_tenancy.rate_limits.rpc import RateLimitHandlers
 from skein_tenancy.rate_limits.store import RateLimitStore
-from skein_tenancy.servicers import tenancy_internal_service, tenancy_service
 from skein_tenancy.settings import TenancySettings
 from skein_tenancy.spaces.rpc import SpaceHandlers
 from skein_tenancy.spaces.store import SpaceStore
@@ -83,42 +82,42 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             DeletionStore(database), idempotency, default_grace=timedelta(seconds=settings.delete_grace_seconds)
         )
         quota_handlers = QuotaHandlers(quotas, idempotency)
-        servicer = tenancy_service(
-            organizations=OrganizationHandlers(OrganizationStore(database), idempotency),
-            tenants=TenantHandlers(
-                TenantStore(database, members, quotas),
-                accounts,
-                idempotency,
-                accounts_organization=settings.accounts_organization,
-                max_owned=settings.accounts_max_tenants,
-            ),
-            deletions=deletion_handlers,
-            members=member_handlers,
-            invitations=invitation_handlers,
-            agents=AgentHandlers(agents, idempotency),
-            subjects=SubjectHandlers(subjects, idempotency),
-            tools=ToolHandlers(ToolStore(database, quota_counter), idempotency),
-            policies=PolicyHandlers(PolicyStore(database), idempotency),
-            quotas=quota_handlers,
-            jobs=JobHandlers(TenantJobStore(database, audit), JobStore(database), idempotency),
-            spaces=SpaceHandlers(spaces, idempotency, IdempotencyStore(whole_database, "tenancy", audit)),
-        )
-        internal_servicer = tenancy_internal_service(
-            deletions=deletion_handlers,
-            members=member_handlers,
-            invitations=invitation_handlers,
-            quotas=quota_handlers,
-            rate_limits=RateLimitHandlers(rate_limits, DefaultRateLimits.from_settings(settings)),
-            maintenance=MaintenanceHandlers(whole_database, invitations, rate_limits, agents, idempotency),
-        )
         policies = shared_policy_cache(database)
         registry.steps = DeclaredSteps(
             gate=ApprovalGate(database, policies),
             guard=ContentGuard(database, policies, DetectorEndpoint.of(host.environment, service="tenancy")),
             locate=subjects.locate,
         )
-        registry.add(rpc.add_TenancyServiceServicer_to_server, servicer)
-        registry.add(rpc.add_TenancyInternalServiceServicer_to_server, internal_servicer)
+        registry.add(
+            rpc.add_TenancyServiceServicer_to_server,
+            OrganizationHandlers(OrganizationStore(database), idempotency),
+            TenantHandlers(
+                TenantStore(database, members, quotas),
+                accounts,
+                idempotency,
+                accounts_organization=settings.accounts_organization,
+                max_owned=settings.accounts_max_tenants,
+            ),
+            deletion_handlers,
+            member_handlers,
+            invitation_handlers,
+            AgentHandlers(agents, idempotency),
+            SubjectHandlers(subjects, idempotency),
+            ToolHandlers(ToolStore(database, quota_counter), idempotency),
+            PolicyHandlers(PolicyStore(database), idempotency),
+            quota_handlers,
+            JobHandlers(TenantJobStore(database, audit), JobStore(database), idempotency),
+            SpaceHandlers(spaces, idempotency, IdempotencyStore(whole_database, "tenancy", audit)),
+        )
+        registry.add(
+            rpc.add_TenancyInternalServiceServicer_to_server,
+            deletion_handlers,
+            member_handlers,
+            invitation_handlers,
+            quota_handlers,
+            RateLimitHandlers(rate_limits, DefaultRateLimits.from_settings(settings)),
+            MaintenanceHandlers(whole_database, invitations, rate_limits, agents, idempotency),
+        )
         if CanarySettings.read(host.environment).canary_seconds > 0:
             await stack.enter_async_context(background_tasks(canary=CanaryStore(database).provision))
         yield registry

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import grpc
@@ -48,9 +48,12 @@ class ServicerRegistry:
         # The methods behind the interceptors, by path, while the service runs: for ports other than gRPC's.
         self.handlers: InProcessHandlers = {}
 
-    def add(self, register: Callable[[Any, Any], None], servicer: object) -> None:
-        """Add a servicer with the generated `add_...Servicer_to_server`."""
-        register(servicer, self)
+    def add(self, register: Callable[[Any, Any], None], *features: object) -> None:
+        """Add a gRPC service by the generated `add_...Servicer_to_server`; each of its RPCs is a method of one feature.
+
+        Raises TypeError for an RPC that no feature has, or several have.
+        """
+        register(_ByName(features), self)
 
     def add_raw(self, path: str, handler: Handler) -> None:
         """Add a method whose request and response are bytes."""
@@ -94,3 +97,19 @@ class ServicerRegistry:
                     is_streaming=handler.response_streaming,
                 )
             )
+
+
+class _ByName:
+    """Looks methods up by their names in several objects."""
+
+    def __init__(self, features: Sequence[object]) -> None:
+        self._features = features
+
+    def __getattr__(self, name: str) -> Any:
+        found = [feature for feature in self._features if hasattr(feature, name)]
+        if len(found) != 1:
+            message = (
+                f"{name} should be a method of one feature; it is one of {[type(each).__name__ for each in found]}"
+            )
+            raise TypeError(message)
+        return getattr(found[0], name)

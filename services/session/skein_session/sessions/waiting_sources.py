@@ -10,21 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import Message
 
-from skein.session.v1.session_methods import SessionServiceMethods
 from skein_kit.calls.call import Call
 from skein_kit.errors import ApprovalRequired
 
 if TYPE_CHECKING:
     from skein_kit.approval import Handler
+    from skein_session.sessions.rpc import SessionHandlers
+    from skein_session.summaries.rpc import SummaryHandlers
 
 
-def without_texts(servicer: SessionServiceMethods) -> Mapping[str, Handler]:
+def without_texts(sessions: SessionHandlers, summaries: SummaryHandlers) -> Mapping[str, Handler]:
     """Return the methods that set texts of sessions; they raise ApprovalRequired for a text."""
     return {
-        "CreateSession": _guarded(servicer.CreateSession, _names_session),
-        "UpdateSession": _guarded(servicer.UpdateSession, _names_session),
-        "EndSession": _guarded(servicer.EndSession, lambda request: bool(request.summary or request.reason)),
-        "SummarizeSession": _guarded(servicer.SummarizeSession, lambda request: request.store),
+        "CreateSession": _guarded(sessions.CreateSession, _names_session),
+        "UpdateSession": _guarded(sessions.UpdateSession, _names_session),
+        "EndSession": _guarded(sessions.EndSession, lambda request: bool(request.summary or request.reason)),
+        "SummarizeSession": _guarded(summaries.SummarizeSession, lambda request: request.store),
     }
 
 
