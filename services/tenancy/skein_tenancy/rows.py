@@ -1,20 +1,34 @@
-"""Drafts and changes of rows whose ids callers choose, and steps that the stores of several features share."""
+"""Resources whose ids callers choose (agents, subjects, tools): what their stores and handlers have in common."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+from uuid import UUID
 
 import asyncpg
+from google.protobuf.message import Message
 
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.database.named_queries import Query
-from skein_kit.database.transactions import Transaction
-from skein_kit.errors import RevisionStale
+from skein_kit.database.transactions import Database, Transaction, translate_constraint_errors
+from skein_kit.errors import RevisionStale, RpcError
+from skein_kit.idempotency.store import LIFETIME, IdempotencyStore
+from skein_kit.ids import new_id, now
+from skein_kit.quotas.store import QuotaCounter
+from skein_kit.rpc import pagination, well_known_types
+from skein_kit.rpc.row_times import ImportTimes
+from skein_tenancy.queries import QUERIES
+
+Row = TypeVar("Row")
+Response = TypeVar("Response", bound=Message)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RowDraft:
-    """The validated content of an agent, a subject or a tool to be created."""
+    """The validated content of a row to be created."""
 
     # Empty: the store generates one.
     row_id: str
@@ -24,13 +38,238 @@ class RowDraft:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RowChange:
-    """New values for some columns of one agent, subject or tool."""
+    """New values for some columns of one row."""
 
     row_id: str
     # 0: any revision.
     revision: int
     # By column; JSON as text.
     values: Mapping[str, object]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Resource(Generic[Row]):
+    """A kind of row. Its noun names the column of its id, its quota and its queries, such as `create_agent`."""
+
+    noun: str
+    of_record: Callable[[asyncpg.Record], Row]
+    not_found: type[RpcError]
+    exists: type[RpcError]
+    deleted: type[RpcError]
+    # What the violation of a constraint by an update means, by the constraint.
+    violations: Mapping[str, RpcError] = field(default_factory=dict)
+
+    def query(self, verb: str) -> Query:
+        return QUERIES[f"{verb}_{self.noun}"]
+
+
+class RowStore(Generic[Row]):
+    """The rows of a resource. Methods that take `tx` work in the caller's transaction, which sees the tenant.
+
+    All raise the resource's `not_found`, as far as they name a row.
+    """
+
+    def __init__(self, resource: Resource[Row], database: Database, quota_counter: QuotaCounter) -> None:
+        self._resource = resource
+        self._database = database
+        self._quota_counter = quota_counter
+
+    async def create(
+        self, tx: Transaction, tenant_id: UUID, draft: RowDraft, times: ImportTimes, *, created_by: str
+    ) -> Row:
+        """Raises the resource's `exists` and `deleted`, and QuotaExceeded."""
+        values = {
+            **draft.values,
+            **self._key(tenant_id, draft.row_id or str(new_id(now()))),
+            "create_time": times.create_time,
+            "update_time": times.update_time,
+            "created_by": created_by,
+        }
+        row = await _run(tx, self._resource.query("create"), {**values, **self._derived(None, values, by=created_by)})
+        if row is None:
+            await self._raise_deleted(tx, {**values, **self._key(tenant_id, draft.row_id or None)})
+            raise self._resource.exists
+        await self._charge(tx, tenant_id, 1)
+        return self._resource.of_record(row)
+
+    async def get(self, tenant_id: UUID, row_id: str) -> Row:
+        async with self._database.transaction(tenant_id) as tx:
+            row = await tx.row(self._resource.query("get"), **self._key(tenant_id, row_id))
+        return self._resource.of_record(require_row(row, self._resource.not_found))
+
+    async def update(self, tx: Transaction, tenant_id: UUID, change: RowChange, *, updated_by: str) -> Row:
+        """Raises RevisionStale, and what the resource's constraints mean."""
+        current = await self._lock(tx, tenant_id, change.row_id)
+        if current["delete_time"] is not None:
+            raise self._resource.not_found
+        check_revision(change.revision, current["revision"])
+        stamps = {"tenant_id": tenant_id, "updated_by": updated_by, "update_time": now()}
+        values = {**current, **change.values, **stamps, **self._derived(current, change.values, by=updated_by)}
+        await self._check_update(tx, current, values)
+        with translate_constraint_errors(self._resource.violations):
+            return self._resource.of_record(await update_row(tx, self._resource.query("update"), values))
+
+    async def delete(self, tx: Transaction, tenant_id: UUID, row_id: str, *, deleted_by: str) -> None:
+        """Delete a row; what belongs to it stays for an undelete."""
+        deleted_count = await tx.execute(
+            self._resource.query("delete"), **self._key(tenant_id, row_id), delete_time=now(), deleted_by=deleted_by
+        )
+        if not deleted_count:
+            raise self._resource.not_found
+        await self._charge(tx, tenant_id, -1)
+
+    async def undelete(self, tx: Transaction, tenant_id: UUID, row_id: str, *, updated_by: str) -> Row:
+        """Bring a deleted row back; return one that is not deleted as it is. Raises QuotaExceeded."""
+        row = await self._lock(tx, tenant_id, row_id)
+        if row["delete_time"] is not None:
+            stamps = {"tenant_id": tenant_id, "updated_by": updated_by, "update_time": now()}
+            values = {**row, **stamps, **self._derived(row, {}, by=updated_by)}
+            row = await update_row(tx, self._resource.query("undelete"), values)
+            await self._charge(tx, tenant_id, 1)
+        return self._resource.of_record(row)
+
+    async def purge(self, tx: Transaction, tenant_id: UUID, row_id: str, *, purged_by: str) -> None:
+        """Remove a row for good, deleted or not."""
+        row = await self._lock(tx, tenant_id, row_id)
+        await self._purge(tx, tenant_id, row_id, by=purged_by)
+        if row["delete_time"] is None:
+            await self._charge(tx, tenant_id, -1)
+
+    async def clear_responses(self, tx: Transaction, tenant_id: UUID, *, methods: Sequence[str], prefix: bytes) -> None:
+        """Empty the saved responses of these methods that contain the prefix of a purged row."""
+        await tx.execute(
+            QUERIES[f"clear_{self._resource.noun}_responses"],
+            tenant_id=tenant_id,
+            since_time=now() - LIFETIME,
+            methods=list(methods),
+            prefix=prefix,
+        )
+
+    async def _purge(self, tx: Transaction, tenant_id: UUID, row_id: str, *, by: str) -> None:
+        """Remove a locked row; a resource with more to remove than the row overrides it."""
+        await tx.execute(self._resource.query("purge"), **self._key(tenant_id, row_id))
+
+    def _derived(
+        self,
+        current: asyncpg.Record | None,
+        values: Mapping[str, object],
+        *,
+        by: str,
+    ) -> Mapping[str, object]:
+        """Return columns that follow from others; `current` is the stored row, None for a new one."""
+        return {}
+
+    async def _check_update(self, tx: Transaction, current: asyncpg.Record, values: Mapping[str, object]) -> None:
+        """Refuse new values of a locked row that no constraint refuses."""
+
+    async def _raise_deleted(self, tx: Transaction, values: Mapping[str, object]) -> None:
+        """Raise the resource's `deleted` if only deleted rows have the id, or another value that is unique."""
+        query = QUERIES[f"find_conflicting_{self._resource.noun}"]
+        if await tx.value(query, **{name: values[name] for name in query.parameters}) is not None:
+            raise self._resource.deleted
+
+    async def _lock(self, tx: Transaction, tenant_id: UUID, row_id: str) -> asyncpg.Record:
+        row = await tx.row(self._resource.query("lock"), **self._key(tenant_id, row_id))
+        return require_row(row, self._resource.not_found)
+
+    async def _charge(self, tx: Transaction, tenant_id: UUID, count: int) -> None:
+        await self._quota_counter.charge(tx, tenant_id, {f"{self._resource.noun}s": count})
+
+    def _key(self, tenant_id: UUID, row_id: str | None) -> dict[str, object]:
+        return {"tenant_id": tenant_id, f"{self._resource.noun}_id": row_id}
+
+
+class RowHandlers(Generic[Row]):
+    """What answers the RPCs of a resource. A subclass names the RPCs, and reads the values of a message."""
+
+    noun: str
+    updatable: Sequence[str]
+    message: type[Message]
+
+    def __init__(self, store: RowStore[Row], idempotency: IdempotencyStore) -> None:
+        self._rows = store
+        self._idempotency = idempotency
+
+    async def values(self, message: Any, names: Iterable[str]) -> dict[str, object]:
+        """Return the values of some fields by column, JSON as text. Raises FieldInvalid."""
+        raise NotImplementedError
+
+    def to_message(self, row: Any) -> Message:
+        return well_known_types.to_message(self.message, row)
+
+    async def create(self, request: Any, context: Context, response: type[Response]) -> Response:
+        caller, message = caller_of(context), getattr(request, self.noun)
+        values = await self.values(message, self.updatable)
+        draft = RowDraft(row_id=getattr(message, f"{self.noun}_id"), values=values)
+        times = ImportTimes.read(message, caller, now(), keep_times=request.keep_times)
+        async with self._idempotency.begin(caller, request) as write:
+            row = await self._rows.create(write.tx, caller.require_tenant(), draft, times, created_by=caller.principal)
+            return await write.save(self._response(response, row))
+
+    async def get(self, request: Any, context: Context, response: type[Response]) -> Response:
+        row_id = getattr(request, f"{self.noun}_id")
+        return self._response(response, await self._rows.get(caller_of(context).require_tenant(), row_id))
+
+    def page(
+        self,
+        request: Any,
+        tenant_id: UUID,
+        rows: Sequence[Row],
+        response: type[Response],
+        *,
+        position: Callable[[Any], list[str]] | None = None,
+    ) -> Response:
+        """Return a page of rows, of which one beyond the page shows that there is a next one."""
+        size = pagination.resolve_page_size(request.page_size)
+        position = position or (lambda row: [getattr(row, f"{self.noun}_id")])
+        page, token = pagination.fit_rows(rows, self.to_message, position, request, tenant_id, size=size)
+        return response(**{f"{self.noun}s": page, "next_page_token": token})
+
+    async def update(self, request: Any, context: Context, response: type[Response]) -> Response:
+        """Change the fields that the mask names, or all when it is empty."""
+        caller, message = caller_of(context), getattr(request, self.noun)
+        names = well_known_types.updated_fields(request.update_mask, self.updatable)
+        change = RowChange(
+            row_id=getattr(message, f"{self.noun}_id"),
+            revision=message.revision,
+            values=await self.values(message, names),
+        )
+        async with self._idempotency.begin(caller, request) as write:
+            row = await self._rows.update(write.tx, caller.require_tenant(), change, updated_by=caller.principal)
+            return await write.save(self._response(response, row))
+
+    async def delete(self, request: Any, context: Context, response: type[Response]) -> Response:
+        caller, row_id = caller_of(context), getattr(request, f"{self.noun}_id")
+        async with self._idempotency.begin(caller, request) as write:
+            await self._rows.delete(write.tx, caller.require_tenant(), row_id, deleted_by=caller.principal)
+        return response()
+
+    async def undelete(self, request: Any, context: Context, response: type[Response]) -> Response:
+        caller, row_id = caller_of(context), getattr(request, f"{self.noun}_id")
+        async with self._idempotency.begin(caller, request) as write:
+            row = await self._rows.undelete(write.tx, caller.require_tenant(), row_id, updated_by=caller.principal)
+            return await write.save(self._response(response, row))
+
+    async def purge(
+        self, request: Any, context: Context, response: type[Response], *, saved_by: Sequence[type[Message]] = ()
+    ) -> Response:
+        """Remove a row for good, and from the saved responses of the requests of these types."""
+        caller, row_id = caller_of(context), getattr(request, f"{self.noun}_id")
+        async with self._idempotency.begin(caller, request) as write:
+            tenant_id = caller.require_tenant()
+            await self._rows.purge(write.tx, tenant_id, row_id, purged_by=caller.principal)
+            if saved_by:
+                await self._rows.clear_responses(
+                    write.tx,
+                    tenant_id,
+                    methods=[kind.DESCRIPTOR.full_name for kind in saved_by],
+                    # The row begins with its id inside a saved response.
+                    prefix=self.message(**{f"{self.noun}_id": row_id}).SerializeToString(),
+                )
+        return response()
+
+    def _response(self, response: type[Response], row: Row) -> Response:
+        return response(**{self.noun: self.to_message(row)})
 
 
 def check_revision(expected: int, current: int) -> None:
@@ -51,4 +290,8 @@ def require_row(row: asyncpg.Record | None, not_found: type[Exception] = LookupE
 
 async def update_row(tx: Transaction, query: Query, values: Mapping[str, object]) -> asyncpg.Record:
     """Update a locked row; the query takes its parameters from the values of all columns."""
-    return require_row(await tx.row(query, **{name: values[name] for name in query.parameters}))
+    return require_row(await _run(tx, query, values))
+
+
+async def _run(tx: Transaction, query: Query, values: Mapping[str, object]) -> asyncpg.Record | None:
+    return await tx.row(query, **{name: values[name] for name in query.parameters})

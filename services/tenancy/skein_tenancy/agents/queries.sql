@@ -32,15 +32,6 @@ WHERE tenant_id = :tenant_id AND agent_id > :after
 ORDER BY agent_id
 LIMIT :size;
 
--- lock_agent --
--- Read one agent and keep others from changing it until the transaction ends.
-SELECT agent_id, display_name, agent_type, description, system_prompt, topic, metadata, llm_config, embedding_config,
-    tool_rules, mcp_servers, message_ids, revision, create_time, update_time, created_by, updated_by,
-    delete_time
-FROM tenancy.agents
-WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND delete_time IS NULL
-FOR UPDATE;
-
 -- update_agent --
 -- Change an agent that the transaction has locked.
 UPDATE tenancy.agents
@@ -53,7 +44,7 @@ RETURNING agent_id, display_name, agent_type, description, system_prompt, topic,
     tool_rules, mcp_servers, message_ids, revision, create_time, update_time, created_by, updated_by,
     delete_time;
 
--- lock_agent_any --
+-- lock_agent --
 -- Read one agent, deleted or not, and keep others from changing it until the transaction ends; no row comes back for a
 -- purged one.
 SELECT agent_id, display_name, agent_type, description, system_prompt, topic, metadata, llm_config, embedding_config,
@@ -62,7 +53,7 @@ FROM tenancy.agents
 WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND purge_time IS NULL
 FOR UPDATE;
 
--- agent_delete_time --
+-- find_conflicting_agent --
 -- Read the delete time of an agent, also of a purged one.
 SELECT delete_time
 FROM tenancy.agents

@@ -99,7 +99,7 @@ WHERE tenant_id = :tenant_id AND subject_id = :subject_id
 RETURNING subject_id, display_name, status, timezone, profile, preferences, account_id, revision, create_time,
     update_time, created_by, updated_by, delete_time, writers;
 
--- subject_delete_time --
+-- find_conflicting_subject --
 -- Read the delete time of a subject.
 SELECT delete_time
 FROM tenancy.subjects

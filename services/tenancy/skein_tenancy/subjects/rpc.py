@@ -1,11 +1,9 @@
-"""The RPCs of subjects: parse, one call, reply."""
+"""The RPCs of subjects."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from uuid import UUID
-
-from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.tenancy.v1 import subjects_pb2 as pb
 from skein_kit.calls.call import Context
@@ -17,35 +15,43 @@ from skein_kit.identity.spaces import DEFAULT_SPACE
 from skein_kit.ids import now, parse_id
 from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc import pagination, well_known_types
-from skein_kit.rpc.row_times import ImportTimes
-from skein_tenancy.rows import RowChange, RowDraft
+from skein_tenancy.rows import RowHandlers
 from skein_tenancy.subjects.model import OBJECTS, Subject, SubjectFilter, parse_timezone
 from skein_tenancy.subjects.store import SubjectStore
 
-_UPDATABLE = ("display_name", "status", "timezone", *OBJECTS, "account_id")
 _STATUS_PREFIX = "SUBJECT_STATUS_"
-# Requests whose saved responses contain a subject.
-METHODS_WITH_SUBJECT = [
-    kind.DESCRIPTOR.full_name for kind in (pb.CreateSubjectRequest, pb.UpdateSubjectRequest, pb.UndeleteSubjectRequest)
-]
 
 
-class SubjectHandlers:
+class SubjectHandlers(RowHandlers[Subject]):
     """Subjects of a tenant."""
 
+    noun, message = "subject", pb.Subject
+    updatable = ("display_name", "status", "timezone", *OBJECTS, "account_id")
+
     def __init__(self, store: SubjectStore, idempotency: IdempotencyStore) -> None:
+        super().__init__(store, idempotency)
         self._store = store
-        self._idempotency = idempotency
+
+    async def values(self, message: pb.Subject, names: Iterable[str]) -> dict[str, object]:
+        values: dict[str, object] = {}
+        for name in names:
+            if name in OBJECTS:
+                values[name] = well_known_types.json_text(message, name)
+            elif name == "status":
+                values[name] = _status_name(message.status or pb.SUBJECT_STATUS_ACTIVE)
+            elif name == "timezone":
+                values[name] = parse_timezone(message.timezone)
+            elif name == "account_id":
+                values[name] = UUID(message.account_id) if message.account_id else None
+            else:
+                values[name] = message.display_name
+        return values
+
+    def to_message(self, row: Subject) -> pb.Subject:
+        return well_known_types.to_message(pb.Subject, row, writers=row.writers.names)
 
     async def CreateSubject(self, request: pb.CreateSubjectRequest, context: Context) -> pb.CreateSubjectResponse:
-        caller = caller_of(context)
-        draft = read_draft(request.subject)
-        times = ImportTimes.read(request.subject, caller, now(), keep_times=request.keep_times)
-        async with self._idempotency.begin(caller, request) as write:
-            subject = await self._store.create_subject(
-                write.tx, caller.require_tenant(), draft, times, created_by=caller.principal
-            )
-            return await write.save(pb.CreateSubjectResponse(subject=subject_message(subject)))
+        return await self.create(request, context, pb.CreateSubjectResponse)
 
     async def GetSubject(self, request: pb.GetSubjectRequest, context: Context) -> pb.GetSubjectResponse:
         at, tenant_id = now(), caller_of(context).require_tenant()
@@ -53,62 +59,36 @@ class SubjectHandlers:
         if request.revision:
             subject = await self._store.get_subject_revision(tenant_id, request.subject_id, request.revision)
         elif as_of_time is None:
-            subject = await self._store.get_subject(tenant_id, request.subject_id)
+            subject = await self._store.get(tenant_id, request.subject_id)
         else:
             subject = await self._store.get_subject_as_of(tenant_id, request.subject_id, as_of_time, at=at)
-        return pb.GetSubjectResponse(subject=subject_message(subject))
+        return pb.GetSubjectResponse(subject=self.to_message(subject))
 
     async def ListSubjects(self, request: pb.ListSubjectsRequest, context: Context) -> pb.ListSubjectsResponse:
         tenant_id, subject_filter = caller_of(context).require_tenant(), read_filter(request)
-        size = pagination.resolve_page_size(request.page_size)
-        position = pagination.read_token(request.page_token, tenant_id, request)
-        rows = await self._store.list_subjects(tenant_id, subject_filter, after=_position(position), size=size + 1)
-        page, token = pagination.fit_rows(
-            rows,
-            subject_message,
-            lambda subject: [subject.subject_id, str(subject.space_id)],
+        after = _position(pagination.read_token(request.page_token, tenant_id, request))
+        size = pagination.resolve_page_size(request.page_size) + 1
+        rows = await self._store.list_subjects(tenant_id, subject_filter, after=after, size=size)
+        return self.page(
             request,
             tenant_id,
-            size=size,
+            rows,
+            pb.ListSubjectsResponse,
+            position=lambda subject: [subject.subject_id, str(subject.space_id)],
         )
-        return pb.ListSubjectsResponse(subjects=page, next_page_token=token)
 
     async def UpdateSubject(self, request: pb.UpdateSubjectRequest, context: Context) -> pb.UpdateSubjectResponse:
-        caller = caller_of(context)
-        change = read_change(request.subject, request.update_mask)
-        async with self._idempotency.begin(caller, request) as write:
-            subject = await self._store.update_subject(
-                write.tx, caller.require_tenant(), change, updated_by=caller.principal
-            )
-            return await write.save(pb.UpdateSubjectResponse(subject=subject_message(subject)))
+        return await self.update(request, context, pb.UpdateSubjectResponse)
 
     async def DeleteSubject(self, request: pb.DeleteSubjectRequest, context: Context) -> pb.DeleteSubjectResponse:
-        caller = caller_of(context)
-        async with self._idempotency.begin(caller, request) as write:
-            await self._store.delete_subject(
-                write.tx, caller.require_tenant(), request.subject_id, deleted_by=caller.principal
-            )
-        return pb.DeleteSubjectResponse()
+        return await self.delete(request, context, pb.DeleteSubjectResponse)
 
     async def UndeleteSubject(self, request: pb.UndeleteSubjectRequest, context: Context) -> pb.UndeleteSubjectResponse:
-        caller = caller_of(context)
-        async with self._idempotency.begin(caller, request) as write:
-            subject = await self._store.undelete_subject(
-                write.tx, caller.require_tenant(), request.subject_id, updated_by=caller.principal
-            )
-            return await write.save(pb.UndeleteSubjectResponse(subject=subject_message(subject)))
+        return await self.undelete(request, context, pb.UndeleteSubjectResponse)
 
     async def PurgeSubject(self, request: pb.PurgeSubjectRequest, context: Context) -> pb.PurgeSubjectResponse:
-        caller, subject_id = caller_of(context), request.subject_id
-        async with self._idempotency.begin(caller, request) as write:
-            await self._store.purge_subject(write.tx, caller.require_tenant(), subject_id)
-            await self._store.clear_responses(
-                write.tx,
-                caller.require_tenant(),
-                methods=METHODS_WITH_SUBJECT,
-                prefix=subject_prefix(subject_id),
-            )
-        return pb.PurgeSubjectResponse()
+        saved_by = (pb.CreateSubjectRequest, pb.UpdateSubjectRequest, pb.UndeleteSubjectRequest)
+        return await self.purge(request, context, pb.PurgeSubjectResponse, saved_by=saved_by)
 
 
 def _position(token: Sequence[str] | None) -> tuple[str, UUID]:
@@ -121,47 +101,12 @@ def _position(token: Sequence[str] | None) -> tuple[str, UUID]:
     return token[0], space_id
 
 
-def subject_message(value: Subject) -> pb.Subject:
-    return well_known_types.to_message(pb.Subject, value, writers=value.writers.names)
-
-
-def subject_prefix(subject_id: str) -> bytes:
-    """Return the bytes with which the subject begins inside a saved response."""
-    return pb.Subject(subject_id=subject_id).SerializeToString()
-
-
-def read_draft(message: pb.Subject) -> RowDraft:
-    return RowDraft(row_id=message.subject_id, values=_values(message, _UPDATABLE))
-
-
-def read_change(message: pb.Subject, mask: FieldMask) -> RowChange:
-    """Read the fields that the mask names, or all when it is empty."""
-    updated_names = well_known_types.updated_fields(mask, _UPDATABLE)
-    return RowChange(row_id=message.subject_id, revision=message.revision, values=_values(message, updated_names))
-
-
 def read_filter(request: pb.ListSubjectsRequest) -> SubjectFilter:
     return SubjectFilter(
         properties=parse_matches(request.properties),
         status=_status_name(request.status) if request.status else None,
         show_deleted=request.show_deleted,
     )
-
-
-def _values(message: pb.Subject, names: Iterable[str]) -> dict[str, object]:
-    values: dict[str, object] = {}
-    for name in names:
-        if name in OBJECTS:
-            values[name] = well_known_types.json_text(message, name)
-        elif name == "status":
-            values[name] = _status_name(message.status or pb.SUBJECT_STATUS_ACTIVE)
-        elif name == "timezone":
-            values[name] = parse_timezone(message.timezone)
-        elif name == "account_id":
-            values[name] = UUID(message.account_id) if message.account_id else None
-        else:
-            values[name] = message.display_name
-    return values
 
 
 def _status_name(value: pb.SubjectStatus) -> str:

@@ -14,19 +14,17 @@ from skein_kit.audit_log.writer import target_of
 from skein_kit.calls.call import Call
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.database.named_queries import Query, as_of
-from skein_kit.database.transactions import Database, Transaction, translate_constraint_errors
+from skein_kit.database.transactions import Database, Transaction
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import FieldInvalid
 from skein_kit.filters.json_properties import Property
-from skein_kit.idempotency.store import LIFETIME
-from skein_kit.ids import new_id, now
 from skein_kit.policies.history import check_history
 from skein_kit.quotas.store import QuotaCounter
 from skein_kit.rpc.row_times import ImportTimes
 from skein_kit.text.writers import Writers
 from skein_tenancy.errors import SubjectDeleted, SubjectExists, SubjectNotFound
 from skein_tenancy.queries import QUERIES
-from skein_tenancy.rows import RowChange, RowDraft, check_revision, require_row, update_row
+from skein_tenancy.rows import Resource, RowChange, RowDraft, RowStore, require_row
 from skein_tenancy.subjects.model import OBJECTS, STATED_FIELDS, Subject, SubjectFilter, properties_of, writers_after
 
 # All are kept until the purge, which clears them from recorded queries.
@@ -39,33 +37,29 @@ _TOO_MANY_NAMES = {
 _PROPERTY_CONDITIONS = 5
 
 
-class SubjectStore:
+SUBJECT = Resource(
+    noun="subject",
+    of_record=Subject.of_row,
+    not_found=SubjectNotFound,
+    exists=SubjectExists,
+    deleted=SubjectDeleted,
+    violations=_TOO_MANY_NAMES,
+)
+
+
+class SubjectStore(RowStore[Subject]):
     """Subjects of a tenant, written together with their properties."""
 
     def __init__(self, database: Database, quota_counter: QuotaCounter) -> None:
-        self._database = database
-        self._quota_counter = quota_counter
+        super().__init__(SUBJECT, database, quota_counter)
 
-    async def create_subject(
+    async def create(
         self, tx: Transaction, tenant_id: UUID, draft: RowDraft, times: ImportTimes, *, created_by: str
     ) -> Subject:
         """Raises SubjectExists, SubjectDeleted, FieldInvalid for too many properties, and QuotaExceeded."""
-        row = await tx.row(
-            QUERIES["create_subject"],
-            tenant_id=tenant_id,
-            subject_id=draft.row_id or str(new_id(now())),
-            create_time=times.create_time,
-            update_time=times.update_time,
-            created_by=created_by,
-            writers=Writers.of(STATED_FIELDS, created_by).text,
-            **draft.values,
-        )
-        if row is None:
-            delete_time = await tx.value(QUERIES["subject_delete_time"], tenant_id=tenant_id, subject_id=draft.row_id)
-            raise SubjectExists if delete_time is None else SubjectDeleted
-        await _insert_properties(tx, tenant_id, row["subject_id"], draft.values)
-        await self._quota_counter.charge(tx, tenant_id, {"subjects": 1})
-        return Subject.of_row(row)
+        subject = await super().create(tx, tenant_id, draft, times, created_by=created_by)
+        await _insert_properties(tx, tenant_id, subject.subject_id, draft.values)
+        return subject
 
     async def locate(self, request: Any, call: Call) -> None:
         """Narrow a read that names a subject to the subject's space: several spaces may have the id."""
@@ -78,13 +72,10 @@ class SubjectStore:
         if space_id is not None:
             call.narrow_to(space_id)
 
-    async def get_subject(self, tenant_id: UUID, subject_id: str) -> Subject:
-        """Raises SubjectNotFound."""
+    async def get(self, tenant_id: UUID, row_id: str) -> Subject:
         async with self._database.transaction(tenant_id) as tx:
-            row = await tx.row(QUERIES["get_subject"], tenant_id=tenant_id, subject_id=subject_id)
-            return (
-                await _with_trust(tx, tenant_id, [require_row(row, SubjectNotFound)], QUERIES["read_subject_trust"])
-            )[0]
+            row = await tx.row(QUERIES["get_subject"], tenant_id=tenant_id, subject_id=row_id)
+            return await _read(tx, tenant_id, row, QUERIES["read_subject_trust"])
 
     async def get_subject_revision(self, tenant_id: UUID, subject_id: str, revision: int) -> Subject:
         """Read one revision of a subject. Raises SubjectNotFound."""
@@ -92,9 +83,7 @@ class SubjectStore:
             row = await tx.row(
                 QUERIES["get_subject_revision"], tenant_id=tenant_id, subject_id=subject_id, revision=revision
             )
-            return (
-                await _with_trust(tx, tenant_id, [require_row(row, SubjectNotFound)], QUERIES["read_subject_trust"])
-            )[0]
+            return await _read(tx, tenant_id, row, QUERIES["read_subject_trust"])
 
     async def get_subject_as_of(
         self, tenant_id: UUID, subject_id: str, as_of_time: datetime, *, at: datetime
@@ -127,82 +116,28 @@ class SubjectStore:
         async with self._database.transaction(tenant_id) as tx:
             return await _with_trust(tx, tenant_id, await tx.rows(query, **page), QUERIES["read_subject_trust"])
 
-    async def update_subject(self, tx: Transaction, tenant_id: UUID, change: RowChange, *, updated_by: str) -> Subject:
-        """Raises SubjectNotFound, RevisionStale, and FieldInvalid for too many properties or former names."""
-        key = {"tenant_id": tenant_id, "subject_id": change.row_id}
-        current = await tx.row(QUERIES["lock_subject"], **key)
-        if current is None or current["delete_time"] is not None:
-            raise SubjectNotFound
-        check_revision(change.revision, current["revision"])
-        stamps = {
-            "tenant_id": tenant_id,
-            "updated_by": updated_by,
-            "update_time": now(),
-            "writers": writers_after(current, change.values, by=updated_by).text,
-        }
-        values = {**current, **change.values, **stamps}
-        with translate_constraint_errors(_TOO_MANY_NAMES):
-            row = await update_row(tx, QUERIES["update_subject"], values)
+    async def update(self, tx: Transaction, tenant_id: UUID, change: RowChange, *, updated_by: str) -> Subject:
+        """Raises RevisionStale, and FieldInvalid for too many properties or former names."""
+        subject = await super().update(tx, tenant_id, change, updated_by=updated_by)
         if not change.values.keys().isdisjoint(OBJECTS):
-            await tx.execute(QUERIES["delete_subject_properties"], **key)
+            await tx.execute(QUERIES["delete_subject_properties"], **self._key(tenant_id, change.row_id))
+            values = {name: getattr(subject, name) for name in OBJECTS} | dict(change.values)
             await _insert_properties(tx, tenant_id, change.row_id, values)
-        return Subject.of_row(row)
+        return subject
 
-    async def delete_subject(self, tx: Transaction, tenant_id: UUID, subject_id: str, *, deleted_by: str) -> None:
-        """Delete a subject; its properties stay for an undelete. Raises SubjectNotFound."""
-        deleted_count = await tx.execute(
-            QUERIES["delete_subject"],
-            tenant_id=tenant_id,
-            subject_id=subject_id,
-            delete_time=now(),
-            deleted_by=deleted_by,
-        )
-        if not deleted_count:
-            raise SubjectNotFound
-        await self._quota_counter.charge(tx, tenant_id, {"subjects": -1})
+    def _derived(self, current: asyncpg.Record | None, values: Mapping[str, object], *, by: str) -> dict[str, object]:
+        """Return the writers: to create a subject or bring it back states all of its fields."""
+        if current is None:
+            return {"writers": Writers.of(STATED_FIELDS, by).text}
+        if current["delete_time"] is not None:
+            return {"writers": Writers.read(current["writers"]).joined(Writers.of(STATED_FIELDS, by)).text}
+        return {"writers": writers_after(current, values, by=by).text}
 
-    async def undelete_subject(self, tx: Transaction, tenant_id: UUID, subject_id: str, *, updated_by: str) -> Subject:
-        """Bring a deleted subject back; return one that is not deleted as it is.
-
-        Raises SubjectNotFound and QuotaExceeded.
-        """
-        key = {"tenant_id": tenant_id, "subject_id": subject_id}
-        row = require_row(await tx.row(QUERIES["lock_subject"], **key), SubjectNotFound)
-        if row["delete_time"] is not None:
-            # To bring it back states it again.
-            writers = Writers.read(row["writers"]).joined(Writers.of(STATED_FIELDS, updated_by))
-            row = require_row(
-                await tx.row(
-                    QUERIES["undelete_subject"],
-                    **key,
-                    update_time=now(),
-                    updated_by=updated_by,
-                    writers=writers.text,
-                )
-            )
-            await self._quota_counter.charge(tx, tenant_id, {"subjects": 1})
-        return Subject.of_row(row)
-
-    async def purge_subject(self, tx: Transaction, tenant_id: UUID, subject_id: str) -> None:
-        """Remove a subject for good, deleted or not. Raises SubjectNotFound."""
-        key = {"tenant_id": tenant_id, "subject_id": subject_id}
-        row = require_row(await tx.row(QUERIES["lock_subject"], **key), SubjectNotFound)
+    async def _purge(self, tx: Transaction, tenant_id: UUID, row_id: str, *, by: str) -> None:
         await tx.stop_history()
-        await tx.execute(QUERIES["purge_subject"], **key)
-        await tx.execute(QUERIES["purge_subject_history"], **key)
-        await tx.execute(QUERIES["clear_subject_events"], tenant_id=tenant_id, target=target_of("subject", subject_id))
-        if row["delete_time"] is None:
-            await self._quota_counter.charge(tx, tenant_id, {"subjects": -1})
-
-    async def clear_responses(self, tx: Transaction, tenant_id: UUID, *, methods: Sequence[str], prefix: bytes) -> None:
-        """Empty the saved responses of these methods that contain the prefix of a purged subject."""
-        await tx.execute(
-            QUERIES["clear_subject_responses"],
-            tenant_id=tenant_id,
-            since_time=now() - LIFETIME,
-            methods=list(methods),
-            prefix=prefix,
-        )
+        await super()._purge(tx, tenant_id, row_id, by=by)
+        await tx.execute(QUERIES["purge_subject_history"], **self._key(tenant_id, row_id))
+        await tx.execute(QUERIES["clear_subject_events"], tenant_id=tenant_id, target=target_of("subject", row_id))
 
 
 def property_parameters(properties: Sequence[Property]) -> dict[str, object]:
