@@ -147,7 +147,6 @@ async def test_roles_from_before_a_database_are_introduced_to_citus(server: Pass
     assert left is None
 
 
-@pytest.mark.system
 async def test_a_changed_password_becomes_that_of_the_role(server: PasswordServer) -> None:
     url = await created(server, "changed")
     await prepared(url, passwords=PASSWORDS)

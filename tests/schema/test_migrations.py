@@ -67,7 +67,6 @@ async def test_a_server_may_have_loaded_citus_for_other_databases(server: Server
     await embedded.drop_database(server, name)
 
 
-@pytest.mark.system
 async def test_two_migrations_at_once_apply_each_file_once(server: Server, template: str) -> None:
     assert template
     name = f"race_{uuid.uuid4().hex}"

@@ -264,7 +264,6 @@ def purge(*, dry_run: bool = False, **selection: Any) -> memory_pb2.PurgeMemorie
     return memory_pb2.PurgeMemoriesRequest(selection=memory_pb2.MemorySelection(**selection), dry_run=dry_run)
 
 
-@pytest.mark.system
 async def test_a_damaged_file_is_reported_and_the_archive_stays(deployment: Deployment) -> None:
     async with deployment.memory() as memory, deployment.history() as history:
         await old(memory, "soon damaged")
@@ -340,7 +339,6 @@ async def test_a_low_rate_makes_full_archives(deployment: Deployment) -> None:
     assert (again.archived_count, again.HasField("retry_delay")) == (0, True)
 
 
-@pytest.mark.system
 async def test_expiring_memories_are_not_archived(deployment: Deployment) -> None:
     await deployment.rule(archive_days=30)
     async with deployment.memory() as memory, deployment.internal() as internal:
@@ -397,7 +395,6 @@ async def test_memories_in_cold_storage_are_not_kept_longer_than_the_others(depl
     assert (list(response.archives), deployment.files) == ([], [])
 
 
-@pytest.mark.system
 async def test_unreferenced_files_are_removed_once_no_process_can_be_writing_them(deployment: Deployment) -> None:
     async with deployment.memory() as memory, deployment.history() as history, deployment.internal() as internal:
         await old(memory, "named")

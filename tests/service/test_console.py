@@ -201,7 +201,6 @@ async def test_signing_out_forgets_the_key(web: BrowserSession, tenant: Tenant) 
     assert (await web.page()).status_code == 303
 
 
-@pytest.mark.system
 async def test_a_form_of_another_site_is_refused(web: BrowserSession, person: Person, seeded: SeededData) -> None:
     await web.sign_in(person.email, PASSWORD)
     url = f"/console/{web.tenant_id}/conflicts"

@@ -126,7 +126,6 @@ async def test_a_purged_block_does_not_come_back_by_an_import_but_may_be_made_an
     assert await blocks(tenant) == ["of ann"]
 
 
-@pytest.mark.system
 async def test_a_block_s_revisions_about_a_person_go_and_the_block_stays(
     tenant: Tenant, connection: Connection
 ) -> None:

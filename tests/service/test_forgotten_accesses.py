@@ -126,7 +126,6 @@ async def recorded(connection: Connection, tenant: Tenant, method: str) -> list[
     return [(row["subject_id"], row["session_id"]) for row in rows]
 
 
-@pytest.mark.system
 async def test_a_purged_session_leaves_what_is_recorded_of_other_people_under_its_name(
     tenant: Tenant, connection: Connection
 ) -> None:

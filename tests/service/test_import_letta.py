@@ -171,7 +171,6 @@ async def test_a_repeated_import_writes_nothing_and_compares_equal(
     assert (compared.code, compared.json["missing"], compared.json["different"]) == (0, {}, [])
 
 
-@pytest.mark.system
 async def test_a_later_file_of_an_agent_adds_its_new_messages(cluster: Cluster, tenant: Tenant, tmp_path: Path) -> None:
     later = copy.deepcopy(FILE)
     # The same messages under other numbers, as a file that begins later has them.

@@ -219,7 +219,6 @@ async def test_a_tool_does_not_claim_work_that_was_not_done(
     assert result["content"][0]["text"] == message
 
 
-@pytest.mark.system
 async def test_conditions_narrow_what_is_recalled(mcp: Mcp) -> None:
     await mcp.call("remember", content="green tea", tags=["a"], importance=0.9)
     await mcp.call("remember", content="black tea", tags=["b"])

@@ -85,7 +85,6 @@ async def test_nothing_of_what_was_purged_is_left_in_the_database(tenant: Tenant
         await tenant.links.DeleteLink(pb.DeleteLinkRequest(link_id=created.link.link_id))
 
 
-@pytest.mark.system
 @pytest.mark.parametrize("purged", [0, 1])
 async def test_what_was_noted_of_a_conflict_goes_with_whichever_of_its_memories_is_purged(
     tenant: Tenant, connection: Connection, purged: int

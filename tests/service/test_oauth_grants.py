@@ -438,7 +438,6 @@ async def sign_in_again(cluster: Cluster, account: Account) -> accounts_pb2.Sign
     return (await cluster.anonymous.auth.SignIn(request)).tokens
 
 
-@pytest.mark.system
 async def test_a_refresh_gives_no_more_than_the_role_allows_now(
     cluster: Cluster, direct: aio.Channel, tenant: Tenant
 ) -> None:

@@ -66,7 +66,6 @@ async def test_the_log_has_the_events_of_visible_spaces_alone(house: House) -> N
     assert not known & await changed_ids(house.bound, newest_first=True) - {in_kitchen}
 
 
-@pytest.mark.system
 async def test_streams_of_two_callers_show_each_what_it_sees(house: House) -> None:
     streams = {
         name: stubs.history.StreamChanges(history_pb2.StreamChangesRequest())
@@ -145,7 +144,6 @@ async def test_the_usage_of_all_spaces_is_for_who_manages_them(house: House) -> 
         await house.bound.tenancy.GetUsage(limits_pb2.GetUsageRequest())
 
 
-@pytest.mark.system
 async def test_a_receipt_is_read_and_replayed_while_its_items_are_seen(house: House) -> None:
     await house.tenant.set_policy(recall_receipts="all", audit_query_text=True)
     for n in range(3):
@@ -212,7 +210,6 @@ async def _archive_talk(house: House) -> None:
     await house.doctor.sessions.ArchiveSession(session_archives_pb2.ArchiveSessionRequest(session_id="talk"))
 
 
-@pytest.mark.system
 @pytest.mark.parametrize(
     ("make", "fields", "change"),
     [
