@@ -1,13 +1,14 @@
 """`python tests/bench/optimizations.py FORM…`: prints what each optimization buys against its plain form.
 
-Two clusters are up, one as it is and one with the plain form (tests/bench/plain_forms.py). The same mixed load goes to
-them in turns; the ratio of each turn is printed as its median, with the middle half of all turns.
+Two clusters with the same data are up, one as it is and one with the plain form (tests/bench/plain_forms.py). The same
+mixed load goes to them in turns; the ratio of each turn is printed as its median, with the middle half of all turns.
 """
 
 from __future__ import annotations
 
 import itertools
 import statistics
+import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -21,6 +22,7 @@ import click
 import uvloop
 from bench import household, processes, report, ways
 from bench.figures import Figures
+from bench.household import SeededTenant
 from bench.load import Limits, measured
 from bench.plain_forms import FORMS, SETTINGS
 from bench.subject import ONE_PROCESS, Subject, data_folder, running
@@ -45,8 +47,10 @@ def main(
 ) -> None:
     """Print calls per second and processor time per call of the plain form, over those of the cluster as it is."""
     load = _Load(mix, in_flight, Limits(calls=1_000_000, seconds=seconds))
-    for form in forms or FORMS:
-        uvloop.run(_compare(form, memories=memories, turns=turns, load=load))
+    with data_folder() as folder:
+        home = uvloop.run(_stored(folder, memories))
+        for form in forms or FORMS:
+            uvloop.run(_compare(form, folder, home, turns=turns, load=load))
 
 
 class _Load(NamedTuple):
@@ -57,23 +61,22 @@ class _Load(NamedTuple):
     limits: Limits
 
 
-async def _compare(form: str, *, memories: int, turns: int, load: _Load) -> None:
+async def _stored(folder: Path, memories: int) -> SeededTenant:
+    """Store the data that each cluster gets a copy of."""
+    async with running(folder, ONE_PROCESS, **_SETTINGS) as subject:
+        return await household.moved_in(subject, memories=memories, messages=memories // 8)
+
+
+async def _compare(form: str, folder: Path, home: SeededTenant, *, turns: int, load: _Load) -> None:
     async with AsyncExitStack() as stack:
-        subjects = [
-            await stack.enter_async_context(
-                running(
-                    stack.enter_context(data_folder()),
-                    ONE_PROCESS,
-                    program=(_PLAIN, name),
-                    **_SETTINGS,
-                    **SETTINGS.get(name, {}),
-                )
-            )
-            for name in ("as-it-is", form)
-        ]
         pairs: list[tuple[Subject, Way]] = []
-        for subject in subjects:
-            home = await household.moved_in(subject, memories=memories, messages=memories // 8)
+        for name in ("as-it-is", form):
+            copy = stack.enter_context(data_folder())
+            # Nothing else runs meanwhile.
+            subprocess.run(["/bin/cp", "--archive", f"{folder}/.", str(copy)], check=True)  # noqa: ASYNC221
+            settings = _SETTINGS | SETTINGS.get(name, {})
+            cluster = running(copy, ONE_PROCESS, program=(_PLAIN, name), **settings)
+            subject = await stack.enter_async_context(cluster)
             material = ways.Material(home.memory_ids, 3)
             pairs.append((subject, await stack.enter_async_context(ways.gateway(subject, material))))
         rates: list[float] = []

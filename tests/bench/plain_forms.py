@@ -18,6 +18,7 @@ from skein_gateway.rate_limits import LeasedBucket
 from skein_kit.database import named_queries
 from skein_kit.database.named_queries import Query
 from skein_kit.database.transactions import Insert, Transaction
+from skein_recall.term_cache.cache import TermCache
 from skein_recall.vector_cache.codes import ExactCodes
 from skein_recall.vector_cache.quantization import QuantizedQuery
 
@@ -43,6 +44,11 @@ def compare_every_fine_code() -> None:
         return numpy.argpartition(-cosines, min(wanted, len(numbers) - 1))[: wanted + 1]
 
     ExactCodes._candidates = every_row  # type: ignore[method-assign]
+
+
+def search_words_in_the_database() -> None:
+    """Keep no tenant's words in memory."""
+    TermCache.table = lambda self, tenant_id: None  # type: ignore[method-assign]  # noqa: ARG005
 
 
 def float_weights() -> None:
@@ -87,10 +93,16 @@ FORMS: dict[str, Callable[[], None]] = {
     "lease-each-call": lease_each_call,
     "float-weights": float_weights,
     "no-vector-cache": as_it_is,
+    "no-term-cache": search_words_in_the_database,
+    "no-sampler": as_it_is,
     "no-shortlist": compare_every_fine_code,
 }
 # Settings of a form.
-SETTINGS = {"no-vector-cache": {"SKEIN_RECALL_CACHE_MEGABYTES": "0"}}
+SETTINGS = {
+    # Without the term cache too, which has a share of the same memory.
+    "no-vector-cache": {"SKEIN_RECALL_CACHE_MEGABYTES": "0"},
+    "no-sampler": {"SKEIN_ADVANCED_RECALL_SAMPLE_SHARE": "0"},
+}
 
 if __name__ == "__main__":
     FORMS[sys.argv.pop(1)]()
