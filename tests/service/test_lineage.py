@@ -214,7 +214,6 @@ async def test_a_new_text_is_as_good_as_its_writer(cluster: Cluster, tenant: Ten
     assert await trust_of(tenant, memory) == 0.5
 
 
-@pytest.mark.system
 async def test_a_rating_reaches_all_that_derives_from_the_source(cluster: Cluster, tenant: Tenant) -> None:
     told = await create(tenant, "Anna drinks coffee in the morning.", source="parrot")
     derived = await create(tenant, "In the morning Anna is awake, by coffee.", of(told))

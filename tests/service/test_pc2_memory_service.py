@@ -280,7 +280,6 @@ async def test_an_update_changes_what_it_names_and_nothing_else(assistant: Assis
     assert (await tenant.get_memory(memory_id)).content == "coffee"
 
 
-@pytest.mark.system
 async def test_an_update_moves_a_memory_under_another_parent_and_out(assistant: Assistant) -> None:
     old, new = await add(assistant, "old"), await add(assistant, "new")
     child = await add(assistant, "child", parent_id=old)

@@ -99,7 +99,6 @@ async def test_the_published_keys_verify_the_file_of_a_receipt(tenant: Tenant) -
     assert read.verify(await published_keys(tenant)) == receipt.statement
 
 
-@pytest.mark.system
 async def test_every_flipped_bit_of_a_stored_receipt_is_noticed(tenant: Tenant, cluster: Cluster) -> None:
     await tenant.set_policy(recall_receipts="all", audit_query_text=True)
     await tenant.remember("The kettle is red.")

@@ -297,7 +297,6 @@ async def test_a_webhook_that_fails_too_often_is_switched_off_and_says_why(
     assert len(receiver.received) == 2
 
 
-@pytest.mark.system
 async def test_a_webhook_switched_on_again_goes_on_with_what_happens_from_then_on(
     deployment: Deployment, receiver: Receiver
 ) -> None:
@@ -404,7 +403,6 @@ async def test_several_workers_deliver_everything_once(deployment: Deployment, r
     assert (len(entity_ids), set(entity_ids)) == (12, ids)
 
 
-@pytest.mark.system
 async def test_a_dead_delivery_can_be_had_again(deployment: Deployment, receiver: Receiver) -> None:
     created = await deployment.create_webhook(event_types=["memory_created"])
     await deployment.remember()
