@@ -145,6 +145,26 @@ async def test_every_command_and_program_of_a_page_works_twice(cluster: KeptClus
         assert '"isError":true' not in printed.replace(" ", "")
 
 
+@pytest.mark.essential
+async def test_the_first_program_of_the_readme_prints_what_is_below_it(cluster: KeptCluster) -> None:
+    page = (ROOT / "README.md").read_text("utf-8")
+    program, shown = re.findall(r"^```python\n(.*?)^```\n\n```\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)[0]
+    # Other pages speak of an Anna too.
+    created = await run(".venv/bin/skein", "tenants", "create", "readme", "--json", environment=cluster.environment)
+    endpoint = f"127.0.0.1:{cluster.environment['SKEIN_GATEWAY_PORT']}"
+    environment = {**cluster.environment, "SKEIN_ENDPOINT": endpoint, "SKEIN_API_KEY": json.loads(created)["api_key"]}
+
+    for _ in range(2):
+        printed = await run(".venv/bin/python", "-c", program, environment=environment)
+
+        assert dateless(printed) == dateless(shown)
+
+
+def dateless(text: str) -> str:
+    """Leave out days."""
+    return re.sub(r"\d{4}-\d\d-\d\d", "", text)
+
+
 async def test_the_readme_prints_what_its_program_learns(cluster: KeptCluster) -> None:
     shown = re.findall(r"^.+ (?:is|was) true$", (ROOT / "README.md").read_text("utf-8"), flags=re.MULTILINE)
 
