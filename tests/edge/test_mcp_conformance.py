@@ -37,7 +37,8 @@ BEYOND_ONE_ANSWER = {
     "elicitation-sep1034-defaults",
     "elicitation-sep1330-enums",
 }
-# An extension of the protocol that Skein does not offer: its tools answer at once.
+# Tasks are an extension, and the suite's fixtures for it sleep, fail and ask at will, as no tool of Skein does:
+# test_mcp_extensions.py has Skein's own tasks, with the client of the official SDK.
 EXTENSION = "tasks-"
 # What any server can be asked for, whatever its tools are.
 OF_ANY_SERVER = (

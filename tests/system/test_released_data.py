@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 from fix_cluster import AuthorizedChannel, Cluster, Tenant, test_environment
-from fix_command import skein
+from fix_command import skein, up
 from fix_everything import fill, lost
+from fix_fleet_load import Load
+from fix_later_versions import TEXTS, later
 from fix_own_postgres import open_folder, restored, run_program
 from grpc import aio
 
 from skein.gateway.v1 import gateway_pb2
+from skein_client.client import Client
 from skein_cluster.embedded.databases import DATABASE
 from skein_cluster.processes.single_process import LocalCluster, single_process_cluster
 from skein_kit.telemetry.metrics import VERSION
@@ -109,4 +112,29 @@ async def test_an_export_is_imported_by_this_version(
     await command(cluster.endpoint, tenant, "import", "jsonl", str(former))
 
     await command(cluster.endpoint, tenant, "export", "-o", str(export))
+    assert lost(export, former) == []
+
+
+@pytest.mark.parametrize("release", releases() or ["present"])
+async def test_a_dump_starts_with_a_version_that_is_two_ahead_under_load(
+    release: str, present: Path, tmp_path: Path
+) -> None:
+    dump, former = data_of(release, present)
+    export, unpacked = tmp_path / "export.jsonl", tmp_path / "dump"
+    unpacked.write_bytes(lzma.decompress(dump.read_bytes()))
+    version = later(tmp_path / "later", "8.0.0", *TEXTS)
+
+    with open_folder() as home:
+        await restored(home, unpacked)
+        async with up(home, **version.settings) as cluster:
+            made = cluster.credentials
+            async with Client(endpoint=made["endpoint"], api_key=made["api_key"], timeout=60.0) as client:
+                load = Load(client, "later")
+                async with load.running():
+                    await load.further(3)
+                    exported = await skein("export", "-o", str(export), SKEIN_DATA_DIR=str(home))
+                kept = (load.errors, await load.missing(), await load.differing())
+
+    assert exported.code == 0, exported.err
+    assert kept == ([], [], [])
     assert lost(export, former) == []
