@@ -146,7 +146,7 @@ bench: .venv/ready ## Print how fast it is, and what callers can make it spend
 	@$(PYTHON) tests/bench/budgets.py
 
 .PHONY: bench-peers
-bench-peers: .venv/ready ## Compare with plain pgvector, Chroma, LangGraph's store and mem0, which it fetches into .edge
+bench-peers: .venv/ready ## Compare with plain pgvector, Chroma, LangGraph's store, mem0 and Hindsight, which it fetches into .edge
 	@$(PYTHON) tests/bench/peers.py
 
 .PHONY: soak

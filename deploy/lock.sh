@@ -1,11 +1,11 @@
 #!/bin/sh
-# Compiles thirteen locks: requirements.lock (services and tools), deploy/requirements.lock (services alone, for the image),
+# Compiles fifteen locks: requirements.lock (services and tools), deploy/requirements.lock (services alone, for the image),
 # deploy/build.lock (what builds our distributions there), deploy/audit.lock (what looks at the others),
 # deploy/dist.lock (what checks the packages of a release), tests/edge/python.lock (what the tests at the edge need beside),
 # tests/edge/schemathesis.lock (what fuzzes HTTP), tests/edge/frameworks.lock (what libs/adapters adapt, and what tests
 # them), tests/edge/crewai.lock (the same for CrewAI), tests/edge/tokenizers.lock (vocabularies of models),
-# tests/edge/go.lock (a Go toolchain), docs/tools/site.lock (what builds the site of docs/), tests/bench/peers.lock and
-# tests/bench/mem0.lock (what tests/bench/peers.py compares with).
+# tests/edge/go.lock (a Go toolchain), docs/tools/site.lock (what builds the site of docs/), tests/bench/peers.lock,
+# tests/bench/mem0.lock and tests/bench/hindsight.lock (what tests/bench/peers.py compares with).
 # Pins stay unless a pyproject.toml rules them out; `deploy/lock.sh --upgrade` looks for newer versions of everything.
 set -eu
 
@@ -35,3 +35,4 @@ compile --output-file docs/tools/site.lock "$@" docs/tools/site.in
 # The embedded model runs with the product's versions.
 compile --excludes excludes.txt --constraints requirements.lock --output-file tests/bench/peers.lock "$@" tests/bench/peers.in
 compile --output-file tests/bench/mem0.lock "$@" tests/bench/mem0.in
+compile --output-file tests/bench/hindsight.lock "$@" tests/bench/hindsight.in

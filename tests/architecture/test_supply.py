@@ -23,8 +23,7 @@ PINNED = (
     *LOCKS,
     *sorted((ROOT / "tests/edge").glob("*.lock")),
     ROOT / "docs/tools/site.lock",
-    ROOT / "tests/bench/mem0.lock",
-    ROOT / "tests/bench/peers.lock",
+    *sorted((ROOT / "tests/bench").glob("*.lock")),
 )
 # What may be passed on with a program under Apache-2.0, unchanged and beside it.
 ALLOWED = {

@@ -1,15 +1,15 @@
-"""`make bench-peers`: prints how Skein compares with plain pgvector, Chroma, LangGraph's store and mem0.
+"""`make bench-peers`: prints how Skein compares with plain pgvector, Chroma, LangGraph's store, mem0 and Hindsight.
 
     .venv/bin/python tests/bench/peers.py                                   # 20 tenants with 5,000 entries together
     .venv/bin/python tests/bench/peers.py --tenants 100 --entries 100000
 
 Nothing here is asserted. All of them hold the same texts with the same vectors, and embed a query with the same model:
 Skein in its own process, the others in the process that asks. They take turns, so that none runs beside another.
-Chroma and LangGraph come from tests/bench/peers.lock and mem0 from tests/bench/mem0.lock, in environments of their own,
-which the first run makes. When one of them fails, the figures of the others are printed, and the command fails.
+Chroma and LangGraph come from tests/bench/peers.lock, mem0 and Hindsight from locks of their names, in environments of
+their own, which the first run makes. When one of them fails, the others' figures are printed, and the command fails.
 
-Searches are compared of all but mem0. Skein and mem0 are also compared by what becomes of one person's texts: written
-one by one with given vectors, found at once, found after a restart, deleted.
+Searches are compared of Skein, pgvector, Chroma and LangGraph. Skein, mem0 and Hindsight are compared by what becomes
+of one person's texts: written one by one with given vectors, found at once, found after a restart, deleted.
 """
 
 from __future__ import annotations
@@ -17,6 +17,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
+import secrets
+import shutil
+import subprocess
 import sys
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -28,6 +32,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from skein_cluster.embedded import Server
+from skein_cluster.embedded.account import Account
 
 # The folder of the tests, so that what lies in this one has a name: `python tests/bench/peers.py` is how it is run.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -66,7 +71,8 @@ _PERSON = "anna"
 _AT_ONCE, _WRITERS = 16, 4
 # Texts that are embedded at once here.
 _EMBEDDED = 512
-_SKEIN, _PGVECTOR, _CHROMA, _LANGGRAPH, _MEM0 = "skein", "pgvector", "chroma", "langgraph", "mem0"
+_SKEIN, _PGVECTOR, _CHROMA, _LANGGRAPH = "skein", "pgvector", "chroma", "langgraph"
+_MEM0, _HINDSIGHT = "mem0", "hindsight"
 # What no figure shows.
 _LACKS = """\
 plain pgvector (one table, one HNSW index, default settings): a filter, the tenant's too, applies after the index has \
@@ -75,9 +81,12 @@ Chroma (a collection for each tenant): it filters by metadata and by parts of th
 may open any collection.
 LangGraph (a namespace for each tenant): it filters by fields of the value, after the vector index has answered; the \
 namespace is such a filter. It ranks no words. Any caller may name any namespace. It takes no vector as a query: here \
-its embedder looks the vector up.
+its embedder looks the vector up."""
+_LIVES_LACK = """\
 mem0 (Postgres, infer=False): texts are stored as they are, by no language model, and its embedder looks the vectors \
-up. Any caller may name any user."""
+up. Any caller may name any user.
+Hindsight (its own Postgres; no language model and no reranker): each text is one chunk. A search returns all hits of \
+4,096 tokens, and a text is found when it is among them; Skein and mem0 return the nearest text alone."""
 
 
 class PeerFailed(Exception):
@@ -104,7 +113,7 @@ class Material:
 @click.option(
     "--only",
     multiple=True,
-    type=click.Choice([_SKEIN, _PGVECTOR, _CHROMA, _LANGGRAPH, _MEM0]),
+    type=click.Choice([_SKEIN, _PGVECTOR, _CHROMA, _LANGGRAPH, _MEM0, _HINDSIGHT]),
     help="This one; repeatable.",
 )
 @click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the figures here.")
@@ -118,14 +127,21 @@ def main(
     people: dict[str, tuple[Before, After]] = {}
     failures: dict[str, str] = {}
     try:
-        uvloop.run(_bench(population, calls, only or [*_STORES, _MEM0], (rows, people), failures))
+        uvloop.run(_bench(population, calls, only or [*_STORES, _MEM0, _HINDSIGHT], (rows, people), failures))
     except KeyboardInterrupt:
         raise click.Abort from None
     finally:
         _print(rows, population)
         _print_lives(people)
         if json_file is not None:
-            json_file.write_text(json.dumps([row.as_json() for row in rows], indent=2) + "\n", "utf-8")
+            measured = {
+                "searches": [row.as_json() for row in rows],
+                "lives": {
+                    name: {part.__class__.__name__.lower(): part.as_json() for part in life}
+                    for name, life in people.items()
+                },
+            }
+            json_file.write_text(json.dumps(measured, indent=2) + "\n", "utf-8")
     if failures:
         raise click.ClickException("\n".join(f"{name} failed: {reason}" for name, reason in failures.items()))
 
@@ -356,15 +372,57 @@ async def _life_of_skein(material: Material) -> tuple[Before, After]:
 
 async def _life_of_mem0(material: Material) -> tuple[Before, After]:
     async with _postgres(material, _MEM0) as server:
-        arguments = (str(material.folder), server.url(user=embedded.SUPERUSER, database=_MEM0))
-        before, after = [
-            json.loads((await _run_peer("mem0", "peer_mem0.py", *arguments, phase)).splitlines()[-1])
-            for phase in ("before", "after")
-        ]
+        return await _life(_MEM0, material, server.url(user=embedded.SUPERUSER, database=_MEM0))
+
+
+async def _life_of_hindsight(material: Material) -> tuple[Before, After]:
+    await _python_of(_HINDSIGHT)
+    # Its migrations need pg_trgm, which the Postgres that it brings has and Skein's has not.
+    (pg0,) = (_EDGE / _HINDSIGHT).glob("lib/*/site-packages/pg0/bin/pg0")
+    account = Account.for_server()
+    home = material.folder / _HINDSIGHT
+    home.mkdir(mode=0o700)
+    program = Path(shutil.copy(pg0, home))
+    for path in (home, program):
+        account.chown(path)
+    try:
+        started = _run_as(account, program, "start", "--password", secrets.token_hex())
+        (url,) = re.findall(r"postgresql://\S+", started)
+        return await _life(_HINDSIGHT, material, url)
+    finally:
+        _run_as(account, program, "stop")
+
+
+def _run_as(account: Account, program: Path, *arguments: str) -> str:
+    """Return what a program printed that ran as a user, whose home is the program's folder. Raises PeerFailed."""
+    ended = subprocess.run(
+        [program, *arguments],
+        user=account.user if account.switch else None,
+        group=account.group if account.switch else None,
+        extra_groups=[] if account.switch else None,
+        cwd=program.parent,
+        env={**os.environ, "HOME": str(program.parent)},
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    if ended.returncode:
+        raise PeerFailed(ended.stdout)
+    return ended.stdout
+
+
+async def _life(name: str, material: Material, url: str) -> tuple[Before, After]:
+    """Run the program of a peer before and after a restart of it. Raises PeerFailed."""
+    arguments = (str(material.folder), url)
+    before, after = [
+        json.loads((await _run_peer(name, f"peer_{name}.py", *arguments, phase)).splitlines()[-1])
+        for phase in ("before", "after")
+    ]
     return Before(**before), After(**after)
 
 
-_LIVES = {_SKEIN: _life_of_skein, _MEM0: _life_of_mem0}
+_LIVES = {_SKEIN: _life_of_skein, _MEM0: _life_of_mem0, _HINDSIGHT: _life_of_hindsight}
 
 
 @asynccontextmanager
@@ -461,6 +519,7 @@ def _print_lives(measured: Mapping[str, tuple[Before, After]]) -> None:
     out = report.console()
     out.print(f"\nUp to {lives.TEXTS} texts of one person, each written and searched for with a given vector, alone")
     out.print(made)
+    out.print(_LIVES_LACK)
 
 
 def _print(rows: Sequence[Row], population: dialogues.Population) -> None:
