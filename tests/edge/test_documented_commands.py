@@ -234,6 +234,7 @@ async def test_the_programs_of_the_frameworks_guide_print_what_they_kept(with_fr
             # A conversation goes on where the first run left it.
             [str(times * ["I ordered coffee from Brazil."]), "True"],
             [str(times * carla)],
+            ["['My parcel goes to Basel.']"],
         ]
         assert tools[0] == ("Remembered." if times == 1 else "That was remembered already.")
         assert "Dora grows lemons" in "\n".join(tools[1:])
