@@ -215,8 +215,11 @@ def uv(*arguments: str) -> None:
 def freeze(folder: str = str(RELEASED)) -> None:
     """Add the version's migrations to the list of a folder, and write its contract there.
 
-    A second run for a version replaces what the first one wrote. Exits when an earlier version's migration was changed.
+    A second run for a version replaces what the first one wrote, until the version is tagged. Exits then, and when an
+    earlier version's migration was changed.
     """
+    if git("tag", "--list", f"v{dist.version()}", of=ROOT):
+        sys.exit(f"v{dist.version()} is tagged, so what later versions keep of it stands: set the next version first.")
     out = Path(folder).resolve()
     out.mkdir(parents=True, exist_ok=True)
     file = out / MIGRATIONS

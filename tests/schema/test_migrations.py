@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -215,6 +216,21 @@ def test_a_release_lists_its_migrations_and_no_later_one_may_change_them(tmp_pat
     (tmp_path / "migrations.toml").write_text(f'["0.0.9"]\n{one.file_name} = "x"\n', "utf-8")
     refused = subprocess.run(command, check=False, capture_output=True, text=True)
     assert (refused.returncode, refused.stderr) == (1, f"{one.file_name} of 0.0.9 was changed\n")
+
+
+@pytest.mark.system
+def test_a_version_with_a_tag_is_not_frozen_again(tmp_path: Path) -> None:
+    clone, out = tmp_path / "clone", tmp_path / "released"
+    git = (shutil.which("git") or "git", "-C", str(clone))
+    subprocess.run([git[0], "clone", "--quiet", "--shared", str(RELEASED.parents[1]), str(clone)], check=True)
+    subprocess.run([*git, "tag", "--force", f"v{VERSION}"], check=True)
+    command = [sys.executable, str(clone / "deploy/release.py"), "freeze", str(out)]
+
+    refused = subprocess.run(command, check=False, capture_output=True, text=True)
+
+    assert refused.returncode == 1
+    assert f"v{VERSION} is tagged" in refused.stderr
+    assert not out.exists()
 
 
 async def test_a_failing_migration_leaves_nothing_behind(database: TestDatabase) -> None:
