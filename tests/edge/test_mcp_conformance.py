@@ -7,9 +7,11 @@ send a credential: before Skein stands a proxy that adds one.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import httpx
 import pytest
@@ -22,7 +24,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from skein.memory.v1 import memory_pb2
 from skein_kit.http_server.server import serve_http
+from skein_memory.snapshots import store as snapshot_store
 
 RELEASED = "@modelcontextprotocol/conformance"
 # The first that knows the protocol's version of 2026-07-28.
@@ -37,8 +41,7 @@ BEYOND_ONE_ANSWER = {
     "elicitation-sep1034-defaults",
     "elicitation-sep1330-enums",
 }
-# Tasks are an extension, and the suite's fixtures for it sleep, fail and ask at will, as no tool of Skein does:
-# test_mcp_extensions.py has Skein's own tasks, with the client of the official SDK.
+# Tasks are an extension, and the suite's fixtures for it sleep, fail and ask at will, as no tool of Skein does.
 EXTENSION = "tasks-"
 # What any server can be asked for, whatever its tools are.
 OF_ANY_SERVER = (
@@ -60,12 +63,26 @@ OF_ANY_SERVER_2026 = (
     "caching",
     "http-header-validation",
 )
+# What can be asked of tasks that do not sleep, fail or ask when they are told to.
+OF_TASKS = ("tasks-capability-negotiation", "tasks-request-headers", "tasks-request-state-removal")
+# It compares the text of an answer with that of the suite's own tool.
+OF_THE_FIXTURE = {"tasks-headers-tolerate-mcp-method-on-tools-call"}
+# A tool of the suite, and what is called for it: a tool that answers at once, and one whose work goes on.
+CALLED: dict[str, tuple[str, dict[str, Any]]] = {
+    "greet": ("recall", {"query": "tea"}),
+    "slow_compute": ("create_snapshot", {"label": "task"}),
+}
+
+
+async def suite(package: str, url: str, *arguments: str) -> str:
+    """Run the suite on a server; return what it prints."""
+    assert version_of(package)
+    return await command(f"{package}/dist/index.js", "server", "--url", url, *arguments)
 
 
 async def outcomes(package: str, url: str, *arguments: str) -> dict[str, tuple[int, int]]:
     """Return how many checks of each scenario passed and failed."""
-    assert version_of(package)
-    result = await command(f"{package}/dist/index.js", "server", "--url", url, *arguments)
+    result = await suite(package, url, *arguments)
     summary = re.findall(r"^[✓✗] ([a-z0-9-]+): (\d+) passed, (\d+) failed", result, re.MULTILINE)
     if summary:
         return {name: (int(passed), int(failed)) for name, passed, failed in summary}
@@ -106,17 +123,26 @@ async def test_the_suite_finds_nothing_wrong_in_the_version_without_handshakes()
 
 
 @asynccontextmanager
-async def with_credential(address: str, credential: str) -> AsyncIterator[str]:
-    """Stand before a server and add a credential to what comes; all else stays as it is."""
+async def with_credential(address: str, credential: str, **added: str) -> AsyncIterator[str]:
+    """Stand before a server, add a credential and headers, and call what `CALLED` has for a tool of the suite."""
     async with httpx.AsyncClient(base_url=f"http://{address}", trust_env=False, timeout=30) as client:
 
         async def forward(request: Request) -> Response:
             headers = [(name, value) for name, value in request.headers.items() if name != "content-length"]
+            body = await request.body()
+            if any(f'"{tool}"'.encode() in body for tool in CALLED):
+                message = json.loads(body)
+                called = message["params"].get("name")
+                if called in CALLED:
+                    name, arguments = CALLED[called]
+                    message["params"] |= {"name": name, "arguments": arguments}
+                    body = json.dumps(message).encode()
+                    headers = [(key, name if (key, value) == ("mcp-name", called) else value) for key, value in headers]
             answer = await client.request(
                 request.method,
                 str(request.url.path),
-                content=await request.body(),
-                headers=[*headers, ("authorization", f"Bearer {credential}")],
+                content=body,
+                headers=[*headers, *added.items(), ("authorization", f"Bearer {credential}")],
             )
             return Response(answer.content, answer.status_code, media_type=answer.headers.get("content-type"))
 
@@ -146,3 +172,20 @@ async def test_the_suite_finds_nothing_wrong_with_skeins_own_tools_without_hands
 
     assert failed(results) == set()
     assert sum(passed for passed, _ in results.values()) >= 30
+
+
+async def test_the_suite_finds_nothing_wrong_with_skeins_own_tasks(
+    cluster: Cluster, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot_store, "_BATCH_SIZE", 1)
+    memories = [memory_pb2.Memory(content=f"note {number}") for number in range(25)]
+    await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
+    checks: dict[str, str] = {}
+
+    async with with_credential(cluster.addresses["http"], tenant.api_key, **{"skein-toolsets": "all"}) as url:
+        for scenario in OF_TASKS:
+            printed = await suite(NEXT, url, "--spec-version", "2026-07-28", "--force", "--scenario", scenario)
+            checks |= re.findall(r"\[([a-z0-9-]+) *\] \S*(SUCCESS|FAILURE)", printed)
+
+    assert {name for name, result in checks.items() if result == "FAILURE"} == OF_THE_FIXTURE
+    assert len(checks) >= 10

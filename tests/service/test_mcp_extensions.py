@@ -48,9 +48,11 @@ async def connected(cluster: Cluster, tenant: Tenant, **options: Any) -> AsyncIt
         yield client
 
 
-async def ask(mcp: Mcp, method: str, params: dict[str, Any], **capabilities: Any) -> dict[str, Any]:
-    """Send a message of the newest version; return its whole answer."""
-    name = params.get("name") or params.get("uri") or params.get("taskId")
+async def ask(
+    mcp: Mcp, method: str, params: dict[str, Any], *, header: str = "", **capabilities: Any
+) -> dict[str, Any]:
+    """Send a message of the newest version, with the header mcp-name of its name; return its whole answer."""
+    name = header or params.get("name") or params.get("uri") or params.get("taskId")
     headers = {"mcp-protocol-version": LATEST, "mcp-method": method, **({"mcp-name": name} if name else {})}
     meta = {VERSION: LATEST, CAPABILITIES: capabilities, **params.pop("_meta", {})}
     answer: dict[str, Any] = (await mcp.send(method, {**params, "_meta": meta}, **headers)).json()
@@ -248,6 +250,17 @@ async def test_work_that_ends_at_once_is_no_task(mcp: Mcp, cluster: Cluster, ten
     assert extension.states == []
     assert not snapshot.is_error
     assert not forgotten.is_error
+
+
+@pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
+async def test_a_header_that_names_another_task_is_refused(mcp: Mcp, method: str) -> None:
+    answers = [
+        await ask(mcp, method, {"taskId": "a"}, header=header, extensions={TASKS: {}})
+        for header in ("b", "=?base64?Yg==?=", "a", "=?base64?YQ==?=")
+    ]
+
+    # There is no such task, but its header is right.
+    assert [answer["error"]["code"] for answer in answers] == [-32020, -32020, -32602, -32602]
 
 
 @pytest.mark.system

@@ -17,6 +17,7 @@ import grpc
 import mcp_types as types
 from google.protobuf.message import DecodeError
 from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from skein_gateway.mcp import errors as mcp_errors
@@ -138,6 +139,11 @@ class LongWork:
             data: dict[str, Any] = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
             raise MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, "Missing required client capability", data)
         mcp_request = mcp_request_of(context)
+        header = mcp_request.call.metadata.get(MCP_NAME_HEADER)
+        # A proxy on the way may have decided by it. A missing one passes: the SDK's client sends none for tasks.
+        if header is not None and decode_header_value(header) != params.task_id:
+            message = f"{MCP_NAME_HEADER} header does not match the request body's 'taskId' parameter"
+            raise MCPError(types.HEADER_MISMATCH, message)
         name, _, rest = params.task_id.partition(".")
         time, _, text = rest.partition(".")
         tool = TOOLS.get(name)
