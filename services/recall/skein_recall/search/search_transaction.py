@@ -66,7 +66,7 @@ _SEARCHES = {path: RECALL_SEARCHES.labels(path) for path in ("cached", APPROXIMA
 # A longer query is a text, not a question: the relevance was fitted to questions and the last turns of dialogues.
 _MAX_CALIBRATED_CHARACTERS = 1000
 # Share of the query's letters that the model must read.
-_LEAST_READABLE_SHARE = 0.5
+_MIN_READABLE_SHARE = 0.5
 # For the vectors of a reference item that was written just before.
 _REFERENCE_WAIT_SECONDS = 1.0
 # Only the beginning of a long text is likely a question.
@@ -147,7 +147,7 @@ class SearchTransaction:
         is_known = self._has_terms and self._vector is not None and self.formula.has_relevance_of(model)
         is_known = is_known and len(self._query.text) <= _MAX_CALIBRATED_CHARACTERS
         # Of a text that the model reads in part, low cosines say nothing.
-        is_known = is_known and self._model.readable_share(self._query.text) >= _LEAST_READABLE_SHARE
+        is_known = is_known and self._model.readable_share(self._query.text) >= _MIN_READABLE_SHARE
         if not is_known:
             return hits
         relevances = self.formula.relevances([hit.item.score for hit in hits], self._evidence(), model)
