@@ -19,7 +19,7 @@ from skein_kit.access_log.writer import AccessLog
 from skein_kit.database import named_queries
 from skein_kit.database.named_queries import Query
 from skein_kit.database.transactions import Insert, Transaction
-from skein_recall.quality.sampler import RecentQueries
+from skein_recall.quality.recent_queries import RecentQueries
 from skein_recall.term_cache.cache import TermCache
 from skein_recall.usage.counter import SearchCounter
 from skein_recall.vector_cache.cache import VectorCache
@@ -61,11 +61,11 @@ def search_vectors_in_the_database() -> None:
     async def nothing(self: VectorCache, *arguments: object, **options: object) -> None:
         """Propose nothing."""
 
-    VectorCache.shortlist = nothing  # type: ignore[method-assign, assignment]
+    VectorCache.shortlist = nothing  # type: ignore[method-assign]
 
 
 def reply_alone() -> None:
-    """Do nothing after the hits of a search that its reply does not need: access events, counts, samples."""
+    """Do nothing after the hits of a search that its reply does not need: access events and counts."""
 
     async def call(self: AccessLog, method: Any, request: Any, context: Any, **_: Any) -> Any:  # noqa: ARG001
         context.is_recorded = True
@@ -127,15 +127,12 @@ FORMS: dict[str, Callable[[], None]] = {
     "reply-alone": reply_alone,
     "no-search-counts": count_nothing,
     "no-term-cache": search_words_in_the_database,
-    "no-sampler": as_it_is,
     "no-shortlist": compare_every_fine_code,
 }
 # Settings of a form.
 SETTINGS = {
     # Three bits per dimension from so few chunks on.
     "bit-codes": {"SKEIN_ADVANCED_RECALL_CACHE_EXACT_CHUNKS": "1000"},
-    "no-sampler": {"SKEIN_ADVANCED_RECALL_SAMPLE_SHARE": "0"},
-    "reply-alone": {"SKEIN_ADVANCED_RECALL_SAMPLE_SHARE": "0"},
 }
 
 if __name__ == "__main__":
