@@ -420,7 +420,7 @@ def test_prometheus_may_look_at_every_pod_and_every_pod_may_send_traces() -> Non
 # Postgres.
 
 
-def test_each_service_connects_as_its_own_role_with_the_password_that_the_operator_gives_it() -> None:
+def test_each_service_connects_as_its_own_role_with_the_operators_password() -> None:
     roles = {each["name"]: each for each in CLUSTER["spec"]["managed"]["roles"]}
 
     assert set(roles) == {database_role(name) for name in registry.WITH_DATABASE}

@@ -12,7 +12,10 @@ from uuid import UUID
 
 import asyncpg
 import numpy as np
+from bench import dialogues
 from numpy.typing import NDArray
+
+from skein_recall.embedded_model.embedder import LocalEmbedder
 
 DIMENSIONS = 384
 # Rows of one COPY: some megabytes.
@@ -22,6 +25,7 @@ _WORDS, _WORDS_PER_TEXT, _QUERY_WORDS = 50_000, 5, 3
 COMMON, SOME, FEW = "fact", "decision", "insight"
 SHARES = {SOME: 0.016, FEW: 0.001}
 _NOISE = 0.35
+_TEXTS = 1500
 _COPY_HEADER, _COPY_TRAILER = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0), struct.pack(">h", -1)
 
 
@@ -163,6 +167,13 @@ class CopyRows:
     def data(self) -> bytes:
         """Return the rows as bytes; the first ones begin with the header."""
         return (b"" if self.slice.start else _COPY_HEADER) + self._rows.tobytes()
+
+
+async def text_vectors() -> NDArray[np.float32]:
+    """Return vectors (_TEXTS, DIMENSIONS) of texts, to mix those of entries from."""
+    texts = dialogues.population(tenants=1, entries=_TEXTS, questions=0, seed=1).tenants[0]
+    async with LocalEmbedder.load() as embedder:
+        return np.concatenate([await embedder.embed(texts[start : start + 256]) for start in range(0, _TEXTS, 256)])
 
 
 def _vectors(source: np.random.Generator, count: int, texts: NDArray[np.float32] | None) -> NDArray[np.float32]:

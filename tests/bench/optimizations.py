@@ -1,38 +1,51 @@
 """`python tests/bench/optimizations.py FORM…`: prints what each optimization buys against its plain form.
 
-Two clusters with the same data are up, one as it is and one with the plain form (tests/bench/plain_forms.py). The same
-mixed load goes to them in turns; the ratio of each turn is printed as its median, with the middle half of all turns.
+Clusters with the same data are up, one as it is and one with each plain form (tests/bench/plain_forms.py). The same
+loads go to them in turns; the ratio of each turn is printed as its median, with the middle half of all turns.
 """
 
 from __future__ import annotations
 
 import itertools
+import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import NamedTuple
+from uuid import UUID
 
 # The folder of the tests, so that what lies in this one has a name.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import click
 import uvloop
-from bench import household, processes, report, ways
+from bench import household, large_tenants, processes, report, ways
 from bench.figures import Figures
-from bench.household import SeededTenant
+from bench.large_tenants import LargeTenant
 from bench.load import Limits, measured
 from bench.plain_forms import FORMS, SETTINGS
 from bench.subject import ONE_PROCESS, Subject, data_folder, running
 from bench.ways import Way
 
+from skein.auth.v1 import auth_pb2
+from skein_client.client import Client
+
+_AS_IT_IS = "as-it-is"
+# They load the caches.
+_WARM_UP_TURNS = 2
 _PLAIN = str(Path(__file__).with_name("plain_forms.py"))
 # A busy machine must make both clusters slower, not make one of them refuse calls.
-_SETTINGS = {"SKEIN_ADVANCED_ADMISSION_CALLS": "1000000"}
-# Of five calls two are recalls, two are creates, one reads a memory.
-_MIX = (ways.RECALL, ways.CREATE, ways.RECALL, ways.CREATE, ways.GET)
+_SETTINGS = {"SKEIN_ADVANCED_ADMISSION_CALLS": "1000000", "SKEIN_CANARY_SECONDS": "0"}
+_LOADS = {
+    # Of five calls two are recalls, two are creates, one reads a memory.
+    "mixed": (ways.RECALL, ways.CREATE, ways.RECALL, ways.CREATE, ways.GET),
+    "recalls": (ways.RECALL,),
+    "creates": (ways.CREATE,),
+    "reads": (ways.GET,),
+}
 
 
 @click.command()
@@ -41,63 +54,129 @@ _MIX = (ways.RECALL, ways.CREATE, ways.RECALL, ways.CREATE, ways.GET)
 @click.option("--turns", default=20, show_default=True, help="Turns of each cluster.")
 @click.option("--seconds", default=2.0, show_default=True, help="Length of a turn.")
 @click.option("--in-flight", default=8, show_default=True, help="Calls under way at the same time.")
-@click.option("--call", "mix", multiple=True, default=_MIX, show_default=True, help="Calls of the load, in turns.")
+@click.option("--load", "loads", multiple=True, type=click.Choice(list(_LOADS)), default=["mixed"], show_default=True)
+@click.option("--by-copy", is_flag=True, help="Write the memories past the services, for a large tenant.")
 def main(
-    *, forms: Sequence[str], memories: int, turns: int, seconds: float, in_flight: int, mix: Sequence[str]
+    *,
+    forms: Sequence[str],
+    memories: int,
+    turns: int,
+    seconds: float,
+    in_flight: int,
+    loads: Sequence[str],
+    by_copy: bool,
 ) -> None:
-    """Print calls per second and processor time per call of the plain form, over those of the cluster as it is."""
-    load = _Load(mix, in_flight, Limits(calls=1_000_000, seconds=seconds))
+    """Print calls per second and processor time per call of each plain form, over those of the cluster as it is."""
+    load = _Load(in_flight, Limits(calls=1_000_000, seconds=seconds), turns)
     with data_folder() as folder:
-        home = uvloop.run(_stored(folder, memories))
-        for form in forms or FORMS:
-            uvloop.run(_compare(form, folder, home, turns=turns, load=load))
+        folder.chmod(0o711)
+        home = uvloop.run(_copied(folder, memories) if by_copy else _stored(folder, memories))
+        uvloop.run(_compare(list(forms or FORMS), folder, home, loads=loads, load=load))
 
 
 class _Load(NamedTuple):
-    """The calls of one turn."""
+    """How one load is sent."""
 
-    mix: Sequence[str]
     in_flight: int
     limits: Limits
+    turns: int
 
 
-async def _stored(folder: Path, memories: int) -> SeededTenant:
+class _Home(NamedTuple):
+    """The tenant that each cluster has; `large` is what its questions are about, if it was copied."""
+
+    memory_ids: Sequence[str]
+    large: LargeTenant | None = None
+
+
+class _LargeMaterial(ways.Material):
+    """Calls whose questions are words of a large tenant's entries."""
+
+    def __init__(self, large: LargeTenant, memory_ids: Sequence[str], seed: int) -> None:
+        super().__init__(memory_ids, seed)
+        self._large = large
+        self._numbers = itertools.count()
+
+    def question(self) -> str:
+        return self._large.question(next(self._numbers))
+
+
+async def _stored(folder: Path, memories: int) -> _Home:
     """Store the data that each cluster gets a copy of."""
     async with running(folder, ONE_PROCESS, **_SETTINGS) as subject:
-        return await household.moved_in(subject, memories=memories, messages=memories // 8)
+        tenant = await household.moved_in(subject, memories=memories, messages=memories // 8)
+        return _Home(tenant.memory_ids)
 
 
-async def _compare(form: str, folder: Path, home: SeededTenant, *, turns: int, load: _Load) -> None:
+async def _copied(folder: Path, memories: int) -> _Home:
+    """Write the data that each cluster gets a copy of as rows."""
+    async with (
+        running(folder, ONE_PROCESS, **_SETTINGS) as subject,
+        Client(endpoint=subject.addresses["gateway"], api_key=subject.api_key) as client,
+    ):
+        me = await client.auth.GetMe(auth_pb2.GetMeRequest())
+        texts = await large_tenants.text_vectors()
+        made = LargeTenant.make(UUID(me.tenant_id), memories, texts, folder / "vectors.npy")
+        seconds = await made.fill(subject.database_url)
+        report.console().print(f"{memories:,} memories were written in {seconds:.0f} s", style="dim")
+        return _Home([made.id_of(row) for row in range(0, memories, 100)], made)
+
+
+async def _compare(forms: Sequence[str], folder: Path, home: _Home, *, loads: Sequence[str], load: _Load) -> None:
     async with AsyncExitStack() as stack:
-        pairs: list[tuple[Subject, Way]] = []
-        for name in ("as-it-is", form):
+        pairs: dict[str, tuple[Subject, Way]] = {}
+        for name in (_AS_IT_IS, *forms):
             copy = stack.enter_context(data_folder())
+            copy.chmod(0o711)
             # Nothing else runs meanwhile.
             subprocess.run(["/bin/cp", "--archive", f"{folder}/.", str(copy)], check=True)  # noqa: ASYNC221
             settings = _SETTINGS | SETTINGS.get(name, {})
             cluster = running(copy, ONE_PROCESS, program=(_PLAIN, name), **settings)
             subject = await stack.enter_async_context(cluster)
-            material = ways.Material(home.memory_ids, 3)
-            pairs.append((subject, await stack.enter_async_context(ways.gateway(subject, material))))
-        rates: list[float] = []
-        costs: list[float] = []
-        for turn in range(turns + 1):
-            # Which of them comes first changes from turn to turn.
-            order = pairs if turn % 2 else pairs[::-1]
-            figures = [await _go(subject, way, load) for subject, way in order]
-            normal, plain = figures if turn % 2 else figures[::-1]
-            # The first turn warms up.
-            if turn:
-                rates.append(plain.per_second / normal.per_second)
-                costs.append((plain.server_cpu / plain.calls) / (normal.server_cpu / normal.calls))
-        report.console().print(
-            f"{form}: calls per second × {_spread(rates)}, processor time per call × {_spread(costs)}"
-        )
+            material = (
+                ways.Material(home.memory_ids, 3)
+                if home.large is None
+                else _LargeMaterial(home.large, home.memory_ids, 3)
+            )
+            label = name if name not in pairs else f"{name}, again"
+            pairs[label] = (subject, await stack.enter_async_context(ways.gateway(subject, material)))
+        for name in loads:
+            await _send(name, pairs, load)
 
 
-async def _go(subject: Subject, way: Way, load: _Load) -> Figures:
+async def _send(name: str, pairs: Mapping[str, tuple[Subject, Way]], load: _Load) -> None:
+    """Send one load to all clusters in turns, and print what each costs."""
+    figures: dict[str, list[Figures]] = {label: [] for label in pairs}
+    machine_loads: list[float] = []
+    for turn in range(-_WARM_UP_TURNS, load.turns):
+        # Which of them comes first changes from turn to turn.
+        labels = list(pairs) if turn % 2 else list(pairs)[::-1]
+        for label in labels:
+            measured_figures = await _go(*pairs[label], load, _LOADS[name])
+            if turn >= 0:
+                figures[label].append(measured_figures)
+        machine_loads.append(os.getloadavg()[0])
+    low, middle, high = (
+        f"{each:.1f}" for each in (min(machine_loads), statistics.median(machine_loads), max(machine_loads))
+    )
+    out = report.console()
+    out.print(f"{name}: {load.turns} turns, load average {middle} ({low} to {high})")
+    normal = figures.pop(_AS_IT_IS)
+    out.print(f"  {_AS_IT_IS}: {statistics.median(map(_cost, normal)) * 1000:.2f} ms of processor time per call")
+    for label, plain in figures.items():
+        rates = [other.per_second / one.per_second for one, other in zip(normal, plain, strict=True)]
+        costs = [_cost(other) / _cost(one) for one, other in zip(normal, plain, strict=True)]
+        out.print(f"  {label}: calls per second × {_spread(rates)}, processor time per call × {_spread(costs)}")
+
+
+def _cost(figures: Figures) -> float:
+    """Return the processor time of a call in seconds, Postgres included."""
+    return figures.server_cpu / figures.calls
+
+
+async def _go(subject: Subject, way: Way, load: _Load, mix: Sequence[str]) -> Figures:
     async def call(number: int) -> object:
-        return await way.operations[load.mix[number % len(load.mix)]](number)
+        return await way.operations[mix[number % len(mix)]](number)
 
     return await measured(
         call,

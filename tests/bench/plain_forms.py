@@ -15,10 +15,14 @@ from numpy.typing import NDArray
 
 from skein_cluster.main import main
 from skein_gateway.rate_limits import LeasedBucket
+from skein_kit.access_log.writer import AccessLog
 from skein_kit.database import named_queries
 from skein_kit.database.named_queries import Query
 from skein_kit.database.transactions import Insert, Transaction
+from skein_recall.quality.recent_queries import RecentQueries
 from skein_recall.term_cache.cache import TermCache
+from skein_recall.usage.counter import SearchCounter
+from skein_recall.vector_cache.cache import VectorCache
 from skein_recall.vector_cache.codes import ExactCodes
 from skein_recall.vector_cache.quantization import QuantizedQuery
 
@@ -49,6 +53,32 @@ def compare_every_fine_code() -> None:
 def search_words_in_the_database() -> None:
     """Keep no tenant's words in memory."""
     TermCache.table = lambda self, tenant_id: None  # type: ignore[method-assign]  # noqa: ARG005
+
+
+def search_vectors_in_the_database() -> None:
+    """Keep no tenant's vectors in memory; words are kept."""
+
+    async def nothing(self: VectorCache, *arguments: object, **options: object) -> None:
+        """Propose nothing."""
+
+    VectorCache.shortlist = nothing  # type: ignore[method-assign]
+
+
+def reply_alone() -> None:
+    """Do nothing after the hits of a search that its reply does not need: access events and counts."""
+
+    async def call(self: AccessLog, method: Any, request: Any, context: Any, **_: Any) -> Any:  # noqa: ARG001
+        context.is_recorded = True
+        return await method(request, context)
+
+    AccessLog.call_and_record = call  # type: ignore[method-assign]
+    count_nothing()
+
+
+def count_nothing() -> None:
+    """Count no searches, and keep no query to compare models by."""
+    SearchCounter.add = lambda self, *arguments, **options: None  # type: ignore[method-assign]  # noqa: ARG005
+    RecentQueries.add = lambda self, tenant_id, text: None  # type: ignore[method-assign]  # noqa: ARG005
 
 
 def float_weights() -> None:
@@ -92,16 +122,17 @@ FORMS: dict[str, Callable[[], None]] = {
     "insert-rows-as-values": insert_rows_as_values,
     "lease-each-call": lease_each_call,
     "float-weights": float_weights,
-    "no-vector-cache": as_it_is,
+    "no-vector-cache": search_vectors_in_the_database,
+    "bit-codes": as_it_is,
+    "reply-alone": reply_alone,
+    "no-search-counts": count_nothing,
     "no-term-cache": search_words_in_the_database,
-    "no-sampler": as_it_is,
     "no-shortlist": compare_every_fine_code,
 }
 # Settings of a form.
 SETTINGS = {
-    # Without the term cache too, which has a share of the same memory.
-    "no-vector-cache": {"SKEIN_RECALL_CACHE_MEGABYTES": "0"},
-    "no-sampler": {"SKEIN_ADVANCED_RECALL_SAMPLE_SHARE": "0"},
+    # Three bits per dimension from so few chunks on.
+    "bit-codes": {"SKEIN_ADVANCED_RECALL_CACHE_EXACT_CHUNKS": "1000"},
 }
 
 if __name__ == "__main__":

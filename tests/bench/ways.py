@@ -51,7 +51,6 @@ from skein_recall.models.model import EMBEDDED_MODEL, ModelRegistry
 from skein_recall.models.store import ModelStore
 from skein_recall.providers.api_keys import ApiKeys
 from skein_recall.providers.text_embedder import IndexItem, ProviderRegistry, TextEmbedder
-from skein_recall.quality.sampler import Sampler
 from skein_recall.search.convert import DEFAULT_LIMIT
 from skein_recall.search.filter import Filter
 from skein_recall.search.model import Query
@@ -167,7 +166,6 @@ async def directly(subject: Subject, tenant_id: uuid.UUID, material: Material) -
                 queries,
                 registry,
                 embedder,
-                Sampler(queries, share=0.0),
                 EmbeddingQueue(indexer.index),
                 # What is compared is the database's part.
                 SearchCaches(

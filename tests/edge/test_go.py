@@ -50,7 +50,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "agent"
 
 
-async def test_the_program_of_the_go_guide_recalls_the_message_that_it_stored_however_often_it_runs(
+async def test_the_program_of_the_go_guide_recalls_its_message_however_often_it_runs(
     cluster: Cluster, tenant: Tenant, program: Path
 ) -> None:
     environment = {"SKEIN_ENDPOINT": cluster.endpoint, "SKEIN_API_KEY": tenant.api_key}

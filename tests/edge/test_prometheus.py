@@ -35,7 +35,6 @@ FOLDER = ROOT / "deploy/prometheus"
 PATIENCE_SECONDS = 240.0
 # So that everything that happens at all happens within seconds.
 EAGER = {
-    "SKEIN_ADVANCED_RECALL_SAMPLE_SHARE": "1",
     "SKEIN_SLOW_QUERY_SECONDS": "0.000001",
     "SKEIN_CANARY_SECONDS": "1",
     "SKEIN_ADVANCED_WORKER_PAUSE_FACTOR": "0.05",

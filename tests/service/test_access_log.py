@@ -112,7 +112,7 @@ async def test_a_claim_that_is_too_long_is_not_recorded_and_costs_no_record(clus
 
 
 @pytest.mark.system
-async def test_a_memory_that_is_purged_before_its_use_is_counted_costs_no_record_and_no_other_count(
+async def test_a_memory_purged_before_its_use_is_counted_costs_no_record_and_no_other_count(
     tenant: Tenant,
 ) -> None:
     gone, stays = await remember(tenant), await remember(tenant)

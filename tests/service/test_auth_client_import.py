@@ -70,7 +70,7 @@ async def test_an_application_proves_itself_with_the_secret_that_it_had(
         await App(direct, client, hashlib.sha256(SECRET.encode()).hexdigest(), "").refresh(tokens.refresh_token)
 
 
-async def test_guesses_at_a_secret_that_another_system_chose_become_slow_and_the_right_one_passes(
+async def test_guesses_at_an_imported_secret_become_slow_and_the_right_one_passes(
     cluster: Cluster, direct: aio.Channel
 ) -> None:
     hashed = PASSWORD_OPERATIONS.labels("argon2")._value  # What the metric counts is the work.

@@ -42,7 +42,7 @@ async def confirmed(cluster: Cluster, answer: str = "Yes") -> tuple[Tenant, sess
     return tenant, statement, yes
 
 
-async def test_a_confirmed_statement_is_a_fact_about_the_person_with_both_messages_as_its_evidence(
+async def test_a_confirmed_statement_is_a_fact_of_the_person_with_both_messages_as_evidence(
     cluster: Cluster,
 ) -> None:
     tenant, statement, yes = await confirmed(cluster, "Yes!")

@@ -160,7 +160,7 @@ async def test_links_of_memories_that_have_expired_stay_behind_each_time(
     "text",
     ["{", '{"memories": [{"content": "x", "n": NaN}]}', '{"memories": [{"content": "x", "n": 1e9999999999999999999}]}'],
 )
-async def test_a_document_with_a_number_that_json_cannot_say_is_refused_before_anything_is_stored(
+async def test_a_document_with_a_number_that_json_lacks_is_refused_before_any_write(
     cluster: Cluster, tenant: Tenant, tmp_path: Path, text: str
 ) -> None:
     path = tmp_path / "vault.json"

@@ -89,7 +89,7 @@ async def test_trust_is_computed_again_when_a_rating_parts_two_texts_of_one_sour
 
 
 @pytest.mark.system
-async def test_a_memory_that_was_in_cold_storage_when_its_writer_was_rated_comes_back_distrusted(
+async def test_a_memory_in_cold_storage_while_its_writer_was_rated_comes_back_distrusted(
     cluster: Cluster, tenant: Tenant
 ) -> None:
     mallory, principal = await writer(cluster, tenant, "mallory")

@@ -55,7 +55,7 @@ async def test_a_message_of_a_distrusted_author_is_ranked_below_the_truth(
     assert (loss.raw, loss.value) == pytest.approx((0.1, lowered.score - score))
 
 
-async def test_the_principal_that_wrote_a_message_counts_and_the_agent_of_a_users_message_does_not(
+async def test_the_writer_of_a_message_counts_and_the_agent_of_a_users_message_does_not(
     cluster: Cluster, tenant: Tenant
 ) -> None:
     mallory, principal = await writer(cluster, tenant, "mallory")

@@ -125,7 +125,7 @@ async def test_a_superseded_fact_is_gone_with_the_write_and_is_there_as_of_befor
 
 
 @pytest.mark.system
-async def test_a_link_that_supersedes_hides_a_memory_without_a_key_until_its_author_is_distrusted(
+async def test_a_superseding_link_hides_a_memory_without_a_key_until_its_author_is_distrusted(
     cluster: Cluster, tenant: Tenant
 ) -> None:
     other, principal = await writer(cluster, tenant, "the linker")
@@ -139,7 +139,7 @@ async def test_a_link_that_supersedes_hides_a_memory_without_a_key_until_its_aut
 
 
 @pytest.mark.system
-async def test_a_sentence_whose_source_loses_trust_is_gone_although_no_worker_has_followed_its_chain(
+async def test_a_sentence_whose_source_loses_trust_is_gone_before_a_worker_follows_its_chain(
     cluster: Cluster, tenant: Tenant
 ) -> None:
     other, principal = await writer(cluster, tenant, "the stranger")

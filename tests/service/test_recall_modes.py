@@ -65,7 +65,7 @@ async def test_by_keyword_the_best_match_comes_first_and_its_score_is_its_share_
 
 
 @pytest.mark.system
-async def test_by_keyword_the_score_of_an_item_is_that_of_its_own_words_whatever_stands_around_it(
+async def test_by_keyword_the_score_of_an_item_is_that_of_its_own_words_alone(
     recall_tenant: RecallTenant,
 ) -> None:
     alone = await recall_tenant.remember("We took the automobile.")
@@ -125,7 +125,7 @@ async def test_by_keyword_as_many_are_found_as_there_are_although_the_best_are_s
 
 
 @pytest.mark.system
-async def test_by_keyword_a_frequent_word_is_looked_for_when_what_a_rare_one_finds_may_not_be_shown(
+async def test_by_keyword_a_frequent_word_is_searched_when_hits_of_a_rare_one_are_hidden(
     recall_server: RecallServer, recall_tenant: RecallTenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "POSTINGS_READ", 5)

@@ -48,9 +48,7 @@ async def reader_of(cluster: Cluster, tenant: Tenant) -> tuple[Stubs, str]:
 
 
 @pytest.mark.system
-async def test_a_denied_call_is_recorded_with_its_caller_its_reason_and_the_memory_that_it_names(
-    cluster: Cluster, tenant: Tenant
-) -> None:
+async def test_a_denied_call_is_recorded_with_its_caller_reason_and_memory(cluster: Cluster, tenant: Tenant) -> None:
     reader, principal = await reader_of(cluster, tenant)
     memory_id = str(uuid.uuid4())
 

@@ -82,7 +82,7 @@ async def test_a_repeated_request_completes_what_the_first_one_left_undone(tenan
     assert len(await memories(tenant)) == len(response.memories) == 2
 
 
-async def test_a_refused_part_is_corrected_under_the_same_request_id_and_the_other_is_stored_once(
+async def test_a_refused_part_is_corrected_under_the_same_request_id_and_stored_once(
     tenant: Tenant,
 ) -> None:
     request = kitchen("r")

@@ -25,7 +25,7 @@ async def test_the_newest_sessions_of_a_person_come_first_each_with_how_many_mes
     assert [(one.session_id, one.message_count) for one in newest.sessions] == [("one", 2), ("four", 0)]
 
 
-async def test_a_message_of_user_assistant_or_system_is_stored_and_one_without_a_role_is_refused(
+async def test_a_message_of_each_role_is_stored_and_one_without_a_role_is_refused(
     tenant: Tenant,
 ) -> None:
     await tenant.sessions.CreateSession(pb.CreateSessionRequest(session=pb.Session(session_id="s")))

@@ -33,7 +33,7 @@ async def test_a_new_session_has_no_end_no_summary_and_is_not_archived(tenant: T
 
 
 @pytest.mark.system
-async def test_each_priority_from_1_to_10_finds_its_memories_and_5_is_that_of_one_that_says_nothing(
+async def test_each_priority_from_1_to_10_finds_its_memories_and_5_is_the_default(
     tenant: Tenant,
 ) -> None:
     """A priority p is stored as (p - 1) / 9, and 5 as 0.5."""

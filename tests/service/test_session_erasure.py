@@ -488,7 +488,7 @@ async def test_a_purge_makes_room_in_the_quota(cluster: Cluster, tenant: Tenant)
 
 
 @pytest.mark.system
-async def test_a_purged_session_takes_the_memories_of_its_conversation_and_leaves_what_was_learned(
+async def test_a_purged_session_takes_the_memories_of_its_conversation_and_no_other(
     tenant: Tenant,
 ) -> None:
     name = await session(tenant)

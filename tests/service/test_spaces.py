@@ -102,7 +102,7 @@ async def test_a_write_goes_where_it_says_and_a_reader_writes_nothing(clinic: Cl
 
 
 @pytest.mark.system
-async def test_a_caller_of_two_spaces_reveals_secrets_in_both_and_each_reading_is_an_event_there(
+async def test_a_caller_of_two_spaces_reveals_secrets_in_both_and_each_has_the_event(
     clinic: Clinic,
 ) -> None:
     _, secret = await new_key(clinic.cluster, clinic.tenant, [clinic.space_id], permissions=ALL)

@@ -162,7 +162,7 @@ async def test_a_merge_puts_the_tags_of_the_others_after_those_of_the_first(tena
     assert list(merged.memory.tags) == [*TAGS, "lake", "Aal"]
 
 
-async def test_tags_that_an_older_version_wrote_come_by_their_texts_and_after_those_with_a_place(
+async def test_tags_of_an_older_version_come_by_their_texts_after_those_with_a_place(
     cluster: Cluster, tenant: Tenant
 ) -> None:
     old, both = await create(tenant), await create(tenant)

@@ -25,7 +25,7 @@ SIGN_IN = "/skein.auth.v1.AuthService/SignIn"
 SECONDS = 60.0
 MEBIBYTE = 1024 * 1024
 # One call at a time has its turn, and a waiting call is not refused for the time it waits.
-ONE_TURN: dict[str, Any] = {
+ONE_CALL_AT_ONCE: dict[str, Any] = {
     "SKEIN_ADVANCED_ADMISSION_CALLS": "1",
     "SKEIN_ADVANCED_ADMISSION_WAIT_SECONDS": "60",
 }
@@ -99,7 +99,7 @@ async def busy_gateway(cluster: Cluster, tenant: Tenant) -> AsyncIterator[BusyGa
         await released.wait()
         return session_pb2.AppendMessagesResponse()
 
-    async with gateway_before(cluster, tenant, {"AppendMessages": append}, **ONE_TURN) as gateway:
+    async with gateway_before(cluster, tenant, {"AppendMessages": append}, **ONE_CALL_AT_ONCE) as gateway:
         message = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="tea")
         request = session_pb2.AppendMessagesRequest(session_id="s", messages=[message])
         call = asyncio.ensure_future(gateway.sessions.AppendMessages(request, timeout=SECONDS))

@@ -122,7 +122,7 @@ async def test_rows_purged_after_the_moment_are_nowhere(
     assert files_with(restored, drill.markers[kind]) == []
 
 
-async def test_a_restored_cluster_has_the_certificate_of_an_erasure_after_the_moment_and_proves_it(
+async def test_a_restored_cluster_has_and_proves_the_certificate_of_a_later_erasure(
     drill: Drill, restored: Cluster, connection: Connection
 ) -> None:
     home = in_cluster(restored, drill.home)

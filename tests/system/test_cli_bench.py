@@ -246,7 +246,7 @@ def beam(tmp_path: Path) -> Path:
     return folder.parent
 
 
-async def test_the_source_messages_of_beam_are_found_and_its_answers_judged_by_the_given_prompts(
+async def test_the_source_messages_of_beam_are_found_and_its_answers_judged_by_its_prompts(
     cluster: Cluster, operator: dict[str, str], beam: Path, tmp_path: Path
 ) -> None:
     before = await tenants(cluster)

@@ -350,7 +350,7 @@ async def test_a_killed_service_loses_nothing_that_was_acknowledged_and_heals_al
 
 
 @pytest.mark.essential
-async def test_a_write_whose_answer_was_lost_after_its_commit_has_one_effect_when_it_is_repeated(
+async def test_a_repeated_write_whose_answer_was_lost_after_its_commit_has_one_effect(
     fleet: Fleet, caller: Tenant
 ) -> None:
     gateway = fleet[GATEWAY]

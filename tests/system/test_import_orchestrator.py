@@ -110,7 +110,7 @@ async def source(cluster: Cluster) -> AsyncIterator[tuple[str, asyncpg.Connectio
         yield url, connection
 
 
-async def test_memories_of_an_orchestrator_are_read_through_typed_calls_with_their_ids_and_times(
+async def test_memories_of_an_orchestrator_are_read_by_typed_calls_with_ids_and_times(
     cluster: Cluster, tenant: Tenant, source: tuple[str, Any]
 ) -> None:
     done = await skein("import", "orchestrator-pg", source[0], environment=holding(cluster, tenant))

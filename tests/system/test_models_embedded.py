@@ -100,7 +100,7 @@ async def test_the_last_words_of_a_long_text_are_found_by_meaning(deployment: De
     assert (await deployment.vectors("e5-small-v2"))[item_id] > 4
 
 
-async def test_a_tenant_that_chose_the_multilingual_model_finds_what_is_written_in_another_language(
+async def test_a_tenant_with_the_multilingual_model_finds_texts_in_another_language(
     deployment: Deployment,
 ) -> None:
     tenant, other = deployment.tenant, await deployment.service.new_tenant()

@@ -12,11 +12,10 @@ from fix_models import run_deployment, until
 from skein_cluster.embedded.server import Server
 
 TEXTS = [f"Kettle number {number} stands on the stove." for number in range(30)]
-# Every cached tenant has approximate codes, and all of its searches are repeated exactly.
+# Every cached tenant has approximate codes.
 SETTINGS = {
     "SKEIN_ADVANCED_RECALL_CACHE_MIN_CHUNKS": "1",
     "SKEIN_ADVANCED_RECALL_CACHE_EXACT_CHUNKS": "0",
-    "SKEIN_ADVANCED_RECALL_SAMPLE_SHARE": "1",
 }
 
 

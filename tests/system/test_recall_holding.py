@@ -382,30 +382,6 @@ async def test_approximate_codes_that_find_too_little_are_not_used_until_later(
         assert first.is_exact
 
 
-async def test_low_live_recall_demotes_a_tenant_and_it_is_promoted_later(database: TestDatabase) -> None:
-    async with run_cache_process(database, max_exact_chunks=30) as process:
-        tenant_id, exact = await process.tenant(40), await process.tenant(30)
-        await process.ask_twice(tenant_id)
-        await process.ask_until(tenant_id, 40)
-        await process.ask_twice(exact)
-        await process.settle(exact)
-
-        for _ in range(19):
-            process.cache.observe_recall(tenant_id, MODEL, 0.9)
-            process.cache.observe_recall(exact, MODEL, 0.0)
-        before = process.cache.count_tenants(BitCodes)
-        process.cache.observe_recall(tenant_id, MODEL, 0.9)
-        demoted = await process.ask_until(tenant_id, 40)
-        process.clock.now += 3601
-        async with asyncio.timeout(30):
-            while process.cache.count_tenants(BitCodes) == 0:
-                await process.ask(tenant_id)
-                await asyncio.sleep(0.01)
-
-        assert before == 1
-        assert demoted.is_exact
-
-
 async def test_a_tenant_that_outgrows_exact_codes_is_promoted(database: TestDatabase) -> None:
     async with run_cache_process(database, max_exact_chunks=100) as process:
         tenant_id = await process.tenant(40)

@@ -77,7 +77,7 @@ async def test_deliveries_go_on_while_other_receivers_hang(
 
 
 @pytest.mark.essential
-async def test_a_destination_that_recovers_is_tried_although_others_fill_the_claim_at_its_retry_time(
+async def test_a_destination_that_recovers_is_tried_although_others_fill_the_claim(
     memory_server: MemoryServer,
 ) -> None:
     answer, good_calls, failing_calls = bytearray(UNAVAILABLE), list[bytes](), list[bytes]()

@@ -157,7 +157,7 @@ def test_each_turn_of_a_chat_is_a_message_of_its_batch_with_the_time_of_the_last
     ]
 
 
-def test_the_evidence_of_a_probing_question_is_its_source_messages_however_they_are_grouped(tmp_path: Path) -> None:
+def test_the_evidence_of_a_probing_question_is_its_messages_however_they_are_grouped(tmp_path: Path) -> None:
     chat(tmp_path, "1")
 
     (haystack,) = read_beam(tmp_path)

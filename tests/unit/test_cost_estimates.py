@@ -15,7 +15,7 @@ def test_a_call_of_which_nothing_is_known_costs_what_its_size_says() -> None:
     assert estimates.expect(PATH, "one", 100) < COSTLY < estimates.expect(PATH, "one", MEBIBYTE)
 
 
-def test_one_dear_call_makes_the_next_one_costly_and_several_cheap_ones_make_it_cheap_again() -> None:
+def test_one_dear_call_makes_the_next_one_costly_until_several_cheap_ones() -> None:
     estimates = CostEstimates()
     for _ in range(10):
         estimates.observe(PATH, "one", 100, 0.001)

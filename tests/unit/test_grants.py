@@ -129,7 +129,7 @@ def test_a_code_is_redeemed_with_its_verifier() -> None:
     assert step.tokens.refresh_expire_time == after(30).at + Lifetimes().refresh
 
 
-def test_a_client_without_refresh_tokens_gets_none_and_its_sign_in_ends_with_the_access_token() -> None:
+def test_the_sign_in_of_a_client_without_refresh_tokens_ends_with_the_access_token() -> None:
     session, code, presented = approved()
 
     step = grants.redeem((session, code), presented, redemption(refreshes=False), after(0))

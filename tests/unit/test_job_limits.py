@@ -24,7 +24,7 @@ def test_a_job_without_limits_gets_all_items() -> None:
     assert (grant.count, grant.retry_seconds) == (500, 0)
 
 
-def test_a_rate_grants_the_items_of_ten_seconds_at_once_and_then_those_of_the_time_that_passed() -> None:
+def test_a_rate_grants_the_items_of_ten_seconds_at_once_and_then_by_the_clock() -> None:
     first, limited = job(rate=2.0).grant(500, START)
     none, limited = limited.grant(500, START)
     later, _ = limited.grant(500, after(3))

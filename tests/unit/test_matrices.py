@@ -224,7 +224,7 @@ def test_missing_items_have_no_cosine() -> None:
 @given(
     seed=st.integers(0, 2**32 - 1), rows=st.integers(1, 300), dimensions=st.integers(1, 400), asked=st.integers(1, 300)
 )
-def test_a_cosine_is_the_same_to_the_bit_whether_cached_or_read_whatever_is_computed_beside_it(
+def test_a_cosine_is_the_same_to_the_bit_whether_it_is_cached_or_read(
     seed: int, rows: int, dimensions: int, asked: int
 ) -> None:
     random = np.random.default_rng(seed)

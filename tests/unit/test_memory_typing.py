@@ -165,7 +165,7 @@ def test_keys_are_not_shown_by_accident() -> None:
     assert OLD not in keys.current
 
 
-def test_a_tenant_s_key_opens_with_the_master_key_that_wrapped_it_and_for_its_tenant_alone() -> None:
+def test_a_tenant_key_opens_with_its_own_master_key_and_for_its_tenant_alone() -> None:
     tenant_id, key = uuid4(), TenantKey.new(NOW)
     wrapped = MasterKeys.of(OLD).wrap(key, tenant_id=tenant_id)
 

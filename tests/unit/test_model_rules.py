@@ -27,8 +27,8 @@ from skein_recall.models.model import (
     ModelRegistry,
     ModelSnapshot,
 )
+from skein_recall.quality.recent_queries import RecentQueries
 from skein_recall.quality.rpc import ModelAgreement
-from skein_recall.quality.sampler import RecentQueries
 from skein_recall.reindexes.model import PendingReindex
 from skein_recall.settings import RecallSettings
 

@@ -458,7 +458,7 @@ def test_by_the_cosine_alone_the_order_is_that_of_all_signals_with_one(
     assert [one.components for one in result] == [one.components for one in expected]
 
 
-def test_a_vector_that_points_away_from_the_query_scores_nothing_and_is_ordered_by_its_cosine() -> None:
+def test_an_opposite_vector_scores_nothing_and_is_ordered_by_its_cosine() -> None:
     near = {UUID(int=number): ("memory", -number / 10) for number in (3, 1, 2)}
 
     result = ranking.rank_by_similarity(near, limit=3)
@@ -470,7 +470,7 @@ def test_a_vector_that_points_away_from_the_query_scores_nothing_and_is_ordered_
     ]
 
 
-def test_by_words_alone_the_score_is_the_share_of_the_bound_and_equal_ones_are_ordered_by_id() -> None:
+def test_by_words_alone_the_score_is_a_share_of_the_bound_and_ties_go_by_id() -> None:
     bm25s = {4: BOUND / 4, 2: BOUND / 2, 1: BOUND / 4, 3: 2 * BOUND}
     matches = {UUID(int=number): ("memory", bm25) for number, bm25 in bm25s.items()}
 
@@ -485,7 +485,7 @@ def test_by_words_alone_the_score_is_the_share_of_the_bound_and_equal_ones_are_o
     assert {(one.has_words, one.similarity) for one in result} == {(True, None)}
 
 
-def test_a_hit_has_words_when_it_contains_a_term_itself_and_says_nothing_of_it_without_terms() -> None:
+def test_a_hit_has_words_when_it_contains_a_term_itself_and_none_without_terms() -> None:
     turns = [turn(1), turn(2, after=1, bm25=2.0, frequencies=(1.0, 0.0, 0.0))]
 
     with_terms = rank(turns, dense=True, max_bm25=BOUND, limit=5, terms=TERMS)
@@ -510,7 +510,7 @@ def test_without_a_scale_meaning_counts_as_its_cosine_to_the_last_bit(cosines: l
     ]
 
 
-def test_a_scale_spreads_the_cosines_of_an_item_and_its_neighbours_and_changes_no_similarity() -> None:
+def test_a_scale_spreads_cosines_of_items_and_neighbours_and_changes_no_similarity() -> None:
     given_ = [turn(1, similarity=0.75), turn(2, after=1, similarity=0.85), turn(3, similarity=0.7)]
 
     best = {

@@ -12,7 +12,7 @@ from skein_kit.ids import new_ids
 from skein_recall.models.model import EmbeddingModel
 from skein_recall.providers.provider import QueryEmbedding
 from skein_recall.providers.text_embedder import QueryCache
-from skein_recall.quality.sampler import RecentQueries
+from skein_recall.quality.recent_queries import RecentQueries
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 TENANT, OTHER = new_ids(AT, 2)

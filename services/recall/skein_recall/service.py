@@ -39,8 +39,8 @@ from skein_recall.models.store import ModelStore
 from skein_recall.providers.api_keys import ApiKeys
 from skein_recall.providers.rpc import EmbedHandlers
 from skein_recall.providers.text_embedder import ProviderRegistry, TextEmbedder, observe_batch
+from skein_recall.quality.recent_queries import RecentQueries
 from skein_recall.quality.rpc import ModelComparer, QualityHandlers
-from skein_recall.quality.sampler import RecentQueries, Sampler
 from skein_recall.receipts.reader import ReceiptReader
 from skein_recall.receipts.recorder import ReceiptRecorder
 from skein_recall.receipts.replay import RecallReplayer
@@ -135,13 +135,11 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             vector_store,
             max_bytes=settings.cache_megabytes * 1_000_000 // 4,
         )
-        sampler = Sampler(queries, share=settings.sample_share, on_result=vector_cache.observe_recall)
         name_cache = NameCache(database)
         searcher = RecallSearcher(
             queries,
             registry,
             embedder,
-            sampler,
             queue,
             SearchCaches(vectors=vector_cache, terms=term_cache),
             QueryReader(name_cache, default_embedder.has_word),
@@ -202,11 +200,8 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             receipt_handlers,
             search_handlers,
         )
-        erasures = ErasureWatcher(
-            ErasureStore(database), [vector_cache, term_cache, name_cache, embedder, recent, sampler]
-        )
+        erasures = ErasureWatcher(ErasureStore(database), [vector_cache, term_cache, name_cache, embedder, recent])
         async with background_tasks(
-            sampler=sampler.run,
             embedding_queue=queue.run,
             vector_cache=vector_cache.run,
             term_cache=term_cache.run,

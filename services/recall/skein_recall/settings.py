@@ -40,9 +40,6 @@ class RecallSettings(Settings):
     # Chunks of a tenant in the vector cache beyond which its codes are approximate, if they find enough: a fifth of the
     # memory and of the time. They may also be so where exact ones find no room.
     cache_exact_chunks: int = advanced(250_000)
-    # Share of the searches that are repeated exactly in the background to measure live recall, 0 to 1. More, while the
-    # quality of searches is looked into; 0: no measurement.
-    sample_share: float = advanced(0.01)
     # Whole months to keep receipts of answers; 0: without a limit.
     receipt_months: int = 24
     # Seconds until every process of the cluster knows a change of the active and followed models; not below the time

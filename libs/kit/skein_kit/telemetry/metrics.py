@@ -94,21 +94,7 @@ VECTOR_CACHE_LOADS = Counter(
 )
 VECTOR_CACHE_DEMOTIONS = Counter(
     "skein_vector_cache_demotions_total",
-    "Tenants whose approximate codes were given up: they found too little when loaded (probe) or later (live recall).",
-    ["reason"],
-)
-RECALL_SAMPLED = Histogram(
-    "skein_live_recall_ratio",
-    "Share of its true neighbours that a sampled search got.",
-    ["path"],
-    buckets=(0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0),
-)
-RECALL_SHORTFALL = Counter(
-    "skein_live_recall_shortfall_documents_total", "Hits that sampled searches returned too few.", ["path"]
-)
-RECALL_UNSAMPLED = Counter(
-    "skein_live_recall_dropped_samples_total",
-    "Sampled searches that were not evaluated: the queue was full, or the exact search failed.",
+    "Tenants whose approximate codes were given up: they found too little when loaded.",
 )
 INDEX_DELAY = Histogram(
     "skein_index_delay_seconds",

@@ -23,7 +23,7 @@ from skein_importers.records import RecordInvalid
 ROLES = {"user": session_pb2.MESSAGE_ROLE_USER, "assistant": session_pb2.MESSAGE_ROLE_ASSISTANT}
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
 # "D8:6; D9:17" names two turns, and "D:11:26" is meant to name one.
-_TURN = re.compile(r"D:?(\d+):(\d+)")
+_TURN_ID = re.compile(r"D:?(\d+):(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def read_conversations(path: Path) -> list[Conversation]:
 
 def evidence_of(names: Iterable[object]) -> frozenset[str]:
     """Return the turn ids of a question's evidence, with the data's typing errors corrected."""
-    return frozenset(f"D{int(session)}:{int(turn)}" for name in names for session, turn in _TURN.findall(str(name)))
+    return frozenset(f"D{int(session)}:{int(turn)}" for name in names for session, turn in _TURN_ID.findall(str(name)))
 
 
 def _conversation(sample: dict[str, Any]) -> Conversation:

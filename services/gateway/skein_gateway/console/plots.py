@@ -19,7 +19,7 @@ _WARN, _ALARM = 75.0, 90.0
 HEIGHT = 100.0
 _STEP, _GAP = 10.0, 2.0
 # The smallest column that is visible.
-_LEAST = 1.5
+_MIN_HEIGHT = 1.5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,7 +78,7 @@ class Chart:
         highest = max((counts.get(at, 0) for at in starts), default=0)
         columns = []
         for number, at in enumerate(starts):
-            height = max(_LEAST, HEIGHT * counts[at] / highest) if counts.get(at) else 0.0
+            height = max(_MIN_HEIGHT, HEIGHT * counts[at] / highest) if counts.get(at) else 0.0
             columns.append(
                 Column(
                     label=_label(at, seconds),

@@ -14,7 +14,7 @@ from skein_recall.errors import ModelNotFound, ModelUnavailable
 from skein_recall.models.model import EmbeddingModel, ModelRegistry
 from skein_recall.models.store import translate_dropped
 from skein_recall.providers.text_embedder import TextEmbedder
-from skein_recall.quality.sampler import RecentQueries
+from skein_recall.quality.recent_queries import RecentQueries
 from skein_recall.search.filter import Filter
 from skein_recall.search.model import SearchOptions
 from skein_recall.search.store import QueryStore

@@ -300,8 +300,6 @@ class SignalMatches:
     corrected: Mapping[tuple[str, str], AbstractSet[UUID]] = field(default_factory=dict)
     # A deeper search may find more.
     has_more: bool = False
-    # The items nearest to the vector, in their order.
-    nearest: tuple[UUID, ...] = ()
     # Documents that were searched; with a filter, at most as many as the vector proposed.
     documents: int = 0
 

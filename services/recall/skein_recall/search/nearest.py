@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import UUID
 
 from skein_kit.search_text.vector_columns import COVERED_DIMENSIONS
-from skein_recall.quality.sampler import APPROXIMATE
 from skein_recall.search.store import NewVectors
 from skein_recall.vector_cache.item_ids import to_uuids
 
@@ -32,6 +31,9 @@ if TYPE_CHECKING:
 
     # A row of compare_shortlist.
     _ComparedRow = asyncpg.Record | dict[str, Any]
+
+# The path of searches that approximate codes answer.
+APPROXIMATE = "approximate"
 
 # Kinds and cosines by item, the nearest first.
 Nearest: TypeAlias = dict[UUID, tuple[str, float]]

@@ -19,11 +19,9 @@ from skein_kit.errors import ReadTooCostly
 from skein_kit.ids import id_time, now
 from skein_kit.policies.store import Policy
 from skein_kit.search_text.postings import is_name
-from skein_kit.telemetry.metrics import RECALL_SEARCHES
 from skein_recall.models.model import EmbeddingModel
 from skein_recall.providers.provider import QueryEmbedding
 from skein_recall.providers.text_embedder import MAX_QUESTION_CHARACTERS
-from skein_recall.quality.sampler import APPROXIMATE
 from skein_recall.search import changes, ranking
 from skein_recall.search.changes import newer_first
 from skein_recall.search.cues import QueryCues
@@ -62,13 +60,10 @@ _DEPTH_FACTOR = 8
 # Candidates of each signal that are tested on their rows.
 _MAX_FILTERED = 5000
 _MAX_CANDIDATES = 100_000
-_SEARCHES = {path: RECALL_SEARCHES.labels(path) for path in ("cached", APPROXIMATE, "exact", "rescored", "none")}
 # A longer query is a text, not a question: the relevance was fitted to questions and the last turns of dialogues.
 _MAX_CALIBRATED_CHARACTERS = 1000
 # Share of the query's letters that the model must read.
-_LEAST_READABLE_SHARE = 0.5
-# For the vectors of a reference item that was written just before.
-_REFERENCE_WAIT_SECONDS = 1.0
+_MIN_READABLE_SHARE = 0.5
 # Only the beginning of a long text is likely a question.
 _READ_CHARACTERS: Final = 1000
 # A capital within a sentence.
@@ -133,8 +128,6 @@ class SearchTransaction:
         self._puts_newer_first = (
             bool(query.text) and self.formula.puts_newer_first and not (self._cues.dates or self._cues.asks_for_former)
         )
-        # The items that the vector found last, the nearest first.
-        self.nearest: tuple[UUID, ...] = ()
         # Items without a vector, if a statement of the search counted them.
         self._pending_count: int | None = None
 
@@ -147,7 +140,7 @@ class SearchTransaction:
         is_known = self._has_terms and self._vector is not None and self.formula.has_relevance_of(model)
         is_known = is_known and len(self._query.text) <= _MAX_CALIBRATED_CHARACTERS
         # Of a text that the model reads in part, low cosines say nothing.
-        is_known = is_known and self._model.readable_share(self._query.text) >= _LEAST_READABLE_SHARE
+        is_known = is_known and self._model.readable_share(self._query.text) >= _MIN_READABLE_SHARE
         if not is_known:
             return hits
         relevances = self.formula.relevances([hit.item.score for hit in hits], self._evidence(), model)
@@ -227,7 +220,6 @@ class SearchTransaction:
                     # Deeper candidates would scan more than a call may.
                     return hits, True
                 raise
-            self.nearest = matches.nearest
             self._corrected = matches.corrected
             self._terms, self._documents = matches.query_terms, matches.documents
             self._nearest_similarity = matches.nearest_similarity
@@ -380,7 +372,6 @@ class SearchTransaction:
             return SignalMatches(
                 dense_matches={id_: match for id_, match in nearest.items() if id_ in item_ids},
                 has_more=self._has_more(nearest, is_cut=is_cut),
-                nearest=tuple(nearest),
             )
         similarities = {id_: similarity for id_, (_, similarity) in nearest.items()}
         words = self._words
@@ -438,7 +429,6 @@ class SearchTransaction:
             corrected=items.corrected,
             query_terms=terms,
             has_more=self._has_more(nearest, is_cut=is_cut, has_more_terms=len(bm25s) == depth),
-            nearest=tuple(nearest),
             documents=len(item_ids & nearest.keys()) if filter_.all_names else terms.corpus_documents,
         )
 

@@ -18,12 +18,11 @@ from skein_recall.index.embedding_queue import EmbeddingQueue
 from skein_recall.models.model import EmbeddingModel, ModelRegistry, Purpose
 from skein_recall.providers.provider import QueryEmbedding
 from skein_recall.providers.text_embedder import TextEmbedder
-from skein_recall.quality.sampler import APPROXIMATE, Sample, Sampler
 from skein_recall.search.cues import NamedDays
 from skein_recall.search.expansion import words_of
 from skein_recall.search.model import Mode, Query, RecallResult, Reference, ReferenceItem, SearchOptions, SearchPins
 from skein_recall.search.name_cache import NameCache
-from skein_recall.search.nearest import shortlist_size
+from skein_recall.search.nearest import APPROXIMATE, shortlist_size
 from skein_recall.search.search_transaction import SearchTransaction
 from skein_recall.search.store import QueryStore
 from skein_recall.term_cache.cache import TermCache
@@ -51,7 +50,6 @@ class RecallSearcher:
         store: QueryStore,
         registry: ModelRegistry,
         embedder: TextEmbedder,
-        sampler: Sampler,
         queue: EmbeddingQueue,
         caches: SearchCaches,
         reader: QueryReader,
@@ -62,7 +60,6 @@ class RecallSearcher:
         self._store = store
         self._registry = registry
         self._embedder = embedder
-        self._sampler = sampler
         self._queue = queue
         self._vector_cache = caches.vectors
         self._term_cache = caches.terms
@@ -122,22 +119,6 @@ class RecallSearcher:
                 basis = await search.basis()
         relevant_hits = search.with_relevance(hits)
         _SEARCHES[search.path].inc()
-        is_sampled = vector is not None and query.filter.row_condition is None and query.as_of_time is None
-        # The sampler sees no spaces.
-        is_sampled = is_sampled and "space" not in query.filter.index_conditions
-        if vector is not None and is_sampled and self._sampler.should_sample():
-            self._sampler.put(
-                Sample(
-                    tenant_id=tenant_id,
-                    model=model,
-                    vector=vector,
-                    kinds=query.kinds,
-                    filter=query.filter,
-                    path=search.path,
-                    limit=query.limit,
-                    nearest=search.nearest,
-                )
-            )
         return RecallResult(
             model="" if query.mode is Mode.KEYWORD else model.model,
             dense_unavailable=vector is None and not query.is_lexical_only,

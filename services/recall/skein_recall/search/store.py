@@ -65,8 +65,6 @@ _MAX_TERMS = 200
 _POSTINGS_PER_LOOKUP = 16
 # Terms of one range that are compared with a term without a document: one step of the index each.
 _MAX_RANGE_TERMS = 1500
-# Chunks read for each item of an exact comparison by the index.
-_CHUNKS_PER_EXACT_ITEM = 8
 # Items whose vectors are read at once: half a megabyte to two.
 _VECTORS_PER_STATEMENT = 500
 # Titles of sessions that may have a term.
@@ -233,22 +231,11 @@ class QueryTransaction(SearchStatements):
         filter_: Filter,
         *,
         count: int,
-        by_index: bool = False,
     ) -> dict[UUID, float]:
         """Return the items nearest to a vector (dimensions,) with their cosines, the nearest first.
 
-        All items that pass the filter are compared over all dimensions. `by_index`: by the index that covers the
-        vectors where it can, which takes a fraction of the time.
+        All items that pass the filter are compared over all dimensions.
         """
-        if by_index and not filter_.has_index_conditions and model.dimensions <= COVERED_DIMENSIONS:
-            chunks = _CHUNKS_PER_EXACT_ITEM * count
-            rows = await self.nearest(model, vector, kinds, filter_, chunks=chunks)
-            cosines: dict[UUID, float] = {}
-            for row in rows:
-                # The nearest chunk of an item comes first.
-                cosines.setdefault(row["item_id"], -row["distance"])
-            if len(cosines) >= count or len(rows) < chunks:
-                return dict(islice(cosines.items(), count))
         columns = vector_columns(vector)
         rows = await self._filtered_rows(
             for_table(QUERIES["nearest_exact"], model.table_name),

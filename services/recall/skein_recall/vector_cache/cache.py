@@ -7,8 +7,8 @@ transaction shows the new ones. If the shortlist proves that no other item can b
 the index is scanned as without a cache.
 
 A tenant with many chunks is promoted to approximate codes, whose shortlists are longer and believed. A probe while they
-load, and live recall later, watch what these miss. Where it is too much, the tenant is demoted to exact codes, or the
-index if these find no room, and promoted again later.
+load counts what these miss. Where it is too much, the tenant is demoted to exact codes, or the index if these find no
+room, and promoted again later.
 
 Candidates of other signals are compared here as well, if the database says that nothing of them was written since. If
 that happens between the shortlist and the search's first statement, the result is that of the first statement.
@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -52,9 +52,8 @@ _MIN_SEARCHES, _SEARCH_WINDOW_SECONDS = 2, 60.0
 MIN_CHUNKS, MAX_EXACT_CHUNKS = 100, 250_000
 # Share of the true neighbours that approximate codes must find; below it a tenant is demoted.
 MIN_RECALL = 0.98
-# Sampled searches by which live recall is judged, and the pause of approximate codes after a demotion: it doubles up to
-# the last value.
-_RECALL_SAMPLES, _FIRST_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 20, 3600.0, 86_400.0
+# Pause of approximate codes after a demotion: it doubles up to the second value.
+_FIRST_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 3600.0, 86_400.0
 _FORM_NAMES: dict[type[ExactCodes | BitCodes], str] = {ExactCodes: "exact", BitCodes: "approximate"}
 # New vectors in one search, from which on they are loaded, and as many as are read at most before all are loaded again.
 _REFRESH_FROM, _MAX_REFRESHED = 250, 20_000
@@ -93,15 +92,13 @@ class _CacheEntry:
     next_refresh: float = 0.0
     next_full_load: float = 0.0
     backoff: float = _FIRST_BACKOFF_SECONDS
-    # Live recall of approximate codes, the earliest time of the next ones, and the pause after the next demotion.
-    recalls: deque[float] = field(default_factory=lambda: deque(maxlen=_RECALL_SAMPLES))
+    # The earliest time of the next approximate codes, and the pause after the next demotion.
     next_approximate: float = 0.0
     pause: float = _FIRST_PAUSE_SECONDS
 
-    def demote(self, at: float, reason: str) -> None:
+    def demote(self, at: float) -> None:
         """Use no approximate codes for some time, each time longer."""
-        VECTOR_CACHE_DEMOTIONS.labels(reason).inc()
-        self.recalls.clear()
+        VECTOR_CACHE_DEMOTIONS.inc()
         self.next_approximate = at + self.pause
         self.pause = min(2 * self.pause, _MAX_PAUSE_SECONDS)
 
@@ -203,19 +200,6 @@ class VectorCache:
             elif new >= _REFRESH_FROM:
                 self._enqueue(shortlist.key, entry, at)
         return is_same_server and new < shortlist.max_new
-
-    def observe_recall(self, tenant_id: UUID, model: EmbeddingModel, recall: float) -> None:
-        """Note the recall, 0 to 1, of a search by approximate codes; demote its tenant if it is low on average."""
-        key, at = (tenant_id, model.table_name, model.create_time), self._clock()
-        entry = self._entries.get(key)
-        if entry is None or entry.matrix is None or entry.matrix.codes.is_exact:
-            return
-        entry.recalls.append(recall)
-        if len(entry.recalls) == _RECALL_SAMPLES and sum(entry.recalls) < self._min_recall * _RECALL_SAMPLES:
-            entry.demote(at, "live recall")
-            self._evict(entry)
-            entry.next_refresh = entry.next_full_load = at
-            self._enqueue(key, entry, at)
 
     def drop(self, tenant_id: UUID | None) -> None:
         """Evict a tenant, including vectors being loaded; None: every tenant."""
@@ -334,7 +318,7 @@ class VectorCache:
             if matrix is not None:
                 break
             if form is BitCodes:
-                entry.demote(self._clock(), "probe")
+                entry.demote(self._clock())
         entry.back_off(self._clock())
         self._evict(entry)
         # Meanwhile the entry may have been dropped.
@@ -377,7 +361,7 @@ class VectorCache:
             if probe is not None:
                 await asyncio.to_thread(probe.add, chunks)
         if matrix is not None and probe is not None:
-            # Halfway to all, so that live recall may be a little lower.
+            # Halfway to all, because real questions may find a little less than those of the probe.
             return await asyncio.to_thread(probe.tune, matrix, (1 + self._min_recall) / 2)
         return matrix
 
