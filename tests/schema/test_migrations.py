@@ -223,13 +223,15 @@ def test_a_version_with_a_tag_is_not_frozen_again(tmp_path: Path) -> None:
     clone, out = tmp_path / "clone", tmp_path / "released"
     git = (shutil.which("git") or "git", "-C", str(clone))
     subprocess.run([git[0], "clone", "--quiet", "--shared", str(RELEASED.parents[1]), str(clone)], check=True)
-    subprocess.run([*git, "tag", "--force", f"v{VERSION}"], check=True)
+    # Of the last commit: the tree may have the next one already.
+    version = tomllib.loads((clone / "libs/protos/pyproject.toml").read_text("utf-8"))["project"]["version"]
+    subprocess.run([*git, "tag", "--force", f"v{version}"], check=True)
     command = [sys.executable, str(clone / "deploy/release.py"), "freeze", str(out)]
 
     refused = subprocess.run(command, check=False, capture_output=True, text=True)
 
     assert refused.returncode == 1
-    assert f"v{VERSION} is tagged" in refused.stderr
+    assert f"v{version} is tagged" in refused.stderr
     assert not out.exists()
 
 
