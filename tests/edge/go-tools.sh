@@ -10,10 +10,11 @@ rm -rf "$home"
 mkdir -p "$home/lists/partial" "$home/archives/partial"
 .venv/bin/python -m uv pip install --quiet --no-deps --no-build --require-hashes --target "$home/toolchain" -r tests/edge/go.lock
 
-# The mirror that the machine's own packages come from.
+# Debian's own archive, wherever the machine's settings of apt have it.
 [ "$(id -u)" != 0 ] || apt-get update --quiet=2
-mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep '/debian/$' | head -n 1)
-echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror trixie main" >"$home/sources.list"
+archive=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian' | head -n 1)
+[ -n "$archive" ] || { echo "apt has no index of Debian's archive; run apt-get update on Debian as root" >&2; exit 1; }
+echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $archive trixie main" >"$home/sources.list"
 cat >"$home/apt.conf" <<END
 Dir::Etc::SourceList "$home/sources.list";
 Dir::Etc::SourceParts "/dev/null";

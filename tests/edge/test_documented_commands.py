@@ -42,6 +42,7 @@ SHOWN = {
 }
 START_SECONDS = 120
 STOP_SECONDS = 30
+HOOK_ATTEMPTS = 10
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -87,7 +88,14 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Kep
     """The cluster that the guides' first commands keep, with a data folder and ports of its own."""
     folder = tmp_path_factory.mktemp("documented")
     with free_ports(SHOWN.values(), "127.0.0.1") as ports:
-        environment = {**without_assistants(), **ports, "SKEIN_DATA_DIR": str(folder / "data"), "TMPDIR": str(folder)}
+        environment = {
+            **without_assistants(),
+            **ports,
+            "SKEIN_DATA_DIR": str(folder / "data"),
+            # What hooks remember between their calls.
+            "XDG_STATE_HOME": str(folder / "state"),
+            "TMPDIR": str(folder),
+        }
         process = await asyncio.create_subprocess_shell(
             MAKE_UP_FOR_ASSISTANTS,
             cwd=ROOT,
@@ -264,9 +272,13 @@ async def test_the_chatbot_of_the_guide_tells_each_person_what_is_theirs(with_fr
 
 
 async def test_the_guide_for_coding_agents_recalls_what_it_remembered(cluster: KeptCluster) -> None:
-    printed = await run_page(ROOT / "docs/guides/coding-agents.md", cluster)
+    # A hook gives up after five seconds: on a busy machine its agent goes on without the memory.
+    for _ in range(HOOK_ATTEMPTS):
+        printed = await run_page(ROOT / "docs/guides/coding-agents.md", cluster)
+        remembered, prompted, *_ = printed.splitlines()
+        if (remembered, "hookSpecificOutput" in prompted) == ("{}", True):
+            break
 
-    remembered, prompted, *_ = printed.splitlines()
     assert remembered == "{}"
     assert "by the script deploy.sh" in json.loads(prompted)["hookSpecificOutput"]["additionalContext"]
 

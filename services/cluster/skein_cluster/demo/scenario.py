@@ -23,6 +23,7 @@ from rich.tree import Tree
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import curation_pb2, memory_pb2
+from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_client.client import Client
@@ -121,7 +122,7 @@ async def _query(api: Client, out: Console, number: int, question: SampleQuestio
             format_components(hit),
             hit_kind(hit),
             output.format_time(hit_time(hit)),
-            output.shorten(hit_text(hit), _TEXT),
+            output.shorten(_text(hit), _TEXT),
         )
         for hit in response.hits
     ]
@@ -129,6 +130,12 @@ async def _query(api: Client, out: Console, number: int, question: SampleQuestio
     output.print_table(table, lines, empty="Nothing was found.")
     out.print(Text(f"   expected: {question.answer}  ({milliseconds:.0f} ms)", style="dim"))
     return any(hit_name(hit) in question.evidence for hit in response.hits)
+
+
+def _text(hit: recall_pb2.Hit) -> str:
+    # The demo's own key wrote every message: beside each name it would say nothing.
+    name = hit.message.name
+    return f"{name}: {hit.message.content}" if name else hit_text(hit)
 
 
 @dataclass(frozen=True, slots=True)
