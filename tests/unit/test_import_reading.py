@@ -16,11 +16,10 @@ from skein_importers.errors import SourceInvalid
 from skein_importers.records import Record
 from skein_importers.sources import memoryvault_json
 from skein_importers.sources.assistant_store import vector_of
-from skein_importers.sources.base import Notes
+from skein_importers.sources.base import Notes, slug_of
 from skein_importers.sources.memoryvault_d1 import password_hash_of, sha256_of
 from skein_importers.sources.orchestrator_pg import open_source
 from skein_importers.sources.rows import Row, parse_time
-from skein_importers.sources.slugs import slug_of
 
 SALT = bytes(range(250, 256)) + bytes(10)
 DIGEST = hashlib.pbkdf2_hmac("sha256", b"a long password", SALT, 100_000)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -22,13 +23,15 @@ from skein.memory.v1 import blocks_pb2, curation_pb2, memory_pb2, pages_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
-from skein_importers.derived_ids import derived_id
 from skein_kit.errors import FieldInvalid
 from skein_kit.json_values import exact, fields
 from skein_kit.json_values.number_marks import unmark_message
 
 # Longest line: a message has at most 4 MiB, of which JSON may write each byte with six characters.
 LINE_BYTES = 32 * 1024 * 1024
+# Ids of records without one.
+_DERIVED_PREFIX = "jsonl-"
+_DERIVED_DIGITS = 32
 
 
 class Kind(StrEnum):
@@ -474,3 +477,27 @@ def _bounded_lines(path: Path) -> Iterator[bytes | None]:
             while len(line) == LINE_BYTES and not line.endswith(b"\n"):
                 line = file.readline(LINE_BYTES)
             yield None
+
+
+def derived_id(values: Mapping[str, Any]) -> str:
+    """Return an id that depends on the line alone, so that a repeated import adds nothing.
+
+    Raises InvalidJson for numbers that JSON cannot express.
+    """
+    try:
+        text = exact.dumps(_plain(values), sort_keys=True, ensure_ascii=True, separators=(", ", ": "))
+    except (ValueError, ArithmeticError, RecursionError):
+        raise exact.InvalidJson(f"is not JSON: {exact.NO_NUMBER}") from None
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return f"{_DERIVED_PREFIX}{digest[:_DERIVED_DIGITS]}"
+
+
+def _plain(value: Any) -> Any:
+    """Return values with floats for Decimals that are doubles: earlier versions derived ids from floats."""
+    if isinstance(value, dict):
+        return {name: _plain(element) for name, element in value.items()}
+    if isinstance(value, list):
+        return [_plain(element) for element in value]
+    if isinstance(value, Decimal) and exact.is_double(value):
+        return float(value)
+    return value

@@ -19,10 +19,9 @@ from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
 from skein_importers.records import Kind, Record, UnreadableRecord
 from skein_importers.sources.agent_fields import block_limit, message_role, tool_rules
-from skein_importers.sources.base import Membership, Notes, OAuthClient, Person, Realm
+from skein_importers.sources.base import Membership, Notes, OAuthClient, Person, Realm, slug_of
 from skein_importers.sources.postgres import Database, Table, open_database
 from skein_importers.sources.rows import InvalidRow, Row, format_iso, list_value, set_times, struct, to_timestamp
-from skein_importers.sources.slugs import slug_of
 
 NAME = "agentmem-pg"
 _BY = ("created_at", "updated_at", "created_by_id", "last_updated_by_id", "is_deleted")

@@ -5,6 +5,9 @@ A source is read in a worker thread, one call at a time; a source that needs an 
 
 from __future__ import annotations
 
+import hashlib
+import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +15,9 @@ from datetime import datetime
 from typing import Protocol
 
 from skein_importers.records import Record, UnreadableRecord
+
+_MAX_SLUG_CHARACTERS = 63
+_SLUG = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 
 # Places that a report names for one kind of note.
 SAMPLES = 5
@@ -126,3 +132,13 @@ class Source(Protocol):
 
     def accounts(self, notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
         """Read people, then OAuth clients, then memberships; empty for a source without accounts."""
+
+
+def slug_of(name: str, key: str, slug: str = "") -> str:
+    """Return the realm's valid slug, or one of its name and a hash of its key."""
+    if slug and len(slug) <= _MAX_SLUG_CHARACTERS and _SLUG.fullmatch(slug):
+        return slug
+    ascii_name = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode("ascii").lower()
+    words = re.sub(r"[^a-z0-9]+", "-", ascii_name).strip("-")
+    end = hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:8]
+    return f"{words[: _MAX_SLUG_CHARACTERS - len(end) - 1].strip('-')}-{end}" if words else end

@@ -22,9 +22,8 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from skein.memory.v1 import memory_pb2
-from skein_importers.derived_ids import derived_id
 from skein_importers.errors import SourceInvalid, SourceTooLarge
-from skein_importers.records import Kind, Record, UnreadableRecord
+from skein_importers.records import Kind, Record, UnreadableRecord, derived_id
 from skein_importers.sources.assistant_store import convert_rows, metadata_of
 from skein_importers.sources.base import Notes
 from skein_importers.sources.documents import SingleRealmSource, kept_fields, row_of, rows_of

@@ -27,11 +27,10 @@ from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
 from skein_importers.records import Kind, Record, UnreadableRecord
 from skein_importers.sources.agent_fields import block_limit, message_role, tool_rules
 from skein_importers.sources.assistant_store import metadata_of
-from skein_importers.sources.base import Membership, Notes, OAuthClient, Person, Realm
+from skein_importers.sources.base import Membership, Notes, OAuthClient, Person, Realm, slug_of
 from skein_importers.sources.letta_af import content_parts, session_of, spoken_text, text_of_parts
 from skein_importers.sources.postgres import Database, Table, open_database
 from skein_importers.sources.rows import InvalidRow, Row, list_value, set_times, struct, to_timestamp
-from skein_importers.sources.slugs import slug_of
 
 NAME = "letta-pg"
 _BY = ("created_at", "updated_at", "is_deleted", "_created_by_id", "_last_updated_by_id")

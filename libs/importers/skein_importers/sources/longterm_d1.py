@@ -18,9 +18,8 @@ from skein.recall.v1 import recall_pb2
 from skein_importers.errors import SourceInvalid, SourceTooLarge
 from skein_importers.records import Kind, Record, UnreadableRecord
 from skein_importers.sources.assistant_store import convert_rows, metadata_of, vector_of
-from skein_importers.sources.base import Membership, Notes, OAuthClient, Person, Realm
+from skein_importers.sources.base import Membership, Notes, OAuthClient, Person, Realm, slug_of
 from skein_importers.sources.rows import Row, to_timestamp
-from skein_importers.sources.slugs import slug_of
 from skein_importers.sources.sqlite import Database, Table, open_sqlite
 from skein_kit.json_values import exact
 

@@ -19,8 +19,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from skein.memory.v1 import memory_pb2
-from skein_importers.derived_ids import derived_id
-from skein_importers.records import Kind, Record
+from skein_importers.records import Kind, Record, derived_id
 from skein_importers.sources.assistant_store import metadata_of
 from skein_importers.sources.documents import kept_fields
 from skein_importers.sources.rows import Row, make_storable, to_timestamp

@@ -9,12 +9,11 @@ from typing import Any
 from skein_importers.errors import SourceInvalid
 from skein_importers.records import Record, UnreadableRecord
 from skein_importers.sources.assistant_store import convert_rows
-from skein_importers.sources.base import Membership, Notes, OAuthClient, Person, Realm
+from skein_importers.sources.base import Membership, Notes, OAuthClient, Person, Realm, slug_of
 from skein_importers.sources.documents import ids_of
 from skein_importers.sources.mem0 import memory_records, mention, payload_entry
 from skein_importers.sources.postgres import Database, Table, open_database
 from skein_importers.sources.rows import Row
-from skein_importers.sources.slugs import slug_of
 
 NAME = "mem0-pgvector"
 _COLUMNS = frozenset({"id", "vector", "payload"})

@@ -18,11 +18,10 @@ from functools import partial
 from typing import Any
 
 from skein_importers.records import Record, UnreadableRecord
-from skein_importers.sources.base import Membership, Notes, OAuthClient, Person, Realm
+from skein_importers.sources.base import Membership, Notes, OAuthClient, Person, Realm, slug_of
 from skein_importers.sources.memoryvault import LEGACY_BRAIN, UNREAD, BrainRows, superseded_by
 from skein_importers.sources.memoryvault import TABLES as BRAIN_TABLES
 from skein_importers.sources.rows import InvalidRow, Row, parse_time
-from skein_importers.sources.slugs import slug_of
 from skein_importers.sources.sqlite import Database, Table, open_sqlite
 
 NAME = "memoryvault-d1"

@@ -8,11 +8,10 @@ from typing import Any
 
 from skein_importers.errors import SourceInvalid
 from skein_importers.records import Record, UnreadableRecord
-from skein_importers.sources.base import Membership, Notes, OAuthClient, Person, Realm
+from skein_importers.sources.base import Membership, Notes, OAuthClient, Person, Realm, slug_of
 from skein_importers.sources.memoryvault import TABLES, BrainRows, superseded_by
 from skein_importers.sources.reading_limits import read_file
 from skein_importers.sources.rows import parse_time
-from skein_importers.sources.slugs import slug_of
 from skein_kit.json_values import exact
 
 NAME = "memoryvault-json"

@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 import click
 
+from skein_cluster.cli import output
 from skein_kit.settings import default_data_dir
 
 P = ParamSpec("P")
 Decorated = TypeVar("Decorated", bound="Callable[..., Any]")
+# What a command returns that yields its answer: a message, or values with messages in them.
+Answer = AsyncGenerator[object, None]
 
 
 class Time(click.ParamType):  # type: ignore[type-arg]  # Before click 8.5 it takes none.
@@ -47,6 +51,27 @@ def asynchronous(command: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P,
         asyncio.run(command(*args, **kwargs))
 
     return run
+
+
+def json_answer(command: Callable[..., Answer]) -> Callable[..., None]:
+    """Add --json to a command that yields its answer once, and run it in an event loop. It stands below the options.
+
+    With --json the answer is printed and the command ends there; without, what follows the answer prints it for people.
+    """
+
+    @functools.wraps(command)
+    async def run(*args: Any, as_json: bool, **kwargs: Any) -> None:
+        async with aclosing(command(*args, **kwargs)) as answers:
+            async for answer in answers:
+                if output.print_if_json(answer, as_json=as_json):
+                    break
+
+    return json_option(asynchronous(run))
+
+
+def cluster_answer(command: Callable[..., Answer]) -> Callable[..., None]:
+    """Add --data-dir and --json to a command that asks a cluster, and run it as `json_answer` does."""
+    return cluster_options(json_answer(command))
 
 
 def data_dir_option(command: Decorated) -> Decorated:

@@ -25,10 +25,8 @@ def approvals_command() -> None:
 
 @approvals_command.command("list")
 @options.limit_option
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def list_(limit: int, environment: dict[str, str]) -> options.Answer:
     """List what waits for approval, oldest first."""
     async with as_tenant(environment) as api:
         request = approvals_pb2.ListPendingMemoriesRequest(page_size=limit)
@@ -36,14 +34,10 @@ async def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> No
         of_messages = session_pb2.ListAgentMessagesRequest(pending_approval=True, page_size=limit)
         newest = await list_first(limit, api.sessions.ListAgentMessages, of_messages, "messages")
     messages = newest[::-1]
-    if output.print_if_json(
-        {
-            "pending_memories": pending,
-            "pending_messages": messages,
-        },
-        as_json=as_json,
-    ):
-        return
+    yield {
+        "pending_memories": pending,
+        "pending_messages": messages,
+    }
     lines = [
         (
             write.pending_id,
@@ -78,16 +72,13 @@ async def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> No
 
 @approvals_command.command("refused")
 @options.limit_option
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def refused(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def refused(limit: int, environment: dict[str, str]) -> options.Answer:
     """List facts that were found in messages and refused, oldest first; approve accepts one, refuse dismisses it."""
     async with as_tenant(environment) as api:
         request = approvals_pb2.ListRefusedFactsRequest(page_size=limit)
         facts = await list_first(limit, api.curation.ListRefusedFacts, request, "refused_facts")
-    if output.print_if_json({"refused_facts": facts}, as_json=as_json):
-        return
+    yield {"refused_facts": facts}
     lines = [
         (
             fact.pending_id,
@@ -110,26 +101,21 @@ async def refused(limit: int, environment: dict[str, str], *, as_json: bool) -> 
 @approvals_command.command("approve")
 @click.argument("pending_id")
 @click.option("--content", help="Store this content instead.")
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def approve(pending_id: str, content: str | None, environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def approve(pending_id: str, content: str | None, environment: dict[str, str]) -> options.Answer:
     """Approve what waits, or was refused, under PENDING_ID.
 
     It becomes a memory, or changes one, or is a message that all find.
     """
     approved = await _approve(environment, pending_id, content)
-    if output.print_if_json(approved, as_json=as_json):
-        return
+    yield approved
     output.echo(f"Approved {approved.memory_id if isinstance(approved, memory_pb2.Memory) else approved.message_id}.")
 
 
 @approvals_command.command("refuse")
 @click.argument("pending_id")
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def refuse(pending_id: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def refuse(pending_id: str, environment: dict[str, str]) -> options.Answer:
     """Refuse what waits under PENDING_ID: a memory is removed for good, a message is deleted."""
     async with as_tenant(environment) as api:
         try:
@@ -137,8 +123,7 @@ async def refuse(pending_id: str, environment: dict[str, str], *, as_json: bool)
         except NotFound:
             message = await _waiting_message(api, pending_id)
             await api.sessions.DeleteMessage(session_pb2.DeleteMessageRequest(message_id=message.message_id))
-    if output.print_if_json({"refused": pending_id}, as_json=as_json):
-        return
+    yield {"refused": pending_id}
     output.echo(f"Refused {pending_id}.")
 
 

@@ -23,17 +23,16 @@ def archive_command() -> None:
 @archive_command.command("list")
 @click.option("--sessions", "of_sessions", is_flag=True, help="List archived sessions instead.")
 @options.limit_option
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def list_(limit: int, environment: dict[str, str], *, of_sessions: bool, as_json: bool) -> None:
+@options.cluster_answer
+async def list_(limit: int, environment: dict[str, str], *, of_sessions: bool) -> options.Answer:
     """List archives of memories, or archived sessions, newest first."""
     if of_sessions:
-        _show_sessions(await _list_sessions(environment, limit), as_json=as_json)
+        sessions = await _list_sessions(environment, limit)
+        yield {"sessions": sessions}
+        _print_sessions(sessions)
         return
     archives = await _list(environment, limit)
-    if output.print_if_json({"archives": archives}, as_json=as_json):
-        return
+    yield {"archives": archives}
     lines = [
         (
             archive.archive_id,
@@ -56,36 +55,28 @@ async def list_(limit: int, environment: dict[str, str], *, of_sessions: bool, a
 @click.option("--idle-days", type=click.IntRange(1), required=True, help="Archive memories unchanged for so many days.")
 @click.option("--session", "session_id", default="", help="Only memories of this session.")
 @click.option("--label", default="", help="Label of the archives.")
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def create(idle_days: int, session_id: str, label: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def create(idle_days: int, session_id: str, label: str, environment: dict[str, str]) -> options.Answer:
     """Archive memories that were not changed for some days."""
     archives = await _create(environment, idle_days, session_id, label)
-    if output.print_if_json({"archives": archives}, as_json=as_json):
-        return
+    yield {"archives": archives}
     memories = sum(archive.memory_count for archive in archives)
     output.stdout_console().print(Text(f"Archived {memories} memories in {len(archives)} archives."))
 
 
 @archive_command.command("unarchive")
 @click.argument("archive_id")
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def unarchive(archive_id: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def unarchive(archive_id: str, environment: dict[str, str]) -> options.Answer:
     """Move the memories of ARCHIVE_ID back from cold storage."""
     async with as_tenant(environment) as api:
         response = await api.history.UnarchiveMemories(archives_pb2.UnarchiveMemoriesRequest(archive_id=archive_id))
-    if output.print_if_json(response, as_json=as_json):
-        return
+    yield response
     skipped = f", skipped {response.skipped_count}" if response.skipped_count else ""
     output.stdout_console().print(Text(f"Unarchived {response.unarchived_count} memories{skipped}."))
 
 
-def _show_sessions(sessions: list[sessions_pb2.ArchivedSession], *, as_json: bool) -> None:
-    if output.print_if_json({"sessions": sessions}, as_json=as_json):
-        return
+def _print_sessions(sessions: list[sessions_pb2.ArchivedSession]) -> None:
     lines = [
         (
             session.session_id,

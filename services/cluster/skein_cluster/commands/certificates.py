@@ -48,16 +48,13 @@ def certificates_command() -> None:
 @certificates_command.command("list")
 @_tenant_option
 @options.limit_option
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def list_(tenant_id: str, limit: int, environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def list_(tenant_id: str, limit: int, environment: dict[str, str]) -> options.Answer:
     """List certificates, newest first."""
     request = certificates_pb2.ListErasureCertificatesRequest(tenant_id=tenant_id)
     async with _client(environment, tenant_id) as api:
         certificates = await list_first(limit, api.auth.ListErasureCertificates, request, "certificates")
-    if output.print_if_json({"certificates": certificates}, as_json=as_json):
-        return
+    yield {"certificates": certificates}
     lines = [
         (
             certificate.certificate_id,
@@ -93,20 +90,15 @@ async def list_(tenant_id: str, limit: int, environment: dict[str, str], *, as_j
     "--output", "file", type=click.Path(path_type=Path, dir_okay=False), help="File to write; default: ID.json here."
 )
 @_tenant_option
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def get(
-    certificate_id: str, file: Path | None, tenant_id: str, environment: dict[str, str], *, as_json: bool
-) -> None:
+@options.cluster_answer
+async def get(certificate_id: str, file: Path | None, tenant_id: str, environment: dict[str, str]) -> options.Answer:
     """Save the file of a certificate."""
     request = certificates_pb2.GetErasureCertificateRequest(certificate_id=certificate_id, tenant_id=tenant_id)
     async with _client(environment, tenant_id) as api:
         certificate = (await api.auth.GetErasureCertificate(request)).certificate
     path = file or Path(f"{certificate.certificate_id}.json")
     path.write_bytes(certificate.document.encode())
-    if output.print_if_json({"file": str(path), "complete": certificate.complete}, as_json=as_json):
-        return
+    yield {"file": str(path), "complete": certificate.complete}
     output.echo(f"{path}: {'complete' if certificate.complete else 'INCOMPLETE'}")
 
 

@@ -35,9 +35,7 @@ from skein_kit.rpc.well_known_types import to_timestamp
 @click.option("--plain", is_flag=True, help="Plain text instead of Markdown.")
 @mode_option
 @filter_options
-@options.cluster_options
-@options.json_option
-@options.asynchronous
+@options.cluster_answer
 async def context_command(  # noqa: PLR0913 - one argument for each option.
     text: str,
     tokens: int,
@@ -49,8 +47,7 @@ async def context_command(  # noqa: PLR0913 - one argument for each option.
     environment: dict[str, str],
     *,
     plain: bool,
-    as_json: bool,
-) -> None:
+) -> options.Answer:
     """Pack the best items about TEXT into a token budget. Numbers in brackets are citations."""
     request = gateway_pb2.BuildContextRequest(
         recall=gateway_pb2.RecallRequest(
@@ -67,8 +64,7 @@ async def context_command(  # noqa: PLR0913 - one argument for each option.
         response = await api.gateway.BuildContext(request)
         has_no_results = not response.text and not response.omitted_count and not response.incomplete
         is_empty = has_no_results and await is_tenant_empty(api)
-    if output.print_if_json(response, as_json=as_json):
-        return
+    yield response
     # Unwrapped: the printed text must be the prompt's text.
     if response.text:
         output.echo_content(response.text)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import click
 
 from skein.session.v1 import session_pb2 as pb
-from skein_client.client import Client
 from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import options, output
 from skein_cluster.cli.output import list_first
@@ -20,9 +20,7 @@ from skein_kit.rpc.well_known_types import to_timestamp
 @click.option("--cancel", is_flag=True, help="End a backfill instead; what it stored stays.")
 @click.option("--failed", is_flag=True, help="List the messages that the language model could not read instead.")
 @options.limit_option
-@options.cluster_options
-@options.json_option
-@options.asynchronous
+@options.cluster_answer
 async def extract_command(
     since: datetime | None,
     max_messages: int,
@@ -31,8 +29,7 @@ async def extract_command(
     *,
     cancel: bool,
     failed: bool,
-    as_json: bool,
-) -> None:
+) -> options.Answer:
     """Have the worker find facts in earlier messages, newest first. A message is read once.
 
     New messages are read in any case, as the policy `extraction` says. `skein jobs list` shows the progress, and
@@ -40,23 +37,21 @@ async def extract_command(
     """
     async with as_tenant(environment) as api:
         if failed:
-            await _list_failures(api, limit, as_json=as_json)
+            request = pb.ListFailedExtractionsRequest(page_size=limit)
+            failures = await list_first(limit, api.sessions.ListFailedExtractions, request, "failures")
+            yield {"failures": failures}
+            _print_failures(failures)
             return
         if cancel:
             await api.sessions.CancelExtraction(pb.CancelExtractionRequest())
         else:
-            request = pb.StartExtractionRequest(since_time=to_timestamp(since), max_messages=max_messages)
-            await api.sessions.StartExtraction(request)
-    if output.print_if_json({"cancelled" if cancel else "started": True}, as_json=as_json):
-        return
+            backfill = pb.StartExtractionRequest(since_time=to_timestamp(since), max_messages=max_messages)
+            await api.sessions.StartExtraction(backfill)
+    yield {"cancelled" if cancel else "started": True}
     output.echo("Cancelled." if cancel else "Started. `skein jobs list` shows the progress.")
 
 
-async def _list_failures(api: Client, limit: int, *, as_json: bool) -> None:
-    request = pb.ListFailedExtractionsRequest(page_size=limit)
-    failures = await list_first(limit, api.sessions.ListFailedExtractions, request, "failures")
-    if output.print_if_json({"failures": failures}, as_json=as_json):
-        return
+def _print_failures(failures: Sequence[pb.ExtractionFailure]) -> None:
     lines = [
         (
             failure.message_id,

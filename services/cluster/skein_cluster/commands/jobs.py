@@ -22,15 +22,12 @@ def jobs_command() -> None:
 
 
 @jobs_command.command("list")
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def list_(environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def list_(environment: dict[str, str]) -> options.Answer:
     """List the kinds of background work, with progress and expected end."""
     async with as_tenant(environment) as api:
         jobs = list((await api.tenancy.GetJobs(pb.GetJobsRequest())).jobs)
-    if output.print_if_json({"jobs": jobs}, as_json=as_json):
-        return
+    yield {"jobs": jobs}
     table = output.table(
         "job", "state", "done", "left", "per second", "today", "limits", "end", numbers=("done", "left")
     )
@@ -39,48 +36,41 @@ async def list_(environment: dict[str, str], *, as_json: bool) -> None:
 
 @jobs_command.command("pause")
 @_kind_argument
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def pause(kind: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def pause(kind: str, environment: dict[str, str]) -> options.Answer:
     """Pause a kind of work. The batch that runs ends; what is due stays due."""
     async with as_tenant(environment) as api:
         response = (await api.tenancy.PauseJob(pb.PauseJobRequest(kind=_number(kind)))).job
-    _show(response, as_json=as_json)
+    yield response
+    _show(response)
 
 
 @jobs_command.command("resume")
 @_kind_argument
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def resume(kind: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def resume(kind: str, environment: dict[str, str]) -> options.Answer:
     """Resume a kind of work. It continues where it stopped, within about a minute."""
     async with as_tenant(environment) as api:
         response = (await api.tenancy.ResumeJob(pb.ResumeJobRequest(kind=_number(kind)))).job
-    _show(response, as_json=as_json)
+    yield response
+    _show(response)
 
 
 @jobs_command.command("limit")
 @_kind_argument
 @click.option("--rate", type=click.FloatRange(0, min_open=True), help="Most items per second; default: no limit.")
 @click.option("--per-day", type=click.IntRange(0), help="Most items, embeddings or tokens per day; default: no limit.")
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def limit(
-    kind: str, rate: float | None, per_day: int | None, environment: dict[str, str], *, as_json: bool
-) -> None:
+@options.cluster_answer
+async def limit(kind: str, rate: float | None, per_day: int | None, environment: dict[str, str]) -> options.Answer:
     """Replace the limits of a kind of work. Without options, it has none."""
     limits = pb.JobLimits(items_per_second=rate, max_cost_per_day=per_day)
     async with as_tenant(environment) as api:
         response = (await api.tenancy.LimitJob(pb.LimitJobRequest(kind=_number(kind), limits=limits))).job
-    _show(response, as_json=as_json)
+    yield response
+    _show(response)
 
 
-def _show(job: pb.Job, *, as_json: bool) -> None:
-    if output.print_if_json(job, as_json=as_json):
-        return
+def _show(job: pb.Job) -> None:
     limits = _limits(job)
     output.echo(f"{_kind(job)} is {_state(job)}" + (f", limited to {limits}." if limits else "."))
 

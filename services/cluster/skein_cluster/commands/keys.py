@@ -47,36 +47,29 @@ def keys_command() -> None:
 )
 @click.option("--agent", default="", help="Agent as which calls with this key act.")
 @click.option("--days", type=click.IntRange(1), help="Days until it expires; default: never.")
-@options.cluster_options
-@options.json_option
-@options.asynchronous
+@options.cluster_answer
 async def create(
-    name: str, permissions: tuple[str, ...], agent: str, days: int | None, environment: dict[str, str], *, as_json: bool
-) -> None:
+    name: str, permissions: tuple[str, ...], agent: str, days: int | None, environment: dict[str, str]
+) -> options.Answer:
     """Create a key called NAME; its secret is shown only once."""
     request = auth_pb2.CreateApiKeyRequest(display_name=name, permissions=permissions, agent_id=agent)
     if days is not None:
         request.expire_time.FromDatetime(datetime.now(UTC) + timedelta(days=days))
     async with as_tenant(environment) as api:
         response = await api.auth.CreateApiKey(request)
-    if output.print_if_json({"api_key_id": response.api_key.api_key_id, "api_key": response.secret}, as_json=as_json):
-        return
+    yield {"api_key_id": response.api_key.api_key_id, "api_key": response.secret}
     output.echo(response.secret)
     output.stderr_console().print(Text("The key is shown only once. Use it as SKEIN_API_KEY."))
 
 
 @keys_command.command("list")
 @options.limit_option
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def list_(limit: int, environment: dict[str, str]) -> options.Answer:
     """List keys, newest first, including revoked ones."""
     keys, prefixes = await _list(environment, limit)
-    if as_json:
-        rows = [{**output.message_to_dict(key), "secret_prefix": prefixes[key.api_key_id]} for key in keys]
-        output.print_json({"api_keys": rows})
-        return
+    rows = [{**output.message_to_dict(key), "secret_prefix": prefixes[key.api_key_id]} for key in keys]
+    yield {"api_keys": rows}
     lines = [
         (
             f"{key.api_key_id}\n{prefixes[key.api_key_id]}…",
@@ -102,10 +95,8 @@ async def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> No
     type=click.IntRange(0, 720),
     help="Hours that the old key stays valid; default: 24.",
 )
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def rotate(key: str, overlap_hours: int | None, environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def rotate(key: str, overlap_hours: int | None, environment: dict[str, str]) -> options.Answer:
     """Replace KEY by a new key; its secret is shown only once. KEY is an id or the beginning of the secret."""
     request = accounts_pb2.RotateApiKeyRequest()
     if overlap_hours is not None:
@@ -114,14 +105,9 @@ async def rotate(key: str, overlap_hours: int | None, environment: dict[str, str
         request.api_key_id = await _find_key(api, key)
         rotated = await api.auth.RotateApiKey(request)
     path = credentials.replace_key(environment, rotated.replaced.api_key_id, rotated.secret)
-    expire_time = output.format_time(rotated.replaced.expire_time)
-    if as_json:
-        key_id = rotated.api_key.api_key_id
-        output.print_json(
-            {"api_key_id": key_id, "api_key": rotated.secret, "replaced": output.message_to_dict(rotated.replaced)}
-        )
-        return
+    yield {"api_key_id": rotated.api_key.api_key_id, "api_key": rotated.secret, "replaced": rotated.replaced}
     output.echo(rotated.secret)
+    expire_time = output.format_time(rotated.replaced.expire_time)
     output.stderr_console().print(Text(f"The key is shown only once. The old key is valid until {expire_time}."))
     if path is not None:
         output.echo(f"{path} has the new key. A running `skein up` uses it after its next start.", err=True)
@@ -129,16 +115,13 @@ async def rotate(key: str, overlap_hours: int | None, environment: dict[str, str
 
 @keys_command.command("revoke")
 @click.argument("key")
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def revoke(key: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def revoke(key: str, environment: dict[str, str]) -> options.Answer:
     """Revoke KEY, an id or the beginning of the secret; calls with it are refused within seconds."""
     async with as_tenant(environment) as api:
         request = auth_pb2.RevokeApiKeyRequest(api_key_id=await _find_key(api, key))
         revoked = (await api.auth.RevokeApiKey(request)).api_key
-    if output.print_if_json(revoked, as_json=as_json):
-        return
+    yield revoked
     output.echo(f"Revoked {revoked.api_key_id} ({revoked.display_name}).")
 
 

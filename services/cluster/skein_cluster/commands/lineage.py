@@ -27,17 +27,12 @@ _ROLES: Mapping[int, str] = {
 @click.argument("memory_id")
 @click.option("--impacted", is_flag=True, help="List the memories that derive from this one instead.")
 @options.limit_option
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def lineage_command(
-    memory_id: str, limit: int, environment: dict[str, str], *, impacted: bool, as_json: bool
-) -> None:
+@options.cluster_answer
+async def lineage_command(memory_id: str, limit: int, environment: dict[str, str], *, impacted: bool) -> options.Answer:
     """Show what a memory was made of, up to the origins, with the trust of each step."""
     if impacted:
         memories = await _impacted(environment, memory_id, limit)
-        if output.print_if_json({"memories": memories}, as_json=as_json):
-            return
+        yield {"memories": memories}
         output.print_table(
             output.table("memory", "trust", "erased source", ids=("memory",), numbers=("trust",)),
             [(one.memory_id, f"{one.trust:.2f}", "yes" if one.has_erased_source else "") for one in memories],
@@ -45,8 +40,7 @@ async def lineage_command(
         )
         return
     response = await _lineage(environment, memory_id)
-    if output.print_if_json(response, as_json=as_json):
-        return
+    yield response
     output.stdout_console().print(lineage_tree(response))
     if response.truncated:
         output.echo("The chain is longer than this.", err=True)

@@ -37,17 +37,14 @@ def members_command() -> None:
 @members_command.command("list")
 @_tenant
 @options.limit_option
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def list_(tenant_id: str, limit: int, environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def list_(tenant_id: str, limit: int, environment: dict[str, str]) -> options.Answer:
     """List the members of TENANT in order of joining."""
     async with _as_operator_in(environment, tenant_id) as api:
         members = await list_first(
             limit, api.tenancy.ListMembers, members_pb2.ListMembersRequest(page_size=limit), "members"
         )
-    if output.print_if_json({"members": members}, as_json=as_json):
-        return
+    yield {"members": members}
     lines = [
         (member.account_id, member.email, _NAMES[member.role], output.format_time(member.create_time))
         for member in members
@@ -63,30 +60,28 @@ async def list_(tenant_id: str, limit: int, environment: dict[str, str], *, as_j
 @_tenant
 @_account
 @_role
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def add(tenant_id: str, account: str, role: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def add(tenant_id: str, account: str, role: str, environment: dict[str, str]) -> options.Answer:
     """Add ACCOUNT to TENANT as a member, without an invitation."""
     async with _as_operator_in(environment, tenant_id) as api:
         request = members_pb2.AddMemberRequest(account_id=await _id_of(api, account), role=_ROLES[role])
         response = (await api.tenancy.AddMember(request)).member
-    _show(response, as_json=as_json)
+    yield response
+    _show(response)
 
 
 @members_command.command("role")
 @_tenant
 @_account
 @_role
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def role_(tenant_id: str, account: str, role: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def role_(tenant_id: str, account: str, role: str, environment: dict[str, str]) -> options.Answer:
     """Change the role of a member of TENANT; the last owner cannot lose this role."""
     async with _as_operator_in(environment, tenant_id) as api:
         request = members_pb2.UpdateMemberRequest(account_id=await _id_of(api, account), role=_ROLES[role])
         response = (await api.tenancy.UpdateMember(request)).member
-    _show(response, as_json=as_json)
+    yield response
+    _show(response)
 
 
 @members_command.command("remove")
@@ -107,19 +102,16 @@ async def remove(tenant_id: str, account: str, environment: dict[str, str]) -> N
 @click.argument("email")
 @_role
 @click.option("--days", type=click.IntRange(1, 30), default=7, show_default=True, help="Days until it expires.")
-@options.cluster_options
-@options.json_option
-@options.asynchronous
+@options.cluster_answer
 async def invite_command(
-    tenant_id: str, email: str, role: str, days: int, environment: dict[str, str], *, as_json: bool
-) -> None:
+    tenant_id: str, email: str, role: str, days: int, environment: dict[str, str]
+) -> options.Answer:
     """Invite EMAIL to TENANT. Without a configured mail server, the link is shown once instead of mailed."""
     request = members_pb2.CreateInvitationRequest(email=email, role=_ROLES[role])
     request.lifetime.FromSeconds(days * 86400)
     async with _as_operator_in(environment, tenant_id) as api:
         response = await api.tenancy.CreateInvitation(request)
-    if output.print_if_json(response, as_json=as_json):
-        return
+    yield response
     if not response.token:
         output.echo(f"Mailed to {response.invitation.email}.")
         return
@@ -132,9 +124,7 @@ async def invite_command(
     output.stderr_console().print(Text(message))
 
 
-def _show(member: members_pb2.Member, *, as_json: bool) -> None:
-    if output.print_if_json(member, as_json=as_json):
-        return
+def _show(member: members_pb2.Member) -> None:
     output.echo(f"{member.email or member.account_id} is {_NAMES[member.role]}.")
 
 

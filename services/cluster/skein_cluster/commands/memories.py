@@ -25,19 +25,16 @@ def memories_command() -> None:
 @click.option("--type", "types", multiple=True, help="Only this type (repeatable).")
 @click.option("--tag", "tags", multiple=True, help="Only with this tag (repeatable; all must match).")
 @options.limit_option
-@options.cluster_options
-@options.json_option
-@options.asynchronous
+@options.cluster_answer
 async def list_(
-    types: tuple[str, ...], tags: tuple[str, ...], limit: int, environment: dict[str, str], *, as_json: bool
-) -> None:
+    types: tuple[str, ...], tags: tuple[str, ...], limit: int, environment: dict[str, str]
+) -> options.Answer:
     """List memories, newest first."""
     memory_filter = memory_pb2.MemoryFilter(types=types, tags_all=tags)
     async with as_tenant(environment) as api:
         request = memory_pb2.ListMemoriesRequest(page_size=limit, filter=memory_filter)
         memories = await list_first(limit, api.memories.ListMemories, request, "memories")
-    if output.print_if_json({"memories": memories}, as_json=as_json):
-        return
+    yield {"memories": memories}
     lines = [
         (
             memory.external_id or memory.memory_id,
@@ -57,17 +54,14 @@ async def list_(
 
 @memories_command.command("show")
 @click.argument("memory_id")
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def show(memory_id: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def show(memory_id: str, environment: dict[str, str]) -> options.Answer:
     """Show one memory, by its id or external id, with its links."""
     async with as_tenant(environment) as api:
         response = await api.memories.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))
         links = await list_first(1000, api.links.ListLinks, memory_pb2.ListLinksRequest(memory_id=memory_id), "links")
     memory = response.memory
-    if output.print_if_json({"memory": memory, "links": links}, as_json=as_json):
-        return
+    yield {"memory": memory, "links": links}
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold")
     grid.add_column(overflow="fold")
@@ -85,36 +79,23 @@ async def show(memory_id: str, environment: dict[str, str], *, as_json: bool) ->
 @click.argument("content")
 @options.memory_fields
 @options.on_conflict_option
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def add(
-    content: str,
-    fields: dict[str, Any],
-    on_conflict: str,
-    environment: dict[str, str],
-    *,
-    as_json: bool,
-) -> None:
+@options.cluster_answer
+async def add(content: str, fields: dict[str, Any], on_conflict: str, environment: dict[str, str]) -> options.Answer:
     """Store CONTENT as a memory."""
     memory = memory_pb2.Memory(content=content, **fields)
     memory = await _add(environment, memory_pb2.CreateMemoryRequest(memory=memory, on_conflict=on_conflict))
-    if output.print_if_json(memory, as_json=as_json):
-        return
+    yield memory
     output.echo(memory.memory_id)
 
 
 @memories_command.command("delete")
 @click.argument("memory_id")
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def delete(memory_id: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def delete(memory_id: str, environment: dict[str, str]) -> options.Answer:
     """Delete one memory by its id or external id: lists and recall no longer return it."""
     async with as_tenant(environment) as api:
         await api.memories.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=memory_id))
-    if output.print_if_json({"deleted": memory_id}, as_json=as_json):
-        return
+    yield {"deleted": memory_id}
     output.echo(f"Deleted {memory_id}.")
 
 

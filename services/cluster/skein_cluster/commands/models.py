@@ -23,15 +23,12 @@ def models_command() -> None:
 
 
 @models_command.command("list")
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def list_(environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def list_(environment: dict[str, str]) -> options.Answer:
     """List the registered models by name."""
     async with as_operator(environment) as api:
         models = list((await api.index.ListEmbeddingModels(pb.ListEmbeddingModelsRequest())).embedding_models)
-    if output.print_if_json({"embedding_models": models}, as_json=as_json):
-        return
+    yield {"embedding_models": models}
     lines = [
         (
             model.model,
@@ -76,10 +73,8 @@ async def list_(environment: dict[str, str], *, as_json: bool) -> None:
 @click.option(
     "--similarity-ceiling", type=click.FloatRange(-1, 2), help="Cosine that the ranking counts as full similarity."
 )
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def register(model: str, environment: dict[str, str], *, as_json: bool, **settings: Any) -> None:
+@options.cluster_answer
+async def register(model: str, environment: dict[str, str], **settings: Any) -> options.Answer:
     """Register MODEL without activating it.
 
     The recall service reads the key of its endpoint from SKEIN_EMBEDDINGS_API_KEY.
@@ -88,8 +83,7 @@ async def register(model: str, environment: dict[str, str], *, as_json: bool, **
         model=model, **{name: value for name, value in settings.items() if value is not None}
     )
     embedding_model = await _register(environment, embedding_model)
-    if output.print_if_json(embedding_model, as_json=as_json):
-        return
+    yield embedding_model
     output.echo(
         f"Registered {embedding_model.model} ({embedding_model.provider}, {embedding_model.dimensions} dimensions)."
     )
@@ -100,38 +94,37 @@ async def register(model: str, environment: dict[str, str], *, as_json: bool, **
 @click.option("--tenant", "tenant_id", default="", help="Only items of this tenant; default: of all tenants.")
 @click.option("--rate", type=click.FloatRange(0.1, 100_000), help="Most texts per second; default: a setting.")
 @click.option("--wait", is_flag=True, help="Wait until it is complete.")
-@options.cluster_options
-@options.json_option
-@options.asynchronous
+@options.cluster_answer
 async def reindex(
-    model: str, tenant_id: str, rate: float | None, environment: dict[str, str], *, wait: bool, as_json: bool
-) -> None:
+    model: str, tenant_id: str, rate: float | None, environment: dict[str, str], *, wait: bool
+) -> options.Answer:
     """Compute MODEL's vectors of all items in the background; searches still use the active model."""
     request = pb.StartReindexRequest(model=model, tenant_id=tenant_id, texts_per_second=rate or 0.0)
-    _show([await _reindex(environment, request, wait=wait)], as_json=as_json)
+    started = [await _reindex(environment, request, wait=wait)]
+    yield {"reindexes": started}
+    _show(started)
 
 
 @models_command.command("reindexes")
 @click.argument("reindex_id", required=False)
 @options.limit_option
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def reindexes(reindex_id: str | None, limit: int, environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def reindexes(reindex_id: str | None, limit: int, environment: dict[str, str]) -> options.Answer:
     """Show the progress of REINDEX_ID, or of all reindexes, newest first."""
-    _show(await _reindexes(environment, reindex_id, limit), as_json=as_json)
+    listed = await _reindexes(environment, reindex_id, limit)
+    yield {"reindexes": listed}
+    _show(listed)
 
 
 @models_command.command("cancel-reindex")
 @click.argument("reindex_id")
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def cancel_reindex(reindex_id: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def cancel_reindex(reindex_id: str, environment: dict[str, str]) -> options.Answer:
     """Cancel REINDEX_ID. New items no longer get vectors of its model; existing vectors are kept."""
     async with as_operator(environment) as api:
-        response = (await api.index.CancelReindex(pb.CancelReindexRequest(reindex_id=reindex_id))).reindex
-    _show([response], as_json=as_json)
+        response = await api.index.CancelReindex(pb.CancelReindexRequest(reindex_id=reindex_id))
+    yield {"reindexes": [response.reindex]}
+    _show([response.reindex])
 
 
 @models_command.command("compare")
@@ -139,18 +132,15 @@ async def cancel_reindex(reindex_id: str, environment: dict[str, str], *, as_jso
 @click.option("--tenant", "tenant_id", default="", help="Only this tenant; default: all with recent searches.")
 @click.option("--query", "queries", multiple=True, help="Query (repeatable); default: recent queries.")
 @click.option("--top", type=click.IntRange(1, 100), default=10, show_default=True, help="Nearest items to compare.")
-@options.cluster_options
-@options.json_option
-@options.asynchronous
+@options.cluster_answer
 async def compare(
-    model: str, tenant_id: str, queries: tuple[str, ...], top: int, environment: dict[str, str], *, as_json: bool
-) -> None:
+    model: str, tenant_id: str, queries: tuple[str, ...], top: int, environment: dict[str, str]
+) -> options.Answer:
     """Compare the nearest items of MODEL with those of the active model."""
     request = pb.CompareEmbeddingModelsRequest(model=model, tenant_id=tenant_id, queries=queries, limit=top)
     async with as_operator(environment) as api:
         comparison = await api.index.CompareEmbeddingModels(request)
-    if output.print_if_json(comparison, as_json=as_json):
-        return
+    yield comparison
     overall = comparison.overall
     lines = [
         (row.tenant_id or "all", row.query_count, f"{row.agreement:.3f}", row.same_first_count)
@@ -168,14 +158,11 @@ async def compare(
 @models_command.command("activate")
 @click.argument("model")
 @click.option("--force", is_flag=True, help="Activate even if items lack its vectors; only keyword search finds these.")
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def activate(model: str, environment: dict[str, str], *, force: bool, as_json: bool) -> None:
+@options.cluster_answer
+async def activate(model: str, environment: dict[str, str], *, force: bool) -> options.Answer:
     """Activate MODEL; to go back, activate the former model."""
     response = await _activate(environment, pb.ActivateEmbeddingModelRequest(model=model, force=force))
-    if output.print_if_json(response, as_json=as_json):
-        return
+    yield response
     former = "" if response.former_model in {"", model} else f" instead of {response.former_model}"
     output.echo(f"{response.embedding_model.model} is active{former}; all processes use it within five seconds.")
 
@@ -183,30 +170,24 @@ async def activate(model: str, environment: dict[str, str], *, force: bool, as_j
 @models_command.command("offer")
 @click.argument("model")
 @click.option("--withdraw", is_flag=True, help="No further tenant can choose MODEL.")
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def offer(model: str, environment: dict[str, str], *, withdraw: bool, as_json: bool) -> None:
+@options.cluster_answer
+async def offer(model: str, environment: dict[str, str], *, withdraw: bool) -> options.Answer:
     """Let tenants choose MODEL by their policy (embedding_model)."""
     async with as_operator(environment) as api:
         response = await api.index.OfferEmbeddingModel(pb.OfferEmbeddingModelRequest(model=model, withdraw=withdraw))
-    if output.print_if_json(response, as_json=as_json):
-        return
+    yield response
     name = response.embedding_model.model
     output.echo(f"No further tenant can choose {name}." if withdraw else f"Tenants can choose {name}.")
 
 
 @models_command.command("delete")
 @click.argument("model")
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def delete(model: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def delete(model: str, environment: dict[str, str]) -> options.Answer:
     """Delete MODEL and its vectors."""
     async with as_operator(environment) as api:
         await api.index.DeleteEmbeddingModel(pb.DeleteEmbeddingModelRequest(model=model))
-    if output.print_if_json({"model": model}, as_json=as_json):
-        return
+    yield {"model": model}
     output.echo(f"Deleted {model}.")
 
 
@@ -215,9 +196,7 @@ def _state(model: pb.EmbeddingModel) -> str:
     return ", ".join(name for name, holds in states.items() if holds)
 
 
-def _show(reindexes: list[pb.Reindex], *, as_json: bool) -> None:
-    if output.print_if_json({"reindexes": reindexes}, as_json=as_json):
-        return
+def _show(reindexes: list[pb.Reindex]) -> None:
     lines = [
         (
             job.reindex_id,

@@ -29,16 +29,13 @@ def pages_command() -> None:
 @pages_command.command("list")
 @options.limit_option
 @click.option("--pinned", is_flag=True, help="Only pinned pages.")
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def list_(limit: int, environment: dict[str, str], *, pinned: bool, as_json: bool) -> None:
+@options.cluster_answer
+async def list_(limit: int, environment: dict[str, str], *, pinned: bool) -> options.Answer:
     """List stored pages, the pinned ones first, and then the profiles of subjects."""
     request = pages_pb2.ListPagesRequest(page_size=limit, pinned_only=pinned)
     async with as_tenant(environment) as api:
         pages = await list_first(limit, api.curation.ListPages, request, "pages")
-    if output.print_if_json({"pages": pages}, as_json=as_json):
-        return
+    yield {"pages": pages}
     lines = [
         (
             page.page_id,
@@ -54,16 +51,13 @@ async def list_(limit: int, environment: dict[str, str], *, pinned: bool, as_jso
 @pages_command.command("show")
 @click.argument("page_id")
 @click.option("--as-of", type=options.Time(), help="Show the answer of this time.")
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def show(page_id: str, as_of: datetime | None, environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def show(page_id: str, as_of: datetime | None, environment: dict[str, str]) -> options.Answer:
     """Show the page PAGE_ID, or subject:ID, with the facts that hold now."""
     request = pages_pb2.GetPageRequest(page_id=page_id, as_of_time=to_timestamp(as_of))
     async with as_tenant(environment) as api:
         answer = await api.curation.GetPage(request)
-    if output.print_if_json(answer, as_json=as_json):
-        return
+    yield answer
     output.echo_content(answer.text.rstrip())
     if answer.truncated:
         output.echo("There are more facts than the page shows.", err=True)
@@ -82,9 +76,7 @@ async def show(page_id: str, as_of: datetime | None, environment: dict[str, str]
     metavar="TITLE=TYPE,…",
     help="A section of memories of these types; can be repeated. By default those of a profile.",
 )
-@options.cluster_options
-@options.json_option
-@options.asynchronous
+@options.cluster_answer
 async def create(
     title: str,
     subject: str,
@@ -94,8 +86,7 @@ async def create(
     environment: dict[str, str],
     *,
     pin: bool,
-    as_json: bool,
-) -> None:
+) -> options.Answer:
     """Create a page about a subject, an entity or a filter."""
     page = pages_pb2.Page(title=title, subject_id=subject, entity_memory_id=entity, pinned=pin)
     if where:
@@ -103,16 +94,14 @@ async def create(
     page.sections.extend(_section(text) for text in sections)
     async with as_tenant(environment) as api:
         created = (await api.curation.CreatePage(pages_pb2.CreatePageRequest(page=page))).page
-    if not output.print_if_json(created, as_json=as_json):
-        output.echo(f"Created {created.page_id}.")
+    yield created
+    output.echo(f"Created {created.page_id}.")
 
 
 @pages_command.command("pin")
 @click.argument("page_id")
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def pin_(page_id: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def pin_(page_id: str, environment: dict[str, str]) -> options.Answer:
     """Pin a page: lists show it first, and MCP lists it. Of subject:ID it stores a page about that subject."""
     if page_id.startswith(_PROFILE):
         page = pages_pb2.Page(subject_id=page_id.removeprefix(_PROFILE), pinned=True)
@@ -120,33 +109,29 @@ async def pin_(page_id: str, environment: dict[str, str], *, as_json: bool) -> N
             pinned = (await api.curation.CreatePage(pages_pb2.CreatePageRequest(page=page))).page
     else:
         pinned = await _set_pinned(environment, page_id, pinned=True)
-    if not output.print_if_json(pinned, as_json=as_json):
-        output.echo(f"Pinned {pinned.page_id}.")
+    yield pinned
+    output.echo(f"Pinned {pinned.page_id}.")
 
 
 @pages_command.command("unpin")
 @click.argument("page_id")
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def unpin(page_id: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def unpin(page_id: str, environment: dict[str, str]) -> options.Answer:
     """Unpin a page."""
     page = await _set_pinned(environment, page_id, pinned=False)
-    if not output.print_if_json(page, as_json=as_json):
-        output.echo(f"Unpinned {page.page_id}.")
+    yield page
+    output.echo(f"Unpinned {page.page_id}.")
 
 
 @pages_command.command("delete")
 @click.argument("page_id")
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def delete(page_id: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def delete(page_id: str, environment: dict[str, str]) -> options.Answer:
     """Delete a page. The facts stay."""
     async with as_tenant(environment) as api:
         await api.curation.DeletePage(pages_pb2.DeletePageRequest(page_id=page_id))
-    if not output.print_if_json({"deleted": page_id}, as_json=as_json):
-        output.echo(f"Deleted {page_id}.")
+    yield {"deleted": page_id}
+    output.echo(f"Deleted {page_id}.")
 
 
 async def _set_pinned(environment: dict[str, str], page_id: str, *, pinned: bool) -> pages_pb2.Page:

@@ -21,10 +21,8 @@ EFFECT_SECONDS = 1.0
 
 @click.command()
 @click.argument("changes", nargs=-1, metavar="[FIELD=VALUE]...")
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def policy_command(changes: Sequence[str], environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def policy_command(changes: Sequence[str], environment: dict[str, str]) -> options.Answer:
     """Show the tenant's policy, or change fields of it first.
 
     FIELD=VALUE is `extraction=rules` or `memory_types=note,fact`; a map is JSON. All services follow when the command
@@ -39,8 +37,7 @@ async def policy_command(changes: Sequence[str], environment: dict[str, str], *,
             await asyncio.sleep(EFFECT_SECONDS)
         else:
             policy = (await api.tenancy.GetPolicy(pb.GetPolicyRequest())).policy
-    if output.print_if_json(policy, as_json=as_json):
-        return
+    yield policy
     lines = [
         (name, value if isinstance(value, str) else json.dumps(value))
         for name, value in output.message_to_dict(policy).items()

@@ -147,9 +147,7 @@ def show_as_of(as_of_time: datetime | None, purged_count: int) -> None:
 @mode_option
 @click.option("--explain", is_flag=True, help="Show the score of each hit, and what it is made of.")
 @filter_options
-@options.cluster_options
-@options.json_option
-@options.asynchronous
+@options.cluster_answer
 async def recall_command(  # noqa: PLR0913 - one argument for each option.
     text: str,
     limit: int | None,
@@ -162,8 +160,7 @@ async def recall_command(  # noqa: PLR0913 - one argument for each option.
     *,
     explain: bool,
     environment: dict[str, str],
-    as_json: bool,
-) -> None:
+) -> options.Answer:
     """Recall items about TEXT, best first, with the relevance of each."""
     request = gateway_pb2.RecallRequest(
         query=text,
@@ -181,8 +178,7 @@ async def recall_command(  # noqa: PLR0913 - one argument for each option.
         includes_stored_items = not request.arms or bool({*request.arms} & _STORED)
         has_no_results = not response.hits and not response.HasField("profile") and not response.incomplete
         is_empty = includes_stored_items and has_no_results and await is_tenant_empty(api)
-    if output.print_if_json(response, as_json=as_json):
-        return
+    yield response
     lines = [
         (
             f"{hit.relevance:.2f}" if hit.HasField("relevance") else "–",

@@ -33,26 +33,17 @@ def receipts_command() -> None:
 @click.option("--since", type=options.Time(), help="Only answers at or after this time.")
 @click.option("--until", type=options.Time(), help="Only answers before this time.")
 @options.limit_option
-@options.cluster_options
-@options.json_option
-@options.asynchronous
+@options.cluster_answer
 async def list_(
-    principal: str,
-    since: datetime | None,
-    until: datetime | None,
-    limit: int,
-    environment: dict[str, str],
-    *,
-    as_json: bool,
-) -> None:
+    principal: str, since: datetime | None, until: datetime | None, limit: int, environment: dict[str, str]
+) -> options.Answer:
     """List receipts, newest first: of your own answers, or with the permission audit.read of all."""
     request = recall_pb2.ListRecallReceiptsRequest(
         page_size=min(limit, _MAX_PAGE_SIZE), principal=principal, start_time=since, end_time=until
     )
     async with as_tenant(environment) as api:
         receipts = await list_first(limit, api.index.ListRecallReceipts, request, "receipts")
-    if output.print_if_json({"receipts": receipts}, as_json=as_json):
-        return
+    yield {"receipts": receipts}
     output.print_table(
         output.table("receipt", "when", "principal", "hits", "query", ids=("receipt",), numbers=("hits",)),
         [
@@ -72,18 +63,15 @@ async def list_(
 @receipts_command.command("get")
 @click.argument("receipt_id")
 @click.option("--output", "file", type=click.Path(path_type=Path, dir_okay=False), help="File; default: ID.json here.")
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def get(receipt_id: str, file: Path | None, environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def get(receipt_id: str, file: Path | None, environment: dict[str, str]) -> options.Answer:
     """Save the file of a receipt."""
     async with as_tenant(environment) as api:
         request = recall_pb2.GetRecallReceiptRequest(receipt_id=receipt_id)
         receipt = (await api.index.GetRecallReceipt(request)).receipt
     path = file or Path(f"{receipt.receipt_id}.json")
     path.write_bytes(receipt.document.encode())
-    if output.print_if_json({"file": str(path), "request_erased": receipt.request_erased}, as_json=as_json):
-        return
+    yield {"file": str(path), "request_erased": receipt.request_erased}
     output.echo(f"{path}{': the request was erased' if receipt.request_erased else ''}")
 
 
@@ -123,16 +111,13 @@ def verify(file: Path, keys_file: Path, *, as_json: bool) -> None:
 @receipts_command.command("diff")
 @click.argument("receipt_id")
 @click.argument("other_receipt_id")
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def diff(receipt_id: str, other_receipt_id: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def diff(receipt_id: str, other_receipt_id: str, environment: dict[str, str]) -> options.Answer:
     """Explain why two answers differ: by item, the signals that changed and the events behind it."""
     async with as_tenant(environment) as api:
         request = recall_pb2.DiffRecallRequest(receipt_id=receipt_id, other_receipt_id=other_receipt_id)
         response = await api.index.DiffRecall(request)
-    if output.print_if_json(response, as_json=as_json):
-        return
+    yield response
     if response.changed_inputs:
         output.echo(f"differs: {', '.join(response.changed_inputs)}")
     if response.unknown_inputs:

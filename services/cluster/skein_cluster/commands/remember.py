@@ -35,10 +35,8 @@ _ON_SIMILAR = {
     help="If a stored memory says the same: store this one beside it, return that one, or reinforce that one.",
 )
 @options.on_conflict_option
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def remember_command(  # noqa: PLR0913 - each is an option.
+@options.cluster_answer
+async def remember_command(
     text: str,
     fields: dict[str, Any],
     session: str,
@@ -47,9 +45,7 @@ async def remember_command(  # noqa: PLR0913 - each is an option.
     on_similar: str | None,
     on_conflict: str,
     environment: dict[str, str],
-    *,
-    as_json: bool,
-) -> None:
+) -> options.Answer:
     """Store TEXT as a memory, and print its id. With `-` as TEXT, read stdin."""
     content = _stdin() if text == "-" else text
     if not content.strip():
@@ -63,8 +59,7 @@ async def remember_command(  # noqa: PLR0913 - each is an option.
     async with as_tenant(environment) as api:
         response = await api.gateway.Remember(request)
     (memory,) = response.memories
-    if output.print_if_json(memory, as_json=as_json):
-        return
+    yield memory
     output.echo(memory.memory_id)
     if response.similar_indexes:
         output.echo("It is a memory that was stored before and says the same.", err=True)

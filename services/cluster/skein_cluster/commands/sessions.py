@@ -20,16 +20,13 @@ def sessions_command() -> None:
 
 @sessions_command.command("list")
 @options.limit_option
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def list_(limit: int, environment: dict[str, str]) -> options.Answer:
     """List sessions, newest update first."""
     async with as_tenant(environment) as api:
         request = session_pb2.ListSessionsRequest(page_size=limit)
         sessions = await list_first(limit, api.sessions.ListSessions, request, "sessions")
-    if output.print_if_json({"sessions": sessions}, as_json=as_json):
-        return
+    yield {"sessions": sessions}
     lines = [
         (
             session.session_id,
@@ -48,10 +45,8 @@ async def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> No
 @sessions_command.command("show")
 @click.argument("session_id")
 @options.limit_option
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def show(session_id: str, limit: int, environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def show(session_id: str, limit: int, environment: dict[str, str]) -> options.Answer:
     """Show a session and its newest messages, oldest first."""
     async with as_tenant(environment) as api:
         response = await api.sessions.GetSession(session_pb2.GetSessionRequest(session_id=session_id))
@@ -60,14 +55,10 @@ async def show(session_id: str, limit: int, environment: dict[str, str], *, as_j
         )
         newest = await list_first(limit, api.sessions.ListMessages, request, "messages")
     session, messages = response.session, newest[::-1]
-    if output.print_if_json(
-        {
-            "session": session,
-            "messages": messages,
-        },
-        as_json=as_json,
-    ):
-        return
+    yield {
+        "session": session,
+        "messages": messages,
+    }
     out = output.stdout_console()
     out.print(Text(one_line(session.title or session.session_id), style="bold"))
     out.print(Text(f"{session.session_id}, {state_of(session)}, {session.message_count} messages"))
@@ -86,29 +77,23 @@ def _speaker(message: session_pb2.Message) -> str:
 
 @sessions_command.command("archive")
 @click.argument("session_id")
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def archive(session_id: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def archive(session_id: str, environment: dict[str, str]) -> options.Answer:
     """Move the messages of a hidden session to cold storage."""
     async with as_tenant(environment) as api:
         response = await api.sessions.ArchiveSession(archives_pb2.ArchiveSessionRequest(session_id=session_id))
-    if output.print_if_json(response, as_json=as_json):
-        return
+    yield response
     output.stdout_console().print(Text(f"Archived the messages of {session_id}."))
 
 
 @sessions_command.command("unarchive")
 @click.argument("session_id")
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def unarchive(session_id: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def unarchive(session_id: str, environment: dict[str, str]) -> options.Answer:
     """Move the messages of a session back from cold storage."""
     async with as_tenant(environment) as api:
         response = await api.sessions.UnarchiveSession(archives_pb2.UnarchiveSessionRequest(session_id=session_id))
-    if output.print_if_json(response, as_json=as_json):
-        return
+    yield response
     output.stdout_console().print(Text(f"Unarchived the messages of {session_id}."))
 
 

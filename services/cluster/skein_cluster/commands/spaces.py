@@ -51,17 +51,14 @@ def spaces_command() -> None:
 
 @spaces_command.command("list")
 @options.limit_option
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def list_(limit: int, environment: dict[str, str]) -> options.Answer:
     """List the spaces that the key sees, oldest first; all for one with spaces.write."""
     async with as_tenant(environment) as api:
         spaces = await list_first(
             limit, api.tenancy.ListSpaces, spaces_pb2.ListSpacesRequest(page_size=limit), "spaces"
         )
-    if output.print_if_json({"spaces": spaces}, as_json=as_json):
-        return
+    yield {"spaces": spaces}
     output.print_table(
         output.table("id", "name", "created", "description", ids=("id",)),
         [(one.space_id, one.display_name, output.format_time(one.create_time), one.description) for one in spaces],
@@ -72,16 +69,14 @@ async def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> No
 @spaces_command.command("create")
 @click.argument("name")
 @click.option("--description", default="", help="What it is for.")
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def create(name: str, description: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def create(name: str, description: str, environment: dict[str, str]) -> options.Answer:
     """Create a space. Principals see it by grants alone."""
     async with as_tenant(environment) as api:
         request = spaces_pb2.CreateSpaceRequest(space=spaces_pb2.Space(display_name=name, description=description))
         response = (await api.tenancy.CreateSpace(request)).space
-    if not output.print_if_json(response, as_json=as_json):
-        output.echo(response.space_id)
+    yield response
+    output.echo(response.space_id)
 
 
 @spaces_command.command("delete")
@@ -99,16 +94,14 @@ async def delete(space: str, environment: dict[str, str]) -> None:
 @spaces_command.command("grants")
 @_space
 @options.limit_option
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def grants_(space: str, limit: int, environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def grants_(space: str, limit: int, environment: dict[str, str]) -> options.Answer:
     """List who sees a space."""
     async with as_tenant(environment) as api:
         request = spaces_pb2.ListSpaceGrantsRequest(space_id=await _id_of(api, space), page_size=limit)
         grants = await list_first(limit, api.tenancy.ListSpaceGrants, request, "grants")
-    if not output.print_if_json({"grants": grants}, as_json=as_json):
-        _print_grants(grants, "No principal sees the space.")
+    yield {"grants": grants}
+    _print_grants(grants, "No principal sees the space.")
 
 
 @spaces_command.command("grant")
@@ -117,9 +110,7 @@ async def grants_(space: str, limit: int, environment: dict[str, str], *, as_jso
 @click.argument("role", type=click.Choice(list(_ROLES)))
 @_until
 @click.option("--delegable", is_flag=True, help="The principal may pass it on, not wider and not longer.")
-@options.cluster_options
-@options.json_option
-@options.asynchronous
+@options.cluster_answer
 async def grant(
     space: str,
     principal: str,
@@ -128,11 +119,12 @@ async def grant(
     environment: dict[str, str],
     *,
     delegable: bool,
-    as_json: bool,
-) -> None:
+) -> options.Answer:
     """Show a space to PRINCIPAL, in place of the grant of it that the principal has."""
     message = spaces_pb2.SpaceGrant(principal=principal, role=_ROLES[role], is_delegable=delegable)
-    await _grant(environment, space, message, expire_time, bind=False, as_json=as_json)
+    granted = await _grant(environment, space, message, expire_time, bind=False)
+    yield granted
+    output.echo(f"{granted.principal} is {_NAMES[granted.role]}.")
 
 
 @spaces_command.command("bind")
@@ -140,15 +132,15 @@ async def grant(
 @_principal
 @click.argument("role", type=click.Choice(list(_ROLES)))
 @_until
-@options.cluster_options
-@options.json_option
-@options.asynchronous
+@options.cluster_answer
 async def bind(
-    space: str, principal: str, role: str, expire_time: datetime | None, environment: dict[str, str], *, as_json: bool
-) -> None:
+    space: str, principal: str, role: str, expire_time: datetime | None, environment: dict[str, str]
+) -> options.Answer:
     """Show a space to PRINCIPAL, and hide the default space: it sees granted spaces alone, also when grants end."""
     message = spaces_pb2.SpaceGrant(principal=principal, role=_ROLES[role])
-    await _grant(environment, space, message, expire_time, bind=True, as_json=as_json)
+    granted = await _grant(environment, space, message, expire_time, bind=True)
+    yield granted
+    output.echo(f"{granted.principal} is {_NAMES[granted.role]}, and does not see the default space.")
 
 
 @spaces_command.command("revoke")
@@ -173,19 +165,10 @@ async def revoke(space: str, principal: str, environment: dict[str, str], *, unb
 @click.option("--principal", default="", help="Whose access; the key's own without it.")
 @click.option("--agent", default="", help="The agent to which the principal's credential is bound.")
 @click.option("--client", default="", help="The application that acts for the principal.")
-@options.cluster_options
-@options.json_option
-@options.asynchronous
+@options.cluster_answer
 async def explain(
-    memory_id: str | None,
-    space: str,
-    principal: str,
-    agent: str,
-    client: str,
-    environment: dict[str, str],
-    *,
-    as_json: bool,
-) -> None:
+    memory_id: str | None, space: str, principal: str, agent: str, client: str, environment: dict[str, str]
+) -> options.Answer:
     """Tell why a principal sees a memory or does not, by which grant and until when."""
     if bool(memory_id) == bool(space):
         message = "Name a memory, or a space with --space."
@@ -197,8 +180,7 @@ async def explain(
         else:
             request.space_id = await _id_of(api, space)
         response = await api.tenancy.ExplainAccess(request)
-    if output.print_if_json(response, as_json=as_json):
-        return
+    yield response
     output.echo(f"{'visible' if response.is_visible else 'hidden'}: {_REASONS[response.reason]}")
     where = "the default space" if response.space_id == _DEFAULT_ID else f"space {response.space_id}"
     role = f", as {_NAMES[response.role]}" if response.role else ""
@@ -248,17 +230,13 @@ async def _grant(
     expire_time: datetime | None,
     *,
     bind: bool,
-    as_json: bool,
-) -> None:
+) -> spaces_pb2.SpaceGrant:
     if expire_time is not None:
         message.expire_time.FromDatetime(expire_time)
     async with as_tenant(environment) as api:
         message.space_id = await _id_of(api, space)
         request = spaces_pb2.GrantSpaceRequest(grant=message, bind=bind)
-        response = (await api.tenancy.GrantSpace(request)).grant
-    if not output.print_if_json(response, as_json=as_json):
-        bound = ", and does not see the default space" if bind else ""
-        output.echo(f"{response.principal} is {_NAMES[response.role]}{bound}.")
+        return (await api.tenancy.GrantSpace(request)).grant
 
 
 def _print_grants(grants: Iterable[spaces_pb2.SpaceGrant], empty: str) -> None:

@@ -26,31 +26,25 @@ tenants_command.add_command(invite_command, "invite")
 
 @tenants_command.command("create")
 @click.argument("name")
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def create(name: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def create(name: str, environment: dict[str, str]) -> options.Answer:
     """Create a tenant called NAME and an API key with all permissions in it; the key is shown only once."""
     async with as_operator(environment) as api:
         tenant_id, api_key = await create_tenant(api, name)
-    if output.print_if_json({"tenant_id": tenant_id, "api_key": api_key}, as_json=as_json):
-        return
+    yield {"tenant_id": tenant_id, "api_key": api_key}
     output.echo(f"tenant   {tenant_id}\napi key  {api_key}")
     output.stderr_console().print(Text("The key is shown only once. Use it as SKEIN_API_KEY."))
 
 
 @tenants_command.command("list")
 @options.limit_option
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def list_(limit: int, environment: dict[str, str]) -> options.Answer:
     """List tenants, newest first."""
     async with as_operator(environment) as api:
         request = tenancy_pb2.ListTenantsRequest(page_size=limit)
         tenants = await list_first(limit, api.tenancy.ListTenants, request, "tenants")
-    if output.print_if_json({"tenants": tenants}, as_json=as_json):
-        return
+    yield {"tenants": tenants}
     lines = [
         (tenant.tenant_id, tenant.display_name, tenant.slug, output.format_time(tenant.create_time))
         for tenant in tenants
@@ -63,47 +57,42 @@ async def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> No
 @tenants_command.command("delete")
 @click.argument("tenant_id")
 @click.option("--days", type=click.FloatRange(0, 365), help="Days until its rows are purged; default: a setting.")
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def delete(tenant_id: str, days: float | None, environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def delete(tenant_id: str, days: float | None, environment: dict[str, str]) -> options.Answer:
     """Delete TENANT_ID. Calls are refused at once; after the grace all its rows are purged."""
     request = tenancy_pb2.DeleteTenantRequest(tenant_id=tenant_id)
     if days is not None:
         request.grace.FromTimedelta(timedelta(days=days))
     async with as_operator(environment) as api:
         response = (await api.tenancy.DeleteTenant(request)).deletion
-    _show(response, as_json=as_json)
+    yield response
+    _show(response)
 
 
 @tenants_command.command("undelete")
 @click.argument("tenant_id")
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def undelete(tenant_id: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def undelete(tenant_id: str, environment: dict[str, str]) -> options.Answer:
     """Undelete TENANT_ID, before the purge of its rows begins."""
     async with as_operator(environment) as api:
         request = members_pb2.UndeleteTenantRequest(tenant_id=tenant_id)
         response = (await api.tenancy.UndeleteTenant(request)).deletion
-    _show(response, as_json=as_json)
+    yield response
+    _show(response)
 
 
 @tenants_command.command("deletion")
 @click.argument("tenant_id")
-@options.cluster_options
-@options.json_option
-@options.asynchronous
-async def deletion_(tenant_id: str, environment: dict[str, str], *, as_json: bool) -> None:
+@options.cluster_answer
+async def deletion_(tenant_id: str, environment: dict[str, str]) -> options.Answer:
     """Show the progress of the deletion of TENANT_ID, and the numbers of purged rows."""
     async with as_operator(environment) as api:
         response = (await api.tenancy.GetDeletion(members_pb2.GetDeletionRequest(tenant_id=tenant_id))).deletion
-    _show(response, as_json=as_json)
+    yield response
+    _show(response)
 
 
-def _show(deletion: members_pb2.Deletion, *, as_json: bool) -> None:
-    if output.print_if_json(deletion, as_json=as_json):
-        return
+def _show(deletion: members_pb2.Deletion) -> None:
     state = members_pb2.DeletionState.Name(deletion.state).removeprefix("DELETION_STATE_").lower()
     output.echo(f"state    {state} {deletion.stage}".rstrip())
     output.echo(f"purge    {output.format_time(deletion.purge_time)}")

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from skein.auth.v1 import accounts_pb2, auth_pb2
 from skein_gateway.console.browser_sessions import PageContext
-from skein_gateway.console.pages import http_status, page, page_links
+from skein_gateway.console.pages import list_page
 from skein_gateway.console.problems import PageError, or_page_error, page_error_of
 from skein_gateway.oauth.forms import Parameters
 from skein_gateway.oauth.pages import see_other
@@ -64,15 +64,14 @@ async def _list(
         if form is None
         else {name for name in PERMISSION_DESCRIPTIONS if form.get(_CHECKBOX_PREFIX + name) == "on"}
     )
-    return page(
+    return list_page(
         "keys",
         request,
         context,
-        status=http_status(failure, response),
-        at="keys",
+        parameters,
+        response,
         title="API keys",
-        problem="" if failure is None else failure.text,
-        response=response,
+        failure=failure,
         created=created,
         caller_key_id=context.caller.principal.removeprefix("api_key:"),
         permissions=permissions,
@@ -83,8 +82,6 @@ async def _list(
         lifetimes=LIFETIMES,
         # A form that is sent twice creates one key.
         request_id=str(uuid.uuid4()),
-        **page_links(context, "keys", response, parameters),
-        form_token=context.browser.form_token(request.url.path),
         may_write=context.may("keys.write"),
         may_adopt=context.may("keys.write") and not context.is_key,
     )

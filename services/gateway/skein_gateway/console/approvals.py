@@ -13,7 +13,7 @@ from skein.memory.v1 import approvals_pb2, memory_pb2
 from skein.session.v1 import session_pb2
 from skein_gateway.console import formats
 from skein_gateway.console.browser_sessions import PageContext
-from skein_gateway.console.pages import http_status, page, page_links
+from skein_gateway.console.pages import list_page
 from skein_gateway.console.problems import PageError, or_page_error, page_error_of
 from skein_gateway.console.text_diff import mark_differences
 from skein_gateway.console.waiting import MAX_COUNTED
@@ -101,23 +101,20 @@ async def _list(
     messages = await or_page_error(context.api.sessions.ListAgentMessages(of_messages))
     pending = [] if isinstance(response, PageError) else list(response.pending_memories)
     stored = await _stored(context, pending)
-    return page(
+    return list_page(
         "approvals",
         request,
         context,
-        status=http_status(failure, response),
-        at="approvals",
+        parameters,
+        response,
         title="Approvals",
-        problem="" if failure is None else failure.text,
-        response=response,
+        failure=failure,
         messages=messages,
         show_invisible=show_invisible,
         waiting_count=context.waiting_count
         if parameters.get("page") or parameters.get("messages")
         else context.waiting.keep(context.tenant_id, context.caller.principal, response, messages),
         waiting=[_item(write, stored.get(write.memory.memory_id)) for write in pending],
-        **page_links(context, "approvals", response, parameters),
-        form_token=context.browser.form_token(request.url.path),
     )
 
 

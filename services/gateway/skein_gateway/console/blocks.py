@@ -13,7 +13,7 @@ from starlette.responses import Response
 from skein.memory.v1 import blocks_pb2, blocks_pb2_grpc
 from skein_gateway.console import field_merge
 from skein_gateway.console.browser_sessions import PageContext
-from skein_gateway.console.pages import http_status, page, page_links, revision_of
+from skein_gateway.console.pages import form_page, list_page, revision_of
 from skein_gateway.console.problems import PageError, or_page_error
 from skein_gateway.console.text_diff import mark_differences
 from skein_gateway.oauth.forms import FormInvalid, Parameters
@@ -75,21 +75,18 @@ async def _list(
     )
     response = await or_page_error(context.api.blocks.ListBlocks(list_request))
     empty = {**dict.fromkeys(LABELS, ""), "limit": str(_DEFAULT_LIMIT), "agent_id": ""}
-    return page(
+    return list_page(
         "blocks",
         request,
         context,
-        status=http_status(failure, response),
-        at="blocks",
+        parameters,
+        response,
         title="Blocks",
-        problem="" if failure is None else failure.text,
-        response=response,
+        failure=failure,
         filters=filters,
         values=values or empty,
         is_creating=failure is not None,
         request_id=str(uuid.uuid4()),
-        **page_links(context, "blocks", response, parameters, **filters),
-        form_token=context.browser.form_token(request.url.path),
         may_write=context.may("memory.write"),
     )
 
@@ -200,14 +197,13 @@ async def _block_page(
             )
         ),
     )
-    return page(
+    return form_page(
         "block",
         request,
         context,
-        status=http_status(failure),
         at="blocks",
         title=block.label,
-        problem="" if failure is None else failure.text,
+        failure=failure,
         block=block,
         values=values,
         labels=LABELS,
@@ -215,7 +211,6 @@ async def _block_page(
         agents=agents,
         revisions=revisions,
         history=[] if isinstance(revisions, PageError) else _history(block, revisions.revisions),
-        form_token=context.browser.form_token(request.url.path),
         may_write=context.may("memory.write"),
     )
 

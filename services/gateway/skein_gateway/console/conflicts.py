@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from skein.memory.v1 import curation_pb2
 from skein_gateway.console.browser_sessions import PageContext
-from skein_gateway.console.pages import http_status, page, page_links, revision_of
+from skein_gateway.console.pages import list_page, revision_of
 from skein_gateway.console.problems import PageError, or_page_error, page_error_of
 from skein_gateway.console.text_diff import mark_differences
 from skein_gateway.oauth.forms import FormInvalid, Parameters
@@ -66,19 +66,16 @@ async def _list(
     )
     response = await or_page_error(context.api.curation.ListConflicts(list_request))
 
-    return page(
+    return list_page(
         "conflicts",
         request,
         context,
-        status=http_status(failure, response),
-        at="conflicts",
+        parameters,
+        response,
         title="Conflicts",
-        problem="" if failure is None else failure.text,
-        response=response,
+        failure=failure,
         pairs=[] if isinstance(response, PageError) else [_pair(conflict) for conflict in response.conflicts],
         filters=filters,
-        **page_links(context, "conflicts", response, parameters, **filters),
-        form_token=context.browser.form_token(request.url.path),
         may_write=context.may("memory.write"),
     )
 

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from skein.memory.v1 import memory_pb2, pages_pb2
 from skein_gateway.console.browser_sessions import PageContext
-from skein_gateway.console.pages import http_status, page, page_links
+from skein_gateway.console.pages import form_page, http_status, list_page
 from skein_gateway.console.problems import PageError, or_page_error
 from skein_gateway.oauth.forms import FormInvalid, Parameters
 from skein_gateway.oauth.pages import see_other
@@ -81,20 +81,18 @@ async def _list(
 ) -> Response:
     list_request = pages_pb2.ListPagesRequest(page_size=_PAGE, page_token=parameters.get("page"))
     response = await or_page_error(context.api.curation.ListPages(list_request))
-    return page(
+    return list_page(
         "fact_pages",
         request,
         context,
-        status=http_status(failure, response),
+        parameters,
+        response,
         at="pages",
         title="Pages",
-        problem="" if failure is None else failure.text,
-        response=response,
+        failure=failure,
         values=values or dict.fromkeys(_FIELDS, ""),
         # A form that is sent twice creates one page.
         request_id=str(uuid.uuid4()),
-        **page_links(context, "pages", response, parameters),
-        form_token=context.browser.form_token(request.url.path),
         may_write=context.may("memory.write"),
     )
 
@@ -109,17 +107,16 @@ async def _show(
         steps["unpin" if response.page.pinned else "pin"] = "Unpin" if response.page.pinned else "Pin"
         if response.page.revision:
             steps["delete"] = "Delete the page"
-    return page(
+    return form_page(
         "fact_page",
         request,
         context,
-        status=http_status(failure, response),
         at="pages",
         title=title,
-        problem="" if failure is None else failure.text,
+        failure=failure,
+        status=http_status(response),
         response=response,
         steps=steps,
         request_id=str(uuid.uuid4()),
-        form_token=context.browser.form_token(request.url.path),
         may_write=context.may("memory.write"),
     )

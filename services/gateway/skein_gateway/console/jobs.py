@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from skein.tenancy.v1 import jobs_pb2 as pb
 from skein_gateway.console.browser_sessions import PageContext
-from skein_gateway.console.pages import http_status, page
+from skein_gateway.console.pages import form_page, http_status
 from skein_gateway.console.problems import or_page_error
 from skein_gateway.oauth.forms import FormInvalid, Parameters
 from skein_gateway.oauth.pages import see_other
@@ -35,7 +35,7 @@ _MAX_DIGITS = 15
 async def show(request: Request, context: PageContext, _parameters: Parameters) -> Response:
     """Show all kinds of background work."""
     response = await or_page_error(context.api.tenancy.GetJobs(pb.GetJobsRequest()))
-    return page(
+    return form_page(
         "jobs",
         request,
         context,
@@ -44,7 +44,6 @@ async def show(request: Request, context: PageContext, _parameters: Parameters) 
         title="Jobs",
         response=response,
         meanings=_MEANINGS,
-        form_token=context.browser.form_token(request.url.path),
         may_write=context.may("jobs.write"),
     )
 

@@ -19,7 +19,7 @@ from skein.memory.v1 import blocks_pb2, memory_pb2
 from skein.session.v1 import ledgers_pb2, session_pb2
 from skein_gateway.console.browser_sessions import PageContext
 from skein_gateway.console.item_names import message_url
-from skein_gateway.console.pages import http_status, page, page_links
+from skein_gateway.console.pages import list_page, page
 from skein_gateway.console.problems import PageError, or_page_error
 from skein_gateway.oauth.forms import Parameters
 
@@ -60,18 +60,16 @@ async def list_ledgers(request: Request, context: PageContext, parameters: Param
             )
         )
     )
-    return page(
+    return list_page(
         "ledgers",
         request,
         context,
-        status=http_status(response),
-        at="ledgers",
+        parameters,
+        response,
         title="Ledgers",
-        response=response,
         filters=filters,
         reasons=REASONS,
         sees_all=context.may("audit.read"),
-        **page_links(context, "ledgers", response, parameters, **filters),
     )
 
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from skein.tenancy.v1 import members_pb2
 from skein_gateway.console.browser_sessions import PageContext
-from skein_gateway.console.pages import http_status, page, page_links, revision_of
+from skein_gateway.console.pages import list_page, revision_of
 from skein_gateway.console.problems import PageError, or_page_error
 from skein_gateway.oauth.forms import FormInvalid, Parameters
 from skein_gateway.oauth.pages import see_other
@@ -93,15 +93,14 @@ async def _list(
         or_page_error(context.api.tenancy.ListInvitations(members_pb2.ListInvitationsRequest(page_size=_INVITATIONS))),
     )
     is_invitation = form is not None and form.get("step") == "invite"
-    return page(
+    return list_page(
         "members",
         request,
         context,
-        status=http_status(failure, members),
-        at="members",
+        parameters,
+        members,
         title="Members",
-        problem="" if failure is None else failure.text,
-        response=members,
+        failure=failure,
         invitations=invitations,
         invited=invited,
         own_account_id=str(context.caller.account_id or ""),
@@ -114,7 +113,5 @@ async def _list(
         lifetime=form.get("lifetime") if form is not None and is_invitation else "7",
         # A form that is sent twice invites once.
         request_id=str(uuid.uuid4()),
-        **page_links(context, "members", members, parameters),
-        form_token=context.browser.form_token(request.url.path),
         may_write=context.may("members.write"),
     )

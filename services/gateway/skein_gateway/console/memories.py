@@ -12,7 +12,7 @@ from skein.memory.v1 import access_log_pb2, history_pb2, memory_pb2, scores_pb2
 from skein_gateway.console import formats
 from skein_gateway.console.browser_sessions import PageContext
 from skein_gateway.console.item_names import memory_names
-from skein_gateway.console.pages import http_status, page, page_links
+from skein_gateway.console.pages import list_page, page
 from skein_gateway.console.problems import PageError, or_page_error
 from skein_gateway.oauth.forms import Parameters
 
@@ -52,20 +52,18 @@ async def list_memories(request: Request, context: PageContext, parameters: Para
     response = await or_page_error(context.api.memory.ListMemories(rpc_request))
     filters = {name: parameters.get(name) for name in (*_FILTERS, "order", "archived", "deleted")}
 
-    return page(
+    return list_page(
         "memories",
         request,
         context,
-        status=http_status(response),
-        at="memories",
+        parameters,
+        response,
         title="Memories",
-        response=response,
         filters=filters,
         is_narrowed=any(filters[name] for name in _FILTERS),
         scopes=SCOPES,
         labels=_LABELS,
         orders=ORDERS,
-        **page_links(context, "memories", response, parameters, **filters),
     )
 
 

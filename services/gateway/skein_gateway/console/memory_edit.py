@@ -14,7 +14,7 @@ from starlette.responses import Response
 from skein.memory.v1 import memory_pb2
 from skein_gateway.console import field_merge
 from skein_gateway.console.browser_sessions import PageContext
-from skein_gateway.console.pages import http_status, page, revision_of
+from skein_gateway.console.pages import form_page, revision_of
 from skein_gateway.console.problems import PageError, or_page_error, page_error_of
 from skein_gateway.oauth.forms import FormInvalid, Parameters
 from skein_gateway.oauth.pages import see_other
@@ -174,19 +174,17 @@ def _edit_page(
     failure: PageError | None = None,
     differences: Sequence[field_merge.FieldDifference] = (),
 ) -> Response:
-    return page(
+    return form_page(
         "edit",
         request,
         context,
-        status=http_status(failure),
         at="memories",
         title="Edit a memory",
-        problem="" if failure is None else failure.text,
+        failure=failure,
         memory=memory,
         groups=GROUPS,
         values=values,
         differences=differences,
-        form_token=context.browser.form_token(request.url.path),
         may_write=context.may("memory.write"),
     )
 

@@ -119,6 +119,47 @@ def page(
     return response
 
 
+def form_page(
+    template: str,
+    request: Request,
+    context: PageContext,
+    *,
+    failure: PageError | None = None,
+    status: int = 200,
+    **values: Any,
+) -> HTMLResponse:
+    """Render a page with forms; `failure` says why the form that was sent last changed nothing."""
+    return page(
+        template,
+        request,
+        context,
+        status=status if failure is None else failure.status,
+        problem="" if failure is None else failure.text,
+        form_token=context.browser.form_token(request.url.path),
+        **values,
+    )
+
+
+def list_page(
+    template: str,
+    request: Request,
+    context: PageContext,
+    parameters: Parameters,
+    response: Any,
+    *,
+    at: str = "",
+    filters: Mapping[str, object] | None = None,
+    **values: Any,
+) -> HTMLResponse:
+    """Render one page of a list, with its forms and links to further pages; `at` is its path if not the template's."""
+    at = at or template
+    links = page_links(context, at, response, parameters, **filters or {})
+    status = http_status(response)
+    return form_page(
+        template, request, context, status=status, at=at, response=response, filters=filters, **links, **values
+    )
+
+
 def http_status(*results: object) -> int:
     """Return the HTTP status of the first PageError among the results; 200 without one."""
     return next((result.status for result in results if isinstance(result, PageError)), 200)
@@ -126,7 +167,7 @@ def http_status(*results: object) -> int:
 
 def page_links(
     context: PageContext, path: str, response: Any, parameters: Parameters, **filters: object
-) -> dict[str, str]:
+) -> dict[str, Any]:
     """Return `first` and `more`, the URLs of a list's first and next page; empty where there is none."""
     token = "" if isinstance(response, PageError) else response.next_page_token
     return {

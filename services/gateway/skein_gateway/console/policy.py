@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from skein.tenancy.v1 import subjects_pb2
 from skein_gateway.console.browser_sessions import PageContext
-from skein_gateway.console.pages import http_status, page, revision_of
+from skein_gateway.console.pages import form_page, revision_of
 from skein_gateway.console.problems import PageError, or_page_error
 from skein_gateway.oauth.forms import Parameters
 from skein_gateway.oauth.pages import see_other
@@ -160,19 +160,17 @@ def _policy_page(
     policy: subjects_pb2.Policy,
     failure: PageError | None = None,
 ) -> Response:
-    return page(
+    return form_page(
         "policy",
         request,
         context,
-        status=http_status(failure),
         at="policy",
         title="Policy",
-        problem="" if failure is None else failure.text,
+        failure=failure,
         groups=inputs(),
         values=values,
         policy=policy,
         weight=_WEIGHT,
-        form_token=context.browser.form_token(request.url.path),
         may_write=context.may("tenant.write"),
     )
 

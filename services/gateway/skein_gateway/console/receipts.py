@@ -13,7 +13,7 @@ from skein.gateway.v1 import gateway_pb2
 from skein.recall.v1 import recall_pb2
 from skein_gateway.console.browser_sessions import PageContext
 from skein_gateway.console.item_names import item_links
-from skein_gateway.console.pages import HEADERS, http_status, page, page_links
+from skein_gateway.console.pages import HEADERS, form_page, list_page
 from skein_gateway.console.problems import PageError, or_page_error
 from skein_gateway.console.search import hit_with_bar, time_of
 from skein_gateway.oauth.forms import FormInvalid, Parameters
@@ -84,18 +84,16 @@ async def list_receipts(request: Request, context: PageContext, parameters: Para
         response = _BAD_TIME
     else:
         response = await or_page_error(context.api.recall.ListRecallReceipts(list_request))
-    return page(
+    return list_page(
         "receipts",
         request,
         context,
-        status=http_status(response),
-        at="receipts",
+        parameters,
+        response,
         title="Receipts",
-        response=response,
         filters=filters,
         sees_all=context.may("audit.read"),
         is_narrowed=any(filters.values()),
-        **page_links(context, "receipts", response, parameters, **filters),
     )
 
 
@@ -166,14 +164,13 @@ async def _show(
         items = [(kind, item_id) for kind, item_id in items if item_id not in replay.hits]
         items += [(recall_pb2.ITEM_KIND_MEMORY, item_id) for item_id in replay.other_ids]
     statement = receipt.statement
-    return page(
+    return form_page(
         "receipt",
         request,
         context,
-        status=http_status(failure),
         at="receipts",
         title="Why this answer",
-        problem="" if failure is None else failure.text,
+        failure=failure,
         receipt=receipt,
         statement=statement,
         weights=list(zip(_WEIGHTS, statement.weights, strict=False)),
@@ -185,7 +182,6 @@ async def _show(
         replay=replay,
         remade=remade,
         gaps=GAPS,
-        form_token=context.browser.form_token(request.url.path),
     )
 
 

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from skein.memory.v1 import approvals_pb2, memory_pb2
 from skein.session.v1 import session_pb2
 from skein_gateway.console.browser_sessions import PageContext
-from skein_gateway.console.pages import http_status, page, page_links
+from skein_gateway.console.pages import list_page
 from skein_gateway.console.problems import PageError, or_page_error, page_error_of
 from skein_gateway.oauth.forms import FormInvalid, Parameters
 from skein_gateway.oauth.pages import see_other
@@ -46,18 +46,16 @@ async def _list(
     list_request = approvals_pb2.ListRefusedFactsRequest(page_size=_PAGE, page_token=parameters.get("page"))
     response = await or_page_error(context.api.curation.ListRefusedFacts(list_request))
     facts = [] if isinstance(response, PageError) else response.refused_facts
-    return page(
+    return list_page(
         "refused_facts",
         request,
         context,
-        status=http_status(failure, response),
+        parameters,
+        response,
         at="refused-facts",
         title="Refused facts",
-        problem="" if failure is None else failure.text,
-        response=response,
+        failure=failure,
         facts=await asyncio.gather(*(_with_message(context, fact) for fact in facts)),
-        **page_links(context, "refused-facts", response, parameters),
-        form_token=context.browser.form_token(request.url.path),
     )
 
 

@@ -47,7 +47,7 @@ from skein_gateway.console.browser_sessions import KeySessions, PageContext
 from skein_gateway.console.changes import ChangesPage
 from skein_gateway.console.login import LoginPages
 from skein_gateway.console.page_handler import PageHandler
-from skein_gateway.console.pages import HEADERS, STATIC_PATH, http_status, page, page_links, static
+from skein_gateway.console.pages import HEADERS, STATIC_PATH, http_status, list_page, page, static
 from skein_gateway.console.problems import PageError, or_page_error
 from skein_gateway.identity.credential_cache import IdentityCache
 from skein_gateway.identity.trusted_proxies import TrustedProxies
@@ -82,17 +82,15 @@ async def list_certificates(request: Request, context: PageContext, parameters: 
             certificates_pb2.ListErasureCertificatesRequest(page_size=_PAGE, page_token=parameters.get("page"))
         )
     )
-    return page(
+    return list_page(
         "certificates",
         request,
         context,
-        status=http_status(response),
-        at="certificates",
+        parameters,
+        response,
         title="Certificates of erasures",
-        response=response,
         kinds=_KINDS,
         keys_file=_KEYS_FILE,
-        **page_links(context, "certificates", response, parameters),
     )
 
 

@@ -11,7 +11,7 @@ from skein.session.v1 import session_pb2
 from skein_gateway.console import formats
 from skein_gateway.console.browser_sessions import PageContext
 from skein_gateway.console.item_names import session_name, session_names
-from skein_gateway.console.pages import http_status, page, page_links
+from skein_gateway.console.pages import list_page, page, page_links
 from skein_gateway.console.problems import PageError, or_page_error
 from skein_gateway.oauth.forms import Parameters
 
@@ -32,18 +32,16 @@ async def list_sessions(request: Request, context: PageContext, parameters: Para
     )
     response = await or_page_error(context.api.sessions.ListSessions(rpc_request))
     filters = {"state": state, "subject": parameters.get("subject"), "agent": parameters.get("agent")}
-    return page(
+    return list_page(
         "sessions",
         request,
         context,
-        status=http_status(response),
-        at="sessions",
+        parameters,
+        response,
         title="Sessions",
-        response=response,
         names={} if isinstance(response, PageError) else await session_names(context, response.sessions),
         filters=filters,
         states=STATES,
-        **page_links(context, "sessions", response, parameters, **filters),
     )
 
 

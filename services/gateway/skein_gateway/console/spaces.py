@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from skein.tenancy.v1 import spaces_pb2
 from skein_gateway.console.browser_sessions import PageContext
-from skein_gateway.console.pages import http_status, page, page_links
+from skein_gateway.console.pages import form_page, list_page, page_links
 from skein_gateway.console.problems import PageError, or_page_error
 from skein_gateway.oauth.forms import FormInvalid, Parameters
 from skein_gateway.oauth.pages import see_other
@@ -107,20 +107,17 @@ async def _list(
     response = await or_page_error(
         context.api.tenancy.ListSpaces(spaces_pb2.ListSpacesRequest(page_size=_PAGE, page_token=parameters.get("page")))
     )
-    return page(
+    return list_page(
         "spaces",
         request,
         context,
-        status=http_status(failure, response),
-        at="spaces",
+        parameters,
+        response,
         title="Spaces",
-        problem="" if failure is None else failure.text,
-        response=response,
+        failure=failure,
         name="" if form is None else form.get("name"),
         description="" if form is None else form.get("description"),
         request_id=str(uuid.uuid4()),
-        **page_links(context, "spaces", response, parameters),
-        form_token=context.browser.form_token(request.url.path),
         may_write=context.may("spaces.write"),
     )
 
@@ -140,14 +137,13 @@ async def _show(
             spaces_pb2.ListSpaceGrantsRequest(space_id=space_id, page_size=_PAGE, page_token=parameters.get("page"))
         )
     )
-    return page(
+    return form_page(
         "space",
         request,
         context,
-        status=http_status(failure),
         at="spaces",
         title=space.display_name,
-        problem="" if failure is None else failure.text,
+        failure=failure,
         space=space,
         response=grants,
         roles=ROLES,
@@ -155,6 +151,5 @@ async def _show(
         role="reader" if form is None or form.get("role") not in ROLES else form.get("role"),
         request_id=str(uuid.uuid4()),
         **page_links(context, "space", grants, parameters, id=space_id),
-        form_token=context.browser.form_token(request.url.path),
         may_bind=context.may("spaces.write"),
     )

@@ -20,7 +20,7 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein_gateway.console.browser_sessions import PageContext
 from skein_gateway.console.field_merge import line_breaks
-from skein_gateway.console.pages import http_status, page
+from skein_gateway.console.pages import form_page, http_status
 from skein_gateway.console.problems import PageError, or_page_error
 from skein_gateway.oauth.forms import FormInvalid, Parameters
 from skein_gateway.oauth.pages import see_other
@@ -103,14 +103,14 @@ async def _steps_page(
     text = memories[0].content if memories else ""
     is_shown = 0 < len(text) <= _MAX_SHOWN and text.isprintable()
     origin = context.browser.origin
-    return page(
+    return form_page(
         "start",
         request,
         context,
-        status=http_status(failure, recalled),
+        status=http_status(recalled),
         at="start",
         title="First steps",
-        problem="" if failure is None else failure.text,
+        failure=failure,
         created=created,
         has_key=context.is_key or (not isinstance(keys, PageError) and bool(keys.api_keys)),
         memories=memories,
@@ -123,7 +123,6 @@ async def _steps_page(
         recall=_recall_commands(origin, query if query.isprintable() and query else FIRST_QUERY),
         # A form that is sent twice makes one key and one memory.
         request_ids=[str(uuid.uuid4()) for _ in range(2)],
-        form_token=context.browser.form_token(request.url.path),
         may_make_key=context.may("keys.write"),
         may_remember=context.may("memory.write"),
         may_recall=context.may("recall.read"),

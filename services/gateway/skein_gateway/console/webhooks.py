@@ -12,7 +12,7 @@ from starlette.responses import Response
 from skein.memory.v1 import webhooks_pb2
 from skein_gateway.console import field_merge
 from skein_gateway.console.browser_sessions import PageContext
-from skein_gateway.console.pages import http_status, page, page_links, revision_of
+from skein_gateway.console.pages import form_page, list_page, page_links, revision_of
 from skein_gateway.console.problems import PageError, or_page_error
 from skein_gateway.oauth.forms import FormInvalid, Parameters
 from skein_gateway.oauth.pages import see_other
@@ -54,21 +54,18 @@ async def _list(
             webhooks_pb2.ListWebhooksRequest(page_size=_PAGE, page_token=parameters.get("page"))
         )
     )
-    return page(
+    return list_page(
         "webhooks",
         request,
         context,
-        status=http_status(failure, response),
-        at="webhooks",
+        parameters,
+        response,
         title="Webhooks",
-        problem="" if failure is None else failure.text,
-        response=response,
+        failure=failure,
         created=created,
         values=values,
         # A form that is sent twice creates one webhook.
         request_id=str(uuid.uuid4()),
-        **page_links(context, "webhooks", response, parameters),
-        form_token=context.browser.form_token(request.url.path),
         may_write=context.may("tenant.write"),
     )
 
@@ -144,14 +141,13 @@ async def _webhook_page(
             )
         )
     )
-    return page(
+    return form_page(
         "webhook",
         request,
         context,
-        status=http_status(failure),
         at="webhooks",
         title=response.webhook.display_name,
-        problem="" if failure is None else failure.text,
+        failure=failure,
         webhook=response.webhook,
         values=_values_of(response.webhook) if values is None else values,
         deliveries=deliveries,
@@ -161,7 +157,6 @@ async def _webhook_page(
         rotated=result if isinstance(result, webhooks_pb2.RotateWebhookSecretResponse) else None,
         request_id=str(uuid.uuid4()),
         **page_links(context, "webhook", deliveries, parameters, id=webhook_id, state=state),
-        form_token=context.browser.form_token(request.url.path),
         may_write=context.may("tenant.write"),
     )
 
