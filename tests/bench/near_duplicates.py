@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skein_memory.memories.near_text import near_text
-from skein_recall.embedded_model.embedders import LocalEmbedders
+from skein_recall.embedded_model.embedder import LocalEmbedders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -41,7 +41,7 @@ from skein_memory.memories.model import create_memories, documents_of
 from skein_memory.memories.store import MemoryStore
 from skein_memory.vault.encryption import MasterKeys
 from skein_memory.vault.store import Vault
-from skein_recall.embedded_model.embedders import LocalEmbedders
+from skein_recall.embedded_model.embedder import LocalEmbedders
 from skein_recall.index.embedding_queue import EmbeddingQueue
 from skein_recall.index.indexer import Indexer
 from skein_recall.index.store import IndexStore

@@ -18,7 +18,7 @@ from skein_kit.database.named_queries import AS_OF_VIEWS, CONDITION, Query, as_o
 from skein_kit.ids import new_id, now
 from skein_kit.search_text.vector_columns import for_table
 from skein_recall.queries import QUERIES
-from skein_recall.search.joined_queries import NEAREST_AND_READ
+from skein_recall.search.statements import NEAREST_AND_READ
 
 Catalog: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 

@@ -14,7 +14,7 @@ import pytest
 from fix_database import TestDatabase, vacuum
 
 from skein_kit.database.named_queries import Queries, Query
-from skein_recall.search.joined_queries import COMPARE_AND_READ_SHORTLIST, NEAREST_AND_READ
+from skein_recall.search.statements import COMPARE_AND_READ_SHORTLIST, NEAREST_AND_READ
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

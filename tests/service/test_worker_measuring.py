@@ -22,8 +22,7 @@ from skein_cluster.embedded.binaries import programs
 from skein_kit.database.connection_settings import connect_arguments, database_role
 from skein_kit.database.schema_migrations import OWNER, migrate
 from skein_kit.database.transactions import Database
-from skein_worker.measure.measurements import ServerMeasurements
-from skein_worker.measure.store import MeasurementStore
+from skein_worker.measure.measurements import MeasurementStore, ServerMeasurements
 
 PATIENCE_SECONDS = 60.0
 ARCHIVED = {

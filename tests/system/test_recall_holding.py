@@ -19,7 +19,7 @@ from pgvector import HalfVector
 from skein_kit.database.transactions import Database
 from skein_kit.search_text.vector_columns import prepare_connection
 from skein_recall.models.model import EmbeddingModel
-from skein_recall.vector_cache import cache, recall_probe, store
+from skein_recall.vector_cache import cache, store
 from skein_recall.vector_cache.cache import VectorCache
 from skein_recall.vector_cache.codes import BitCodes, ExactCodes
 from skein_recall.vector_cache.item_ids import pack_ids
@@ -366,7 +366,7 @@ async def test_approximate_codes_that_find_too_little_are_not_used_until_later(
     database: TestDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of random vectors none is near another: the bits hardly tell which is the nearest."""
-    monkeypatch.setattr(recall_probe, "LISTED_ITEMS", (10, 11))
+    monkeypatch.setattr(cache, "LISTED_ITEMS", (10, 11))
     async with run_cache_process(database, max_exact_chunks=30) as process:
         tenant_id = await process.tenant(400)
         await process.ask_twice(tenant_id)

@@ -19,10 +19,10 @@ from skein_kit.database.named_queries import as_of, with_condition
 from skein_kit.ids import now
 from skein_kit.search_text.vector_columns import for_table
 from skein_recall.queries import QUERIES
-from skein_recall.search.conditions import condition_sql
 from skein_recall.search.convert import memory_filter
 from skein_recall.search.filter import Filter
 from skein_recall.search.neighbours import REACH
+from skein_recall.search.statements import condition_sql
 from skein_recall.service import prepare_connection
 
 TABLE = "embeddings_all_minilm_l6_v2"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from skein_kit.admission.cost_estimates import CostEstimates
 from skein_kit.admission.fair_queue import COSTLY
+from skein_kit.admission.overload import CostEstimates
 
 PATH, OTHER_PATH = "/skein.memory.v1.MemoryService/ListMemories", "/skein.memory.v1.MemoryService/GetMemory"
 MEBIBYTE = 1024 * 1024

@@ -6,7 +6,7 @@ import random
 
 from fix_catalogue import over
 
-from skein_auth.erasure_certificates.digests import SortedDigests
+from skein_auth.erasure_certificates.model import SortedDigests
 
 
 @over(("earlier", "page"), [(0, 0), (0, 5), (5, 0), (1, 1), (40, 3), (3, 40), (300, 300)])

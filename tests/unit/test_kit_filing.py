@@ -6,8 +6,8 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
-from skein_kit.access_log.batch import insert_statements, use_count_statements
 from skein_kit.access_log.event import AccessEvent
+from skein_kit.access_log.writer import insert_statements, use_count_statements
 from skein_kit.database.named_queries import Query
 from skein_kit.ids import new_ids
 

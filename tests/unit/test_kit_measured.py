@@ -13,8 +13,7 @@ from prometheus_client import REGISTRY
 from prometheus_client.openmetrics.exposition import generate_latest
 
 from skein_worker.measure.expiring_gauge import MEASURED_TIME, ExpiringGauge, record_measurement
-from skein_worker.measure.measurements import PendingCounts, ServerMeasurements
-from skein_worker.measure.store import MeasurementStore
+from skein_worker.measure.measurements import MeasurementStore, PendingCounts, ServerMeasurements
 
 
 class Clock:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skein_memory.graph.suggestions import Candidate, compare, suggest
+from skein_memory.graph.model import Candidate, compare, suggest
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TAGS = st.lists(st.sampled_from(["a", "b", "c", "d", "e"]), unique=True)

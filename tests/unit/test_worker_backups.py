@@ -7,7 +7,7 @@ from pathlib import Path
 from fix_metrics import sample
 
 from skein_kit.backup_folder import find_newest_backup
-from skein_worker.measure.newest_backup import set_backup_metrics
+from skein_worker.measure.measurements import set_backup_metrics
 
 AT = datetime(2026, 11, 21, 3, 0, 5, tzinfo=UTC)
 

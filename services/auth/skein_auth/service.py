@@ -46,8 +46,7 @@ from skein_auth.exchange.rpc import ExchangeHandlers
 from skein_auth.federation.providers import Providers, ProviderSettings
 from skein_auth.federation.rpc import FederatedLogin, FederationHandlers
 from skein_auth.federation.store import IdentityStore
-from skein_auth.login.password_login import PasswordLogin
-from skein_auth.login.rpc import LoginHandlers
+from skein_auth.login.password_login import LoginHandlers, PasswordLogin
 from skein_auth.maintenance.rpc import MaintenanceHandlers
 from skein_auth.maintenance.store import MaintenanceStore
 from skein_auth.oauth.authorizations import Authorizations

@@ -23,8 +23,7 @@ from skein_kit.rpc.declared_steps import DeclaredSteps
 from skein_kit.search_text import vector_columns
 from skein_kit.telemetry.metrics import EMBEDDER_QUEUE, EMBEDDER_WAIT
 from skein_recall.embedded_model.bulk_threads import BulkThreads
-from skein_recall.embedded_model.embedder import EmbedderHooks
-from skein_recall.embedded_model.embedders import LocalEmbedders
+from skein_recall.embedded_model.embedder import EmbedderHooks, LocalEmbedders
 from skein_recall.erasure.watcher import ErasureStore, ErasureWatcher
 from skein_recall.index.embedding_queue import EmbeddingQueue
 from skein_recall.index.indexer import Indexer
@@ -42,11 +41,10 @@ from skein_recall.providers.text_embedder import ProviderRegistry, TextEmbedder,
 from skein_recall.quality.recent_queries import RecentQueries
 from skein_recall.quality.rpc import ModelComparer, QualityHandlers
 from skein_recall.receipts.reader import ReceiptReader
-from skein_recall.receipts.recorder import ReceiptRecorder
 from skein_recall.receipts.replay import RecallReplayer
 from skein_recall.receipts.rpc import ReceiptHandlers
 from skein_recall.receipts.store import ReceiptStore
-from skein_recall.receipts.writer import ReceiptWriter
+from skein_recall.receipts.writer import ReceiptRecorder, ReceiptWriter
 from skein_recall.reindexes.reindexer import ChosenModels, Reindexer
 from skein_recall.reindexes.rpc import ReindexHandlers
 from skein_recall.reindexes.store import ReindexStore
@@ -58,9 +56,8 @@ from skein_recall.search.store import QueryStore
 from skein_recall.settings import RecallSettings
 from skein_recall.term_cache.cache import TermCache
 from skein_recall.term_cache.store import TermCacheStore
-from skein_recall.usage.counter import SearchCounter
 from skein_recall.usage.rpc import UsageHandlers
-from skein_recall.usage.store import SearchCountStore
+from skein_recall.usage.store import SearchCounter, SearchCountStore
 from skein_recall.vector_cache.cache import MIN_RECALL, VectorCache
 from skein_recall.vector_cache.store import VectorCacheStore
 

@@ -44,9 +44,8 @@ from skein_session.messages.store import MessageStore
 from skein_session.messages.stream import MAX_POLL_SECONDS, StreamHub
 from skein_session.search.rpc import SearchHandlers
 from skein_session.search.store import SearchStore
-from skein_session.sessions.rpc import SessionHandlers
+from skein_session.sessions.rpc import SessionHandlers, without_texts
 from skein_session.sessions.store import SessionStore
-from skein_session.sessions.waiting_sources import without_texts
 from skein_session.settings import SessionSettings
 from skein_session.summaries.chat_model import ChatModel
 from skein_session.summaries.rpc import SummaryHandlers

@@ -19,11 +19,8 @@ from skein_kit.host.process import Host, Service, ServicerRegistry
 from skein_kit.outbound.fetch import OutboundSettings
 from skein_worker.canary.isolation_check import CANARY_JOB, IsolationCheck
 from skein_worker.extraction.language_model import FactModels
-from skein_worker.job_queue.job_queue import JobQueue
-from skein_worker.job_queue.store import JobStore
-from skein_worker.measure import newest_backup
-from skein_worker.measure.measurements import ServerMeasurements
-from skein_worker.measure.store import MeasurementStore
+from skein_worker.job_queue.job_queue import JobQueue, JobStore
+from skein_worker.measure.measurements import MeasurementStore, ServerMeasurements, measure_backups
 from skein_worker.rounds import catalog
 from skein_worker.rounds.backlog import BACKLOG_SCAN_JOB, SCAN_SECONDS, BacklogJobs
 from skein_worker.rounds.extraction import EXTRACTION_JOB, ExtractionJob, FactWriter
@@ -114,7 +111,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         measurements = {"measuring": ServerMeasurements(MeasurementStore(database), seconds=measure_seconds).run}
         backup_dir = BackupSettings.read(host.environment).backup_dir
         if backup_dir is not None:
-            measurements["backups"] = partial(newest_backup.run, backup_dir, measure_seconds)
+            measurements["backups"] = partial(measure_backups, backup_dir, measure_seconds)
         async with background_tasks(**measurements), queue.run(handlers, periodic_jobs=periodic_jobs):
             yield registry
 

@@ -1,7 +1,8 @@
 """The access log: records the calls of servicers, and writes their access events in batches within seconds.
 
 For a tenant with `audit_strict` an event is written before the call begins, and the call is refused if that fails. For
-other tenants events are written after the answer; lost ones are counted.
+other tenants events are written after the answer; lost ones are counted. The statements are few, and of few forms,
+because each connection prepares each form.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ import asyncio
 import functools
 import secrets
 from collections import Counter as Tally
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Self, cast
 from uuid import UUID
 
@@ -21,22 +23,22 @@ from google.protobuf.message import Message
 from grpc import aio
 from prometheus_client import Counter
 
-from skein_kit.access_log import batch
 from skein_kit.access_log.event import AccessEvent, access_event, has_query_field
 from skein_kit.access_log.refusals import Refusal, RefusalRecorder, code_and_reason, is_probe
 from skein_kit.background import background_tasks
 from skein_kit.calls.call import Call
-from skein_kit.database.named_queries import Queries
+from skein_kit.database.named_queries import Queries, Query, grouped_insert, inline_rows
 from skein_kit.database.transactions import Database, Transaction
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import AccessLogUnavailable, RpcError
-from skein_kit.ids import min_id_at, new_ids, now
+from skein_kit.ids import min_id_at, new_ids, now, sequential_id_texts
 from skein_kit.policies.store import Policy, PolicyCache
 from skein_kit.rpc.plain_names import make_names_plain
 from skein_kit.telemetry import logs
 
 if TYPE_CHECKING:
     from skein_kit.rpc.streaming import Messages
+
 
 # Pause between two writes: this multiple of the duration of the last one, within two limits.
 FLUSH_SECONDS = 1.0
@@ -251,10 +253,10 @@ class AccessLog:
         async with self._database.for_all_spaces().transaction(
             tenant_id, TxOptions(durable=False, plan_once=True)
         ) as tx:
-            for query, values in batch.insert_statements(tenant_id, accesses):
+            for query, values in insert_statements(tenant_id, accesses):
                 await tx.execute(query, **values)
             await self._narrow_spaces(tx, tenant_id, accesses)
-            for statement in batch.use_count_statements(tenant_id, uses):
+            for statement in use_count_statements(tenant_id, uses):
                 tx.commit_prefix += f"{statement}; "
 
     async def _count_each(self, tenant_id: UUID, uses: Tally[str]) -> None:
@@ -388,3 +390,53 @@ class AccessLogKeys:
         self._cached[tenant_id] = key
         asyncio.get_running_loop().call_later(KEY_CACHE_SECONDS, self._cached.pop, tenant_id, None)
         return key
+
+
+_QUERIES = Queries.load("skein_kit")
+_INSERT, _COUNT = _QUERIES["insert_accesses"], _QUERIES["count_accesses"]
+# The access id and the memory id.
+_ROW_COLUMNS = 2
+_shared = attrgetter(*_INSERT.parameters[1 + _ROW_COLUMNS :])
+# Rows of one call form groups: a group has any number of rows up to _FEW_ROWS, or one of _MANY_ROWS. A statement
+# has one of _GROUPS groups. Each connection prepares a statement for each pair that occurs.
+_FEW_ROWS, _MANY_ROWS = 16, (50, 20, 16)
+_GROUPS = (16, 8, 4, 3, 2, 1)
+_ROWS_AT_ONCE = 160
+_USES_AT_ONCE = 500
+
+
+def insert_statements(tenant_id: UUID, accesses: Sequence[AccessEvent]) -> Iterator[tuple[Query, dict[str, object]]]:
+    """Yield the statements, with their values, that insert the access events of a tenant."""
+    groups: dict[int, list[list[object]]] = {}
+    for access in accesses:
+        shared, memory_ids = _shared(access), access.memory_ids_or_none
+        ids, start = sequential_id_texts(access.create_time, len(memory_ids)), 0
+        while start < len(memory_ids):
+            size = _group_size(len(memory_ids) - start)
+            row_values = [value for index in range(start, start + size) for value in (ids[index], memory_ids[index])]
+            groups.setdefault(size, []).append([*row_values, *shared])
+            start += size
+    for size, groups_of_size in groups.items():
+        start, max_rows = 0, max(size, _ROWS_AT_ONCE)
+        while start < len(groups_of_size):
+            count = next(
+                count for count in _GROUPS if count <= len(groups_of_size) - start and count * size <= max_rows
+            )
+            values = [value for group in groups_of_size[start : start + count] for value in group]
+            query = grouped_insert(_INSERT, _ROW_COLUMNS, count, size)
+            yield query, dict(zip(query.parameters, (tenant_id, *values), strict=True))
+            start += count
+
+
+def use_count_statements(tenant_id: UUID, uses: Tally[str]) -> Iterator[str]:
+    """Yield the statements that count uses of a tenant's memories, with their values inlined: ids and numbers.
+
+    The rows are in the order of ids, so that two services do not deadlock.
+    """
+    shared, rows = (tenant_id, now().isoformat()), sorted(uses.items())
+    for start in range(0, len(rows), _USES_AT_ONCE):
+        yield inline_rows(_COUNT, shared, rows[start : start + _USES_AT_ONCE])
+
+
+def _group_size(rows: int) -> int:
+    return rows if rows <= _FEW_ROWS else next(size for size in _MANY_ROWS if size <= rows)

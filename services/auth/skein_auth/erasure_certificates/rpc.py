@@ -9,8 +9,7 @@ from uuid import UUID
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.auth.v1 import certificates_pb2 as pb
-from skein_auth.erasure_certificates.digests import SortedDigests
-from skein_auth.erasure_certificates.model import UNKNOWN, ErasureCertificate, ErasureReport
+from skein_auth.erasure_certificates.model import UNKNOWN, ErasureCertificate, ErasureReport, SortedDigests
 from skein_auth.erasure_certificates.store import ErasureCertificateStore
 from skein_auth.errors import ErasureCertificateNotFound
 from skein_auth.signing.keyring import Keyring

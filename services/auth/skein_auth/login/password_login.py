@@ -10,6 +10,8 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
+from skein.auth.v1 import accounts_pb2 as pb
+from skein_auth.accounts import convert
 from skein_auth.accounts.known_devices import KnownDevice, KnownDevices
 from skein_auth.accounts.model import Account, LoginCredentials, normalize_email
 from skein_auth.accounts.passwords import PasswordCheck, Passwords, QueueKey
@@ -18,9 +20,10 @@ from skein_auth.attempts.limiter import AttemptLimiter, is_failure, subject_at_n
 from skein_auth.audit.recorder import AuditRecorder
 from skein_auth.auth_sessions.auth_sessions import AuthSessions
 from skein_auth.auth_sessions.model import SessionTokens
+from skein_auth.auth_sessions.rpc import session_tokens
 from skein_auth.errors import SignInRefused, TooManyAttempts
 from skein_auth.second_factor.totp import Totp
-from skein_kit.calls.call import client_address
+from skein_kit.calls.call import Context, client_address
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import Overloaded, RpcError, TransactionConflict
 from skein_kit.ids import now
@@ -190,3 +193,20 @@ async def record_failed_login(
     if is_failure(error):
         await attempts.charge("refused_sign_in", source)
     await audit.record("sign_in", outcome="refused", reason=error.reason, account_id=account_id, target=target)
+
+
+class LoginHandlers:
+    """Logins with a password."""
+
+    def __init__(self, login: PasswordLogin) -> None:
+        self._login = login
+
+    async def SignIn(self, request: pb.SignInRequest, context: Context) -> pb.SignInResponse:
+        result = await self._login.login(
+            request.email, request.password, second_factor=request.second_factor, device_token=request.device_token
+        )
+        return pb.SignInResponse(
+            tokens=session_tokens(result.tokens),
+            account=convert.account(result.account),
+            device_token=result.device_token,
+        )

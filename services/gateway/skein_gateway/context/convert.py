@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import ParamSpec, TypeVar
 from uuid import UUID
@@ -12,11 +12,10 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.gateway.v1 import gateway_pb2 as pb
-from skein.memory.v1 import blocks_pb2, pages_pb2
+from skein.memory.v1 import blocks_pb2, curation_pb2, pages_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2
-from skein_gateway.context.lineage import Origins
 from skein_gateway.context.model import (
     Citation,
     ContextFormat,
@@ -35,6 +34,45 @@ from skein_kit.message_rows import speaker
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_kit.text.quoted_text import one_line, one_line_json
 from skein_kit.text.token_estimate import DEFAULT_BUDGET
+
+# Memories of one GetLineage, and origins that a citation names.
+MAX_LINEAGES = 50
+MAX_ORIGINS = 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Origins:
+    """The nodes where the chains of one memory end."""
+
+    nodes: tuple[curation_pb2.LineageNode, ...] = ()
+    # There are more, or some chains were not followed to their end.
+    is_truncated: bool = False
+
+
+def origins_of(response: curation_pb2.GetLineageResponse, memory_ids: Sequence[str]) -> dict[str, Origins]:
+    """Return the origins of each requested memory, the nearest first. A memory without sources is its own origin."""
+    sources: dict[int, list[int]] = {}
+    for edge in response.edges:
+        sources.setdefault(edge.memory_number, []).append(edge.source_number)
+    numbers = {node.id: node.number for node in response.nodes if node.id}
+    return {id_: _origins(response, sources, numbers[id_]) for id_ in memory_ids if id_ in numbers}
+
+
+def _origins(response: curation_pb2.GetLineageResponse, sources: dict[int, list[int]], number: int) -> Origins:
+    pending, seen, found = [number], {number}, list[int]()
+    while pending:
+        current = pending.pop(0)
+        if response.nodes[current].is_origin or not sources.get(current):
+            found.append(current)
+        for source in sources.get(current, ()):
+            if source not in seen:
+                seen.add(source)
+                pending.append(source)
+    return Origins(
+        nodes=tuple(response.nodes[one] for one in found[:MAX_ORIGINS]),
+        is_truncated=len(found) > MAX_ORIGINS or response.truncated,
+    )
+
 
 ID_BYTES = 16
 _VAULT = "knowledge_vault"

@@ -13,8 +13,7 @@ from skein.gateway.v1 import gateway_pb2 as pb
 from skein.memory.v1 import curation_pb2, curation_pb2_grpc, pages_pb2
 from skein.session.v1 import session_pb2, session_pb2_grpc
 from skein_gateway.context import convert, ledger_messages
-from skein_gateway.context.convert import pack_items
-from skein_gateway.context.lineage import MAX_LINEAGES, Origins, origins_of
+from skein_gateway.context.convert import MAX_LINEAGES, Origins, origins_of, pack_items
 from skein_gateway.context.model import MIN_PAGE_BUDGET, Citation, Item, ItemKind, PackOptions
 from skein_gateway.context.recorder import ContextRecorder
 from skein_gateway.context.turns import LedgerTurns

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
+from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.message import Message
 
 from skein.memory.v1 import approvals_pb2 as pb
@@ -22,10 +23,9 @@ from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
 from skein_kit.identity.identity_token import Caller
 from skein_kit.ids import new_id, now
 from skein_kit.rpc.pagination import read_id, require_fit, resolve_page_size
-from skein_kit.rpc.well_known_types import merge_masked, updated_fields
+from skein_kit.rpc.well_known_types import merge_masked, to_timestamp, updated_fields
 from skein_kit.search_text.embedding_requests import EmbeddingClient
 from skein_kit.search_text.postings import Document
-from skein_memory.approvals import convert
 from skein_memory.approvals.model import PendingMemory
 from skein_memory.approvals.store import ApprovalStore
 from skein_memory.lineage import convert as lineage_convert
@@ -41,6 +41,7 @@ from skein_memory.validation import MEMORIES, MEMORY, ItemPaths, prefix_field_pa
 
 if TYPE_CHECKING:
     from skein_kit.approval import Handler
+
 
 Response = TypeVar("Response", bound=Message)
 _FACTS = ItemPaths("facts", is_batch=True)
@@ -274,7 +275,7 @@ class PendingWriteHandlers:
                     memory_agent_id=draft.agent_id,
                 )
             pending.append(waiting)
-            answers.append(convert.pending_answer(pending[-1]))
+            answers.append(pending_answer(pending[-1]))
         if pending:
             await self._store.add(tx, tenant_id, pending, [memory.draft.type for memory in memories], at=at)
         return answers
@@ -306,12 +307,11 @@ class ApprovalHandlers:
     ) -> pb.ListPendingMemoriesResponse:
         tenant_id, size, at = caller_of(context).require_tenant(), resolve_page_size(request.page_size), now()
         pending = await self._store.list_pending(tenant_id, after=read_id(tenant_id, request), count=size + 1, at=at)
-        messages = [convert.pending_memory(write) for write in pending]
-        changed_ids = [write.memory_id for write in pending if convert.KEY_FIELDS.intersection(write.update_mask or ())]
+        messages = [pending_memory(write) for write in pending]
+        changed_ids = [write.memory_id for write in pending if KEY_FIELDS.intersection(write.update_mask or ())]
         changed = await self._store.read_memories(tenant_id, changed_ids)
         keys = [
-            convert.fact_key(message, changed.get(write.memory_id))
-            for write, message in zip(pending, messages, strict=True)
+            fact_key(message, changed.get(write.memory_id)) for write, message in zip(pending, messages, strict=True)
         ]
         holders = await self._store.visible_key_holders(tenant_id, [key for key in keys if key is not None], at=at)
         for write, message, key in zip(pending, messages, keys, strict=True):
@@ -327,7 +327,7 @@ class ApprovalHandlers:
         refused = await self._store.list_pending(
             tenant_id, after=read_id(tenant_id, request), count=size + 1, at=now(), is_refused=True
         )
-        page, token = cut_page(list(map(convert.pending_memory, refused)), size, "pending_id", tenant_id, request)
+        page, token = cut_page(list(map(pending_memory, refused)), size, "pending_id", tenant_id, request)
         return pb.ListRefusedFactsResponse(refused_facts=page, next_page_token=token)
 
     async def ApproveMemory(self, request: pb.ApproveMemoryRequest, context: Context) -> pb.ApproveMemoryResponse:
@@ -448,7 +448,7 @@ class ApprovalHandlers:
         before.check_revision(pending.revision)
         sealed = SealedSecrets(at=at, by=pending.created_by, agent_id=pending.agent_id or "")
         message = memories_convert.memory(before)
-        mask = convert.update_mask(pending, request.update_mask.paths)
+        mask = update_mask(pending, request.update_mask.paths)
         merge_masked(mask, changes, message)
         await self._guard.apply(rules, changes, path="memory", seal=partial(sealed.seal, message), built_in_only=True)
         merge_masked(mask, changes, message)
@@ -484,3 +484,53 @@ def _check_can_wait(messages: Sequence[memory_pb2.Memory], *, keep_times: bool) 
 def _agent_id(caller: Caller, context: Context) -> str | None:
     """Return the agent that the caller acts as, by its credential or by its claim."""
     return caller.agent_id or getattr(context, "claimed_agent_id", "") or None
+
+
+# Fields of which a fact key consists.
+KEY_FIELDS = frozenset({"type", "subject_id", "key"})
+
+
+def pending_memory(value: PendingMemory) -> pb.PendingMemory:
+    """Return a write that waits as approvers read it."""
+    memory = memory_pb2.Memory.FromString(value.content)
+    memory.memory_id = str(value.memory_id)
+    memory.pending_approval = True
+    return pb.PendingMemory(
+        pending_id=str(value.pending_id),
+        memory=memory,
+        update_mask=update_mask(value, ()) if value.is_change else None,
+        created_by=value.created_by,
+        agent_id=value.agent_id or "",
+        create_time=to_timestamp(value.create_time),
+        expire_time=to_timestamp(value.expire_time),
+        refusal_reason=value.refusal_reason or "",
+    )
+
+
+def fact_key(message: pb.PendingMemory, before: Memory | None) -> FactKey | None:
+    """Return the fact key that a write would take: of a new fact, or of the changed memory `before`; None for none."""
+    memory, mask = message.memory, message.update_mask.paths
+    if not mask:
+        type_, subject_id, key = memory.type, memory.subject_id, memory.key
+    elif before is None:
+        return None
+    else:
+        type_ = memory.type if "type" in mask else before.draft.type
+        subject_id = memory.subject_id if "subject_id" in mask else before.draft.subject_id or ""
+        key = memory.key if "key" in mask else before.draft.key or ""
+    return FactKey(subject_id, key) if type_ == FACT and key else None
+
+
+def pending_answer(value: PendingMemory) -> memory_pb2.Memory:
+    """Return a new memory that waits, as its source is told: without content, so that saved responses hold none."""
+    return memory_pb2.Memory(
+        memory_id=str(value.memory_id),
+        create_time=to_timestamp(value.create_time),
+        created_by=value.created_by,
+        pending_approval=True,
+    )
+
+
+def update_mask(value: PendingMemory, edited_paths: Iterable[str]) -> FieldMask:
+    """Return the fields that a change sets, with those that its approver edits."""
+    return FieldMask(paths=dict.fromkeys([*(value.update_mask or ()), *edited_paths]))

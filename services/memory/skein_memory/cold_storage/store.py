@@ -20,7 +20,7 @@ from skein_kit.quotas.store import QuotaCounter
 from skein_kit.search_text import postings
 from skein_kit.search_text.purged_items import record_purge
 from skein_memory.cold_storage import rows as archive_rows
-from skein_memory.erasure.content_tables import CONTENT_TABLES
+from skein_memory.erasure.store import CONTENT_TABLES
 from skein_memory.errors import ArchiveNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event

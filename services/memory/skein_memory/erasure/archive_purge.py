@@ -17,8 +17,8 @@ from skein_memory.erasure.receipt import KEPT_RESPONSE_TYPES
 from skein_memory.errors import ArchiveNotFound
 from skein_memory.events import writer
 from skein_memory.lineage import store as lineage
-from skein_memory.memories.filter_values import fields_of_row
 from skein_memory.memories.model import purge_events
+from skein_memory.memories.rows import fields_of_row
 from skein_memory.queries import QUERIES
 from skein_memory.tombstones import store as tombstones
 

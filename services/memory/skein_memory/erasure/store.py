@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from skein_kit.database.named_queries import Query
 from skein_kit.database.transactions import Database, Transaction
 from skein_kit.idempotency.store import LIFETIME
 from skein_kit.ids import min_id_at, new_id, parse_id
@@ -18,7 +19,6 @@ from skein_kit.search_text import postings
 from skein_kit.search_text.purged_items import record_purge
 from skein_memory.blocks import purge as block_purge
 from skein_memory.erasure import access_log_erasure
-from skein_memory.erasure.content_tables import CONTENT_TABLES
 from skein_memory.erasure.receipt import KEPT_RESPONSE_TYPES, PurgeReceipt
 from skein_memory.errors import BlockNotDeleted, BlockNotFound
 from skein_memory.events import writer
@@ -33,6 +33,36 @@ from skein_memory.memories.store import MAX_FACTS
 from skein_memory.pages import store as pages
 from skein_memory.queries import QUERIES
 from skein_memory.tombstones import store as tombstones
+
+# Every table with content of memories, children before the memories themselves, and former rows last. Each query purges
+# the rows of `memory_ids`. Rows of other tables are purged by their foreign keys, uncounted.
+CONTENT_TABLES: Mapping[str, Query] = {
+    "memory.versions": QUERIES["purge_memory_versions"],
+    "memory.revisions": QUERIES["purge_memory_revisions"],
+    "memory.access_counts": QUERIES["purge_access_counts"],
+    "memory.links": QUERIES["purge_memory_links"],
+    "memory.sources": QUERIES["purge_memory_sources"],
+    "memory.trust": QUERIES["purge_memory_trust"],
+    "memory.pending_rows": QUERIES["purge_pending_rows"],
+    "memory.pending_memories": QUERIES["purge_pending_memories"],
+    "memory.tags": QUERIES["purge_memory_tags"],
+    "memory.properties": QUERIES["purge_memory_properties"],
+    "memory.external_ids": QUERIES["purge_memory_external_ids"],
+    "memory.fact_keys": QUERIES["purge_memory_fact_keys"],
+    "memory.secrets": QUERIES["purge_memory_secrets"],
+    "memory.tasks": QUERIES["purge_memory_tasks"],
+    "memory.aliases": QUERIES["purge_memory_aliases"],
+    "memory.conflict_resolutions": QUERIES["purge_memory_conflict_resolutions"],
+    "memory.snapshot_items": QUERIES["purge_memory_snapshot_items"],
+    "recall.documents": QUERIES["purge_memory_documents"],
+    "memory.memories": QUERIES["purge_memories"],
+    # After the tables whose former rows they keep.
+    "memory.sources_history": QUERIES["purge_memory_sources_history"],
+    "memory.trust_history": QUERIES["purge_memory_trust_history"],
+    "memory.aliases_history": QUERIES["purge_memory_aliases_history"],
+    "memory.conflict_resolutions_history": QUERIES["purge_memory_conflict_resolutions_history"],
+}
+
 
 # Memories older than the retention that one call purges; rows of one scan; scans of one call.
 RETENTION_BATCH = 200

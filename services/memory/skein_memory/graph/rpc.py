@@ -26,9 +26,9 @@ from skein_memory.graph.model import (
     SUBGRAPH_NODES,
     InferredLink,
     Node,
+    Suggestion,
 )
 from skein_memory.graph.store import Graph, GraphStore
-from skein_memory.graph.suggestions import Suggestion
 from skein_memory.links import convert as links_convert
 from skein_memory.links.model import DEFAULT_RELATION, LinkFilter
 from skein_memory.listing.store import MemoryListStore

@@ -13,8 +13,18 @@ from skein_kit.database.transactions import Database
 from skein_kit.policies.store import PolicyCache
 from skein_memory.errors import PathToItself
 from skein_memory.graph.activation import spread_activation
-from skein_memory.graph.model import DEFAULT_PATHS, MAX_PATH_HOPS, MAX_RADIUS, InferredLink, Node, Step, infer_links
-from skein_memory.graph.suggestions import Candidate, Suggestion, suggest
+from skein_memory.graph.model import (
+    DEFAULT_PATHS,
+    MAX_PATH_HOPS,
+    MAX_RADIUS,
+    Candidate,
+    InferredLink,
+    Node,
+    Step,
+    Suggestion,
+    infer_links,
+    suggest,
+)
 from skein_memory.graph.traversal import PathSearch, traverse
 from skein_memory.links.model import Link, LinkFilter
 from skein_memory.tenant_reader import TenantReader

@@ -18,7 +18,7 @@ from skein_kit.policies.store import PolicyCache, shared_policy_cache
 from skein_memory.errors import DeliveryNotFound
 from skein_memory.events.store import read_horizon
 from skein_memory.memories import rows
-from skein_memory.memories.filter_values import fields_of
+from skein_memory.memories.rows import fields_of
 from skein_memory.queries import QUERIES
 from skein_memory.webhooks.concurrency import PER_DESTINATION_OF_TENANT
 from skein_memory.webhooks.model import (

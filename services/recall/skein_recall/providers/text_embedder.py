@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skein_kit.outbound.fetch import SafeHttpClient
-    from skein_recall.embedded_model.embedder import LocalEmbedder
-    from skein_recall.embedded_model.embedders import LocalEmbedders
+    from skein_recall.embedded_model.embedder import LocalEmbedder, LocalEmbedders
     from skein_recall.models.model import EmbeddingModel
     from skein_recall.providers.api_keys import ApiKeys
     from skein_recall.providers.provider import Provider

@@ -1,4 +1,4 @@
-"""Makes, signs and stores the receipts of answers in the background, in batches within a second.
+"""Decides which answers get a receipt; makes, signs and stores receipts in the background, in batches within a second.
 
 An answer names its receipt before the receipt is stored. What cannot be stored is counted and logged.
 """
@@ -6,8 +6,9 @@ An answer names its receipt before the receipt is stored. What cannot be stored 
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Self
 from uuid import UUID
@@ -17,17 +18,23 @@ from grpc import aio
 from prometheus_client import Counter
 
 from skein.auth.v1 import auth_pb2_grpc, certificates_pb2
+from skein.recall.v1 import recall_pb2 as pb
+from skein_kit import canary
 from skein_kit.access_log.writer import AccessLogKeys
 from skein_kit.background import background_tasks
-from skein_kit.calls.call import AUTHORIZATION_KEY
+from skein_kit.calls.call import AUTHORIZATION_KEY, current_call
 from skein_kit.database.transactions import Database
+from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import RpcError
-from skein_kit.ids import id_time, now
+from skein_kit.identity.identity_token import Caller
+from skein_kit.ids import id_time, new_id, now
+from skein_kit.policies.store import Policy, shared_policy_cache
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import RECEIPTS_LOST
 from skein_recall.receipts import convert
-from skein_recall.receipts.model import RecordedAnswer, UnsignedReceipt
+from skein_recall.receipts.model import RecordedAnswer, UnsignedReceipt, wants_receipt
 from skein_recall.receipts.store import ReceiptStore
+from skein_recall.search.model import RecallResult
 
 FLUSH_SECONDS = 0.5
 # Answers that wait for their receipts, with the rows of their hits; and receipts that wait to be stored.
@@ -185,3 +192,58 @@ class ReceiptWriter:
     def _count_lost(self, count: int) -> None:
         if count:
             RECEIPTS_LOST.inc(count)
+
+
+_READ_POLICY = TxOptions(plan_once=True, skip_replica=True, read_only=True)
+
+
+class ReceiptRecorder:
+    """Records answers as the policies of their tenants say."""
+
+    def __init__(
+        self, database: Database, writer: ReceiptWriter, random_source: Callable[[], float] = random.random
+    ) -> None:
+        """`random_source` returns numbers from 0 to 1."""
+        self._database = database
+        self._policies = shared_policy_cache(database)
+        self._writer = writer
+        self._random_source = random_source
+
+    async def policy_of_receipt(self, tenant_id: UUID) -> Policy | None:
+        """Return the tenant's policy if the next answer gets a receipt; None if it gets none."""
+        if tenant_id in canary.CANARY_TENANT_IDS:
+            return None
+        policy = self._policies.get_cached(tenant_id)
+        if policy is None:
+            async with self._database.transaction(tenant_id, _READ_POLICY) as tx:
+                policy = await self._policies.get(tx, tenant_id)
+        return policy if wants_receipt(policy, self._random_source()) else None
+
+    def record(
+        self,
+        caller: Caller,
+        policy: Policy,
+        request: pb.RecallRequest,
+        result: RecallResult,
+        response: pb.RecallResponse,
+    ) -> None:
+        """Have the receipt of an answer written, and name it in the response."""
+        call, basis = current_call(), result.basis
+        if call is None or basis is None:
+            return
+        receipt_id = new_id(now())
+        self._writer.add(
+            RecordedAnswer(
+                tenant_id=caller.require_tenant(),
+                receipt_id=receipt_id,
+                principal=caller.principal,
+                identity_token=call.identity_token,
+                request_id=call.request_id,
+                request=request,
+                result=result,
+                hit_count=len(response.hits),
+                keeps_query=policy.audit_query_text,
+                space_ids=call.space_ids,
+            )
+        )
+        response.receipt_id = str(receipt_id)

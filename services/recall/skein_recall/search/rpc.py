@@ -10,11 +10,11 @@ from skein_kit.calls.call import caller as caller_of
 from skein_kit.ids import now
 from skein_kit.policies.history import read_as_of_time
 from skein_recall.quality.recent_queries import RecentQueries
-from skein_recall.receipts.recorder import ReceiptRecorder
+from skein_recall.receipts.writer import ReceiptRecorder
 from skein_recall.search import convert
 from skein_recall.search.known_items import KnownItems
 from skein_recall.search.searcher import RecallSearcher
-from skein_recall.usage.counter import SearchCounter
+from skein_recall.usage.store import SearchCounter
 
 
 class SearchHandlers:

@@ -1,27 +1,108 @@
-"""Statements of searches: how they are planned, and of which time they read."""
+"""Statements of searches: their conditions, how they are planned, and of which time they read."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, tzinfo
+from types import MappingProxyType
 from uuid import UUID
 
 import asyncpg
 import numpy as np
 from numpy.typing import NDArray
 
-from skein_kit.database.named_queries import Query, as_of, with_condition
+from skein_kit.database import named_queries
+from skein_kit.database.named_queries import Query, as_of, left_join, with_condition
 from skein_kit.database.transactions import Transaction
+from skein_kit.filters.compiler import ENTRIES, MESSAGES, FilterTable
 from skein_kit.ids import now
 from skein_kit.policies.days import read_zone_of_subject
 from skein_kit.policies.history import check_history
 from skein_kit.policies.store import Policy, read_policy_as_of, shared_policy_cache
 from skein_kit.search_text.vector_columns import vector_columns
 from skein_recall.queries import QUERIES
-from skein_recall.search.conditions import condition_sql
 from skein_recall.search.filter import Filter
 from skein_recall.search.model import LogPosition
 from skein_recall.vector_cache.matrix import Shortlist
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RowTest:
+    """The table that has the rows of a kind of items, and the statements that test them without and with a budget."""
+
+    table: FilterTable
+    filter_query: named_queries.Query
+    scan_query: named_queries.Query
+
+
+ROW_TESTS = MappingProxyType(
+    {
+        "memory": RowTest(table=ENTRIES, filter_query=QUERIES["filter_memories"], scan_query=QUERIES["scan_memories"]),
+        "message": RowTest(
+            table=MESSAGES, filter_query=QUERIES["filter_messages"], scan_query=QUERIES["scan_messages"]
+        ),
+    }
+)
+
+# SQL of the conditions of a filter, by name; `d` is the document. A statement has only the conditions of its filter, so
+# that it is planned for them.
+_CONDITIONS = MappingProxyType(
+    {
+        "types": "d.type = ANY (:types::text[])",
+        "scopes": "d.scope = ANY (:scopes::text[])",
+        "source": "d.source = :source::text",
+        "key": "lower(d.key) = lower(:key::text)",
+        "min_importance": "d.importance >= :min_importance::double precision",
+        "agent_id": "d.agent_id = :agent_id::text",
+        "subject_id": "d.subject_id = :subject_id::text",
+        "session_id": "d.session_id = :session_id::text",
+        # A memory without a row has the neutral trust. That of a message is tested when it is read; it is never higher.
+        "min_trust": """CASE WHEN :min_trust::double precision <= 0.5
+            THEN d.item_id <> ALL (ARRAY(
+                SELECT s.memory_id FROM memory.trust AS s
+                WHERE s.tenant_id = :tenant_id AND s.trust < :min_trust::double precision))
+            ELSE d.item_id = ANY (ARRAY(
+                SELECT s.memory_id FROM memory.trust AS s
+                WHERE s.tenant_id = :tenant_id AND s.trust >= :min_trust::double precision))
+            END""",
+        # Memories have neither role nor speaker.
+        "roles": "d.kind = 'memory' OR d.role = ANY (:roles::text[])",
+        "speakers": "d.kind = 'memory' OR d.speaker = ANY (:speakers::text[])",
+        "start_time": "d.item_id >= :start_time::uuid",
+        "end_time": "d.item_id < :end_time::uuid",
+        "tags_any": """d.item_id = ANY (ARRAY(
+            SELECT t.memory_id FROM memory.tags AS t
+            WHERE t.tenant_id = :tenant_id AND t.tag = ANY (:tags_any::text[])))""",
+        "tags_all": """d.item_id = ANY (ARRAY(
+            SELECT t.memory_id FROM memory.tags AS t
+            WHERE t.tenant_id = :tenant_id AND t.tag = ANY (:tags_all::text[])
+            GROUP BY t.memory_id HAVING count(*) = cardinality(:tags_all::text[])))""",
+        # Row-level security keeps other agents' memories out of what is read; here they take no place of others.
+        "bound_agent": """d.kind = 'message' OR d.scope = 'global' OR d.agent_id = :bound_agent_id::text
+            OR (d.agent_id IS NULL AND d.scope <> 'agent')""",
+        # As for agents.
+        "space": "d.space_id = ANY (:seen_space_ids::uuid[])",
+        # A message, which has no scope, belongs to its session and to its subject.
+        "visible_to": """(d.subject_id IS NULL OR d.subject_id = coalesce(:seeing_subject_id::text, d.subject_id))
+            AND CASE d.scope
+                WHEN 'global' THEN true
+                WHEN 'agent' THEN d.agent_id = :seeing_agent_id::text
+                ELSE (d.agent_id IS NULL OR d.agent_id = coalesce(:seeing_agent_id::text, d.agent_id))
+                    AND CASE d.scope
+                        WHEN 'user' THEN d.subject_id = :seeing_subject_id::text
+                        WHEN 'session' THEN d.session_id = :seeing_session_id::text
+                        ELSE d.session_id = :seeing_session_id::text OR d.subject_id = :seeing_subject_id::text
+                        END
+                END""",
+    }
+)
+
+
+def condition_sql(filter_: Filter) -> str:
+    """Return the conditions that the index tests as SQL; "true" without any."""
+    return " AND ".join(f"({_CONDITIONS[name]})" for name in filter_.index_conditions) or "true"
+
 
 # Purged items, and items without a vector, are counted up to these.
 MAX_PURGED, MAX_PENDING = 10_000, 1000
@@ -156,3 +237,27 @@ def shortlist_values(shortlist: Shortlist, vector: NDArray[np.float32]) -> dict[
         "rest": columns["rest"],
         "most": shortlist.max_new,
     }
+
+
+COMPARE_AND_READ_SHORTLIST = left_join(
+    QUERIES["compare_shortlist"],
+    QUERIES["get_memories"],
+    on="other.memory_id = found.item_id AND found.chunk = 0 AND NOT found.is_new",
+    # The planner must not know the length of the array: for one element it would take any index.
+    memory_ids="ARRAY(SELECT found.item_id FROM found WHERE found.kind = 'memory' "
+    "AND found.chunk = 0 AND NOT found.is_new AND found.item_id = ANY (:shown_ids::uuid[]))",
+    first_of_memory_ids=":first_of_shown_ids",
+    last_of_memory_ids=":last_of_shown_ids",
+)
+NEAREST_AND_READ = left_join(
+    QUERIES["nearest"],
+    QUERIES["get_memories"],
+    # Of a long memory with several chunks, the row of the nearest one has its columns.
+    columns="*, row_number() OVER (PARTITION BY given.item_id ORDER BY given.distance) AS place",
+    on="other.memory_id = found.item_id AND found.place = 1",
+    memory_ids="ARRAY(SELECT found.item_id FROM found "
+    "WHERE found.kind = 'memory' AND found.place = 1 ORDER BY found.distance LIMIT :first)",
+    # No id is known before.
+    first_of_memory_ids="'00000000-0000-0000-0000-000000000000'",
+    last_of_memory_ids="'ffffffff-ffff-ffff-ffff-ffffffffffff'",
+)

@@ -30,10 +30,8 @@ from skein_kit.text.source_keys import MessageAuthors
 from skein_recall.embedded_model.token_vectors import unpack
 from skein_recall.models.model import EmbeddingModel
 from skein_recall.queries import QUERIES
-from skein_recall.search.conditions import ROW_TESTS, RowTest
 from skein_recall.search.expansion import MAX_CORRECTED_TERMS, NearRange, ReadMention, max_distance, near_terms
 from skein_recall.search.filter import Filter
-from skein_recall.search.joined_queries import COMPARE_AND_READ_SHORTLIST, NEAREST_AND_READ
 from skein_recall.search.model import ReferenceItem, SearchOptions, SearchPins
 from skein_recall.search.query_terms import (
     K1,
@@ -49,7 +47,16 @@ from skein_recall.search.query_terms import (
     rows_of_previous,
     without_absent_joins,
 )
-from skein_recall.search.statements import MAX_PENDING, SearchStatements, mean_direction, shortlist_values
+from skein_recall.search.statements import (
+    COMPARE_AND_READ_SHORTLIST,
+    MAX_PENDING,
+    NEAREST_AND_READ,
+    ROW_TESTS,
+    RowTest,
+    SearchStatements,
+    mean_direction,
+    shortlist_values,
+)
 from skein_recall.vector_cache.item_ids import to_uuids, unpack_ids
 from skein_recall.vector_cache.matrix import Shortlist
 from skein_recall.vector_cache.quantization import cosines as quantized_cosines

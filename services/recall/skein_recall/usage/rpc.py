@@ -14,8 +14,7 @@ from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid
 from skein_kit.ids import now
 from skein_kit.rpc.well_known_types import read_time, to_timestamp
-from skein_recall.usage.counter import SearchCounter
-from skein_recall.usage.store import KEPT_DAYS, SearchCountStore
+from skein_recall.usage.store import KEPT_DAYS, SearchCounter, SearchCountStore
 
 _DEFAULT_DAYS = timedelta(days=30)
 

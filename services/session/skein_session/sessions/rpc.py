@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf.message import Message
+
 from skein.session.v1 import session_pb2 as pb
-from skein_kit.calls.call import Context, spaces_of_move
+from skein_kit.calls.call import Call, Context, spaces_of_move
 from skein_kit.calls.call import caller as caller_of
+from skein_kit.errors import ApprovalRequired
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
 from skein_kit.rpc.row_times import ImportTimes, read_past_time, require_keep_times
@@ -13,6 +19,10 @@ from skein_session.sessions import convert
 from skein_session.sessions.listing import ListCursor
 from skein_session.sessions.model import SessionState, Transition
 from skein_session.sessions.store import SessionStore
+from skein_session.summaries.rpc import SummaryHandlers
+
+if TYPE_CHECKING:
+    from skein_kit.approval import Handler
 
 
 class SessionHandlers:
@@ -102,3 +112,30 @@ class SessionHandlers:
         async with self._idempotency.begin(caller, request) as write:
             await self._store.move_session(write.tx, caller.require_tenant(), request.session_id, source_id, target_id)
         return pb.MoveSessionResponse()
+
+
+def without_texts(sessions: SessionHandlers, summaries: SummaryHandlers) -> Mapping[str, Handler]:
+    """Return the methods that set texts of sessions, for sources whose texts wait for approval.
+
+    They raise ApprovalRequired for a text: lists of sessions show titles, summaries and reasons to every reader, and
+    nothing of a session waits for approval.
+    """
+    return {
+        "CreateSession": _guarded(sessions.CreateSession, _names_session),
+        "UpdateSession": _guarded(sessions.UpdateSession, _names_session),
+        "EndSession": _guarded(sessions.EndSession, lambda request: bool(request.summary or request.reason)),
+        "SummarizeSession": _guarded(summaries.SummarizeSession, lambda request: request.store),
+    }
+
+
+def _names_session(request: Any) -> bool:
+    return bool(request.session.title or request.session.summary or request.session.end_reason)
+
+
+def _guarded(method: Handler, has_text: Callable[[Any], bool]) -> Handler:
+    async def call(request: Message, context: Call) -> Any:
+        if has_text(request):
+            raise ApprovalRequired
+        return await method(request, context)
+
+    return call

@@ -18,8 +18,8 @@ from skein_kit.rpc.well_known_types import to_message
 from skein_tenancy.deletions.model import Deletion, DeletionProgress, DeletionRequest
 from skein_tenancy.deletions.store import TENANTS_PER_BATCH, DeletionStore
 from skein_tenancy.errors import OrganizationNotFound
-from skein_tenancy.page_token import parse_time_position
 from skein_tenancy.tenants.model import DirectoryScope
+from skein_tenancy.validation import parse_time_position
 
 
 class DeletionHandlers:

@@ -13,9 +13,9 @@ from skein_tenancy.members import convert
 from skein_tenancy.members.accounts import AccountClient
 from skein_tenancy.members.model import OWNER, Authority, OwnershipTransfer, RoleChange
 from skein_tenancy.members.store import MemberStore
-from skein_tenancy.page_token import parse_time_position
 from skein_tenancy.spaces.convert import visible_spaces
 from skein_tenancy.spaces.store import SpaceStore
+from skein_tenancy.validation import parse_time_position
 
 
 class MemberHandlers:

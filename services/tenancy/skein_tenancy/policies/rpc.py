@@ -18,7 +18,7 @@ from skein_kit.rpc import well_known_types
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_tenancy.errors import PolicyFieldUnknown
 from skein_tenancy.policies.store import DEFAULTS, PolicyChange, PolicyStore
-from skein_tenancy.time_zones import check_time_zone
+from skein_tenancy.validation import check_time_zone
 
 # Fields that say which secret of the vault is sent, and where; and the permission that reveals any.
 _SENDS_SECRET = frozenset({"extraction_url", "extraction_key_id"})

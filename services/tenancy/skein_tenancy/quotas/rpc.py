@@ -13,7 +13,6 @@ from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.permissions import OPERATOR
 from skein_kit.rpc import well_known_types
 from skein_kit.rpc.well_known_types import to_message, to_timestamp
-from skein_tenancy.callers import require_tenant
 from skein_tenancy.errors import OrganizationNotFound
 from skein_tenancy.quotas.model import (
     ORGANIZATION_KINDS,
@@ -25,6 +24,7 @@ from skein_tenancy.quotas.model import (
     Usage,
 )
 from skein_tenancy.quotas.store import QuotaStore
+from skein_tenancy.validation import require_tenant
 
 
 class QuotaHandlers:

@@ -14,7 +14,7 @@ from skein_kit.filters import json_properties
 from skein_kit.filters.json_properties import Property
 from skein_kit.json_values import exact
 from skein_kit.text.writers import Writers
-from skein_tenancy.time_zones import check_time_zone
+from skein_tenancy.validation import check_time_zone
 
 # Columns with JSON, whose scalar values are the subject's properties.
 OBJECTS = ("profile", "preferences")

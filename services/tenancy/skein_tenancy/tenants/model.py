@@ -10,9 +10,9 @@ from uuid import UUID
 from skein_kit.errors import FieldInvalid
 from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.permissions import ACCOUNT, OPERATOR, SYSTEM
-from skein_tenancy.callers import require_tenant
 from skein_tenancy.directory.model import UPDATABLE, DirectoryDraft
 from skein_tenancy.errors import TenantNotFound
+from skein_tenancy.validation import require_tenant
 
 # A tenant cannot change its own slug: slugs are unique within an organization, so attempts would reveal its neighbours.
 _SELF_UPDATABLE = ("display_name", "metadata")

@@ -12,13 +12,13 @@ from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
 from skein_kit.identity.identity_token import Caller
 from skein_kit.rpc import pagination
 from skein_kit.rpc.well_known_types import to_message
-from skein_tenancy.callers import require_tenant
 from skein_tenancy.directory import convert as directory
 from skein_tenancy.errors import TenantNotFound
 from skein_tenancy.members.accounts import AccountClient
 from skein_tenancy.members.model import OWNER, NewMember
 from skein_tenancy.tenants.model import DirectoryScope, Tenant, TenantDraft
 from skein_tenancy.tenants.store import TenantStore
+from skein_tenancy.validation import require_tenant
 
 
 class TenantHandlers:

@@ -27,9 +27,8 @@ from skein_kit.canary import CANARY_PAIR, CANARY_SPACES, CanaryTenant
 from skein_kit.identity.permissions import AGENT_PERMISSIONS, ROLE_PERMISSIONS
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import without_tracing
-from skein_worker.canary.gateway_client import GatewayClient
 from skein_worker.canary.probes import PROBES, SPACE_PROBES, Probe
-from skein_worker.canary.synthetic_data import AUTH, TENANCY, SyntheticData, SyntheticDataWriter
+from skein_worker.canary.synthetic_data import AUTH, TENANCY, GatewayClient, SyntheticData, SyntheticDataWriter
 from skein_worker.job_queue.job_queue import Job
 from skein_worker.system_identity import SystemIdentity
 

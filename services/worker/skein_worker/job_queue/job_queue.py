@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import asyncpg
 from pgqueuer import AsyncpgDriver, Queries, QueueManager, RetryRequested
@@ -22,7 +22,9 @@ from pgqueuer.domain.settings import DBSettings, Durability
 from pgqueuer.types import Channel
 from prometheus_client import Counter, Histogram
 
+from skein_kit.database import named_queries
 from skein_kit.database.connection_settings import connect_arguments, database_role
+from skein_kit.database.transactions import Database
 from skein_kit.telemetry import logs
 
 # Runs a job with its payload. The event is set when the job should stop soon, because the process stops or the queue is
@@ -251,3 +253,24 @@ async def _close(connection: asyncpg.Connection[asyncpg.Record]) -> None:
         await connection.close(timeout=1.0)
     except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
         connection.terminate()
+
+
+_QUERIES = named_queries.Queries.load("skein_worker")
+
+
+class JobStore:
+    """Jobs and the log of those that ended."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def list_active_dedupe_keys(self, job_name: str) -> frozenset[str]:
+        """Return the dedupe keys of the jobs of one name that are queued or run."""
+        async with self._database.global_transaction() as tx:
+            rows = await tx.rows(_QUERIES["list_active_dedupe_keys"], entrypoint=job_name)
+        return frozenset(row["dedupe_key"] for row in rows)
+
+    async def purge_job_log(self, before: datetime) -> int:
+        """Delete the log of jobs that ended before a time; return how many lines."""
+        async with self._database.global_transaction() as tx:
+            return await tx.execute(_QUERIES["purge_job_log"], before=before)

@@ -1,4 +1,4 @@
-"""Periodic measurements: of the server and the queue by every worker, of waiting items by rounds over tenants.
+"""Periodic measurements: of server, queue and newest backup by every worker, of waiting items by rounds over tenants.
 
 A gauge whose measurement fails disappears after a few rounds.
 """
@@ -9,14 +9,37 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import asyncpg
 
+from skein_kit.backup_folder import NewestBackup, find_newest_backup
+from skein_kit.database.named_queries import Queries
+from skein_kit.database.transactions import Database
 from skein_kit.errors import RpcError
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import without_tracing
 from skein_worker.measure.expiring_gauge import ExpiringGauge, declare_measurements, record_measurement
-from skein_worker.measure.store import MeasurementStore
+
+_QUERIES = Queries.load("skein_worker")
+
+
+class MeasurementStore:
+    """Reads the server's statistics, its catalog and the queue's table."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @property
+    def is_citus(self) -> bool:
+        """Whether the database has several machines, each to be measured."""
+        return self._database.is_citus
+
+    async def measure(self, query: str) -> list[asyncpg.Record]:
+        """Return the rows of a query of this package, which says what its columns are."""
+        async with self._database.global_transaction() as tx:
+            return await tx.rows(_QUERIES[query])
+
 
 # A statement that takes longer is cancelled until the next round.
 _STATEMENT_SECONDS = 10.0
@@ -256,3 +279,28 @@ def _put_counts(
     items.put({(): float(counts.count)}, ttl_seconds=ttl_seconds)
     oldest.put({(): counts.oldest_age(time.time(), since_first_seen=since_first_seen)}, ttl_seconds=ttl_seconds)
     record_measurement(name)
+
+
+# Rounds that may fail before a gauge disappears.
+
+LAST_SUCCESS = ExpiringGauge(
+    "skein_backup_last_success_timestamp_seconds",
+    "Unix time at which the newest backup in SKEIN_BACKUP_DIR was finished. Absent if there is none.",
+)
+BYTES = ExpiringGauge("skein_backup_bytes", "Size of the newest backup in SKEIN_BACKUP_DIR.")
+
+
+async def measure_backups(folder: Path, seconds: float) -> None:
+    """Measure every `seconds`, until cancelled."""
+    declare_measurements("backups")
+    while True:
+        newest = await asyncio.to_thread(find_newest_backup, folder)
+        set_backup_metrics(newest, ttl_seconds=_MAX_FAILED_ROUNDS * seconds + _MARGIN_SECONDS)
+        record_measurement("backups")
+        await asyncio.sleep(seconds)
+
+
+def set_backup_metrics(newest: NewestBackup | None, *, ttl_seconds: float) -> None:
+    """Set the metrics of the newest backup for `ttl_seconds`; without a backup they disappear."""
+    LAST_SUCCESS.put({(): newest.finish_time.timestamp()} if newest else {}, ttl_seconds=ttl_seconds)
+    BYTES.put({(): float(newest.byte_count)} if newest else {}, ttl_seconds=ttl_seconds)

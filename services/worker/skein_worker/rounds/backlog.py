@@ -13,8 +13,7 @@ from skein.recall.v1 import recall_pb2, recall_pb2_grpc
 from skein_kit.errors import RpcError
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import without_tracing
-from skein_worker.job_queue.job_queue import Job, JobHandler
-from skein_worker.job_queue.store import JobStore
+from skein_worker.job_queue.job_queue import Job, JobHandler, JobStore
 from skein_worker.measure.measurements import PendingCounts, set_backlog_metrics
 from skein_worker.rounds.catalog import MAX_BACKOFF_SECONDS, TENANT_JOB_SECONDS, TURN_SECONDS
 from skein_worker.rounds.tenant_rounds import run_turn

@@ -14,8 +14,7 @@ from skein.memory.v1 import memory_pb2, memory_pb2_grpc
 from skein.session.v1 import session_pb2, session_pb2_grpc
 from skein_kit.errors import RpcError
 from skein_kit.telemetry import logs
-from skein_worker.job_queue.job_queue import Job
-from skein_worker.job_queue.store import JobStore
+from skein_worker.job_queue.job_queue import Job, JobStore
 from skein_worker.settings import WorkerSettings
 from skein_worker.system_identity import SystemIdentity
 
