@@ -50,7 +50,7 @@ def is_same(response: pb.BuildContextResponse, replayed: pb.ReplayContextRespons
 
 
 def context_request(query: str, **fields: Any) -> pb.BuildContextRequest:
-    """Return a request for a context of every arm."""
+    """Return a request for a context of every branch."""
     recall = pb.RecallRequest(
         query=query, min_relevance=0, filter={"visible_to": {"agent_id": AGENT, "subject_id": PERSON}}
     )
@@ -58,7 +58,7 @@ def context_request(query: str, **fields: Any) -> pb.BuildContextRequest:
 
 
 def random_request(chosen: random.Random) -> pb.BuildContextRequest:
-    """Return a request with random arms and options."""
+    """Return a request with random branches and options."""
     request = context_request(
         f"the {chosen.choice(TOPICS)} of the {chosen.choice(TOPICS)}",
         token_budget=chosen.choice([0, 120, 400, 5000]),

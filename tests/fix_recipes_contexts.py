@@ -1,4 +1,4 @@
-"""Requests for the gateway's fan-out that name a subject for every arm."""
+"""Requests for the gateway's fan-out that name a subject for every branch."""
 
 from __future__ import annotations
 

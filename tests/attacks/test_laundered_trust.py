@@ -295,15 +295,15 @@ async def context(tenant: Stubs, question: str, **fields: Any) -> gateway_pb2.Bu
 @pytest.mark.parametrize("edit", EDITS)
 async def test_a_block_has_the_trust_of_whoever_wrote_a_part_of_it(edit: str, mallory: Stubs, tenant: Tenant) -> None:
     block = await make_block(tenant)
-    arms = {"arms": [gateway_pb2.ARM_BLOCKS]}
-    before = await context(tenant, QUESTION_OF_BLOCK, **arms)
+    branches = {"branches": [gateway_pb2.BRANCH_BLOCKS]}
+    before = await context(tenant, QUESTION_OF_BLOCK, **branches)
 
     await EDITS[edit](mallory, block.block_id)
 
     assert CORE in before.text
     assert before.citations[0].trust == 1.0
     assert await trust_of_block(tenant, block.block_id) == 0
-    assert (await context(tenant, QUESTION_OF_BLOCK, **arms)).text == ""
+    assert (await context(tenant, QUESTION_OF_BLOCK, **branches)).text == ""
     compiled = await tenant.blocks.CompileBlocks(blocks_pb2.CompileBlocksRequest(agent_id="waiter", min_trust=0.5))
     assert compiled.text == ""
 
@@ -351,7 +351,7 @@ async def test_a_distrusted_block_comes_after_the_others(mallory: Stubs, tenant:
     lie = blocks_pb2.Block(label="orders", value="What does Anna order in the kitchen? Gin, in the kitchen.")
     planted = (await mallory.blocks.CreateBlock(blocks_pb2.CreateBlockRequest(block=lie))).block
 
-    recall = gateway_pb2.RecallRequest(query=QUESTION_OF_BLOCK, min_relevance=0, arms=[gateway_pb2.ARM_BLOCKS])
+    recall = gateway_pb2.RecallRequest(query=QUESTION_OF_BLOCK, min_relevance=0, branches=[gateway_pb2.BRANCH_BLOCKS])
     hits = (await tenant.gateway.Recall(recall)).hits
 
     assert [hit.item_id for hit in hits] == [truth.block_id, planted.block_id]

@@ -96,8 +96,8 @@ def _calls(skein: Client, memory_ids: tuple[str, ...], session_ids: list[str]) -
             pb.UpdateMemoryRequest(memory=memory, update_mask={"paths": ["importance"]})
         )
 
-    def recall(*arms: gateway_pb2.Arm) -> Call:
-        return lambda _: skein.gateway.Recall(gateway_pb2.RecallRequest(query=material.question(), arms=arms))
+    def recall(*branches: gateway_pb2.Branch) -> Call:
+        return lambda _: skein.gateway.Recall(gateway_pb2.RecallRequest(query=material.question(), branches=branches))
 
     return {
         "GetMemory": (lambda number: skein.memories.GetMemory(material.read(number)), 1),
@@ -113,8 +113,8 @@ def _calls(skein: Client, memory_ids: tuple[str, ...], session_ids: list[str]) -
             ),
             20,
         ),
-        "Recall, memories": (recall(gateway_pb2.ARM_MEMORIES), 10),
-        "Recall, memories and messages": (recall(gateway_pb2.ARM_MEMORIES, gateway_pb2.ARM_MESSAGES), 10),
+        "Recall, memories": (recall(gateway_pb2.BRANCH_MEMORIES), 10),
+        "Recall, memories and messages": (recall(gateway_pb2.BRANCH_MEMORIES, gateway_pb2.BRANCH_MESSAGES), 10),
         "BuildContext": (
             lambda _: skein.gateway.BuildContext(
                 gateway_pb2.BuildContextRequest(recall=gateway_pb2.RecallRequest(query=material.question()))

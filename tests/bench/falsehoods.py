@@ -230,7 +230,7 @@ async def evidence_share(honest: Client, claims: Sequence[Claim], ids: Mapping[s
         evidence = {ids[name] for name in claim.evidence if name in ids}
         response = await honest.gateway.Recall(
             gateway_pb2.RecallRequest(
-                query=claim.question, limit=_HITS, arms=[gateway_pb2.ARM_MEMORIES, gateway_pb2.ARM_MESSAGES]
+                query=claim.question, limit=_HITS, branches=[gateway_pb2.BRANCH_MEMORIES, gateway_pb2.BRANCH_MESSAGES]
             )
         )
         found = {item_id for hit in response.hits for item_id in (hit.item_id, *hit.duplicate_ids)}

@@ -522,7 +522,7 @@ async def _ask_for_parent() -> None:
             response = await call(request)
             seconds.append(time.perf_counter() - start)
             if method == "Recall" and response.incomplete:
-                sys.exit("an arm did not answer")
+                sys.exit("a branch did not answer")
         sys.stdout.write(json.dumps(seconds) + "\n")
         sys.stdout.flush()
 

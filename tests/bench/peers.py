@@ -244,7 +244,7 @@ def _recalling(
 ) -> Callable[[int], Awaitable[Sequence[int]]]:
     async def recall(number: int) -> Sequence[int]:
         question = corpus.population.questions[number]
-        request = gateway_pb2.RecallRequest(limit=DEPTH, arms=[gateway_pb2.ARM_MEMORIES])
+        request = gateway_pb2.RecallRequest(limit=DEPTH, branches=[gateway_pb2.BRANCH_MEMORIES])
         if mode != VECTOR:
             request.query = question.text
         else:
@@ -253,7 +253,7 @@ def _recalling(
             request.embedding.extend(corpus.questions[number].tolist())
         response = await clients[question.tenant].gateway.Recall(request)
         if response.incomplete:
-            message = "an arm did not answer"
+            message = "a branch did not answer"
             raise RuntimeError(message)
         return [numbers[hit.item_id] for hit in response.hits]
 
@@ -342,7 +342,7 @@ class _SkeinPerson:
     async def search(self, number: int) -> int | None:
         request = gateway_pb2.RecallRequest(
             limit=1,
-            arms=[gateway_pb2.ARM_MEMORIES],
+            branches=[gateway_pb2.BRANCH_MEMORIES],
             mode=recall_pb2.SEARCH_MODE_SEMANTIC,
             embedding=self._vectors[number],
             subject_id=_PERSON,

@@ -21,7 +21,7 @@ from skein_kit.database.named_queries import Query
 from skein_kit.database.transactions import Insert, Transaction
 from skein_recall.quality.recent_queries import RecentQueries
 from skein_recall.term_cache.cache import TermCache
-from skein_recall.usage.counter import SearchCounter
+from skein_recall.usage.store import SearchCounter
 from skein_recall.vector_cache.cache import VectorCache
 from skein_recall.vector_cache.codes import ExactCodes
 from skein_recall.vector_cache.quantization import QuantizedQuery

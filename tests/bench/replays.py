@@ -3,8 +3,8 @@
     .venv/bin/python tests/bench/replays.py
     .venv/bin/python tests/bench/replays.py --count 500 --seed 7
 
-Half of the calls are recalls, half contexts with random arms, formats and budgets, beside writers that change memories,
-messages, blocks and the profile. It prints how many replayed, and exits with 1 when one did not.
+Half of the calls are recalls, half contexts with random branches, formats and budgets, beside writers that change
+memories, messages, blocks and the profile. It prints how many replayed, and exits with 1 when one did not.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def goal(cells: Sequence[Cell]) -> Iterable[str]:
             if gateway is None or direct is None:
                 continue
             times = ratio(gateway.figures.p50, direct.figures.p50) or 0.0
-            what = "both arms" if base == SQL else "one search over both kinds"
+            what = "both branches" if base == SQL else "one search over both kinds"
             verdict = f"goal ≤ {GOAL}: {'met' if times <= GOAL else 'missed'}" if base == SQL else "for comparison"
             yield (
                 f"{form}: gateway Recall p50 {gateway.figures.p50:.1f} ms = {times:.2f} × SQL + embedding directly, "

@@ -234,7 +234,7 @@ async def _until_cached(client: Client, questions: NDArray[np.float32]) -> float
 
 
 async def _recall(client: Client, vector: NDArray[np.float32], text: str, type_: str) -> gateway_pb2.RecallResponse:
-    request = gateway_pb2.RecallRequest(limit=_DEPTH, arms=[gateway_pb2.ARM_MEMORIES], embedding=vector.tolist())
+    request = gateway_pb2.RecallRequest(limit=_DEPTH, branches=[gateway_pb2.BRANCH_MEMORIES], embedding=vector.tolist())
     if text:
         request.query = text
     else:

@@ -180,7 +180,7 @@ async def directly(subject: Subject, tenant_id: uuid.UUID, material: Material) -
         )
         writing = {GET: here.get_memory, CREATE: here.create_memory, APPEND: here.append_messages}
         yield [
-            Way(name=SQL, operations={**writing, RECALL: here.recall_by_arms}, is_here=True),
+            Way(name=SQL, operations={**writing, RECALL: here.recall_by_branches}, is_here=True),
             Way(name=SQL_ONE_SEARCH, operations={RECALL: here.recall_at_once}, is_here=True),
         ]
 
@@ -228,7 +228,7 @@ async def gateway(subject: Subject, material: Material) -> AsyncIterator[Way]:
             request = gateway_pb2.RecallRequest(query=material.question())
             response = await public.Recall(request, metadata=await metadata(), timeout=_SECONDS)
             if response.incomplete:
-                message = "an arm did not answer"
+                message = "a branch did not answer"
                 raise RuntimeError(message)
             return response
 
@@ -313,8 +313,8 @@ class _Here:
             await write.save(session_pb2.AppendMessagesResponse(messages=map(message_rows.message, batch.rows)))
         await self._index(batch.documents)
 
-    async def recall_by_arms(self, _number: int) -> object:
-        """Search each kind by itself at the same time, as the gateway's arms do."""
+    async def recall_by_branches(self, _number: int) -> object:
+        """Search each kind by itself at the same time, as the gateway's branches do."""
         text = self.material.question()
         answers = await asyncio.gather(*(self._recall(text, (kind,)) for kind in _KINDS))
         hits = [hit for answer in answers for hit in answer.hits]

@@ -157,7 +157,7 @@ const steps: Record<string, () => Promise<unknown>> = {
         sessionId: protocol,
         messages: [{ role: "user", content: "The kettle is broken" }],
       });
-      const { hits } = await skein.recall("tea", { arms: ["memories"], limit: 5, mode: "keyword", minRelevance: 0 });
+      const { hits } = await skein.recall("tea", { branches: ["memories"], limit: 5, mode: "keyword", minRelevance: 0 });
       const context = await skein.buildContext("tea", { tokenBudget: 300, sessionId: protocol });
       const ledger = skein.contextLedger(`ledger-${protocol}`, { tokenBudget: 300 });
       await ledger.turn("tea");

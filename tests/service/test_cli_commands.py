@@ -147,7 +147,7 @@ async def test_a_recall_that_finds_nothing_among_what_is_stored_says_no_more_tha
     await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=session_pb2.Session(session_id="s")))
     await tenant.sessions.AppendMessages(session_pb2.AppendMessagesRequest(session_id="s", messages=[message]))
 
-    other = await skein("recall", "spoons", "--arm", "memories", environment=environment)
+    other = await skein("recall", "spoons", "--branch", "memories", environment=environment)
     both = await skein("recall", "spoons", environment=environment)
 
     assert (other.code, other.err.strip()) == (ExitCode.OK, "Nothing was found.")
@@ -254,7 +254,7 @@ async def test_a_context_is_printed_as_it_is_and_its_cost_on_stderr(environment:
     assert shown.out.endswith("The spare key hangs behind the [bold] clock\n")
     assert "tokens, 1 cited, 0 omitted" in " ".join(shown.err.split())
     assert [citation["number"] for citation in result.json["citations"]] == [1]
-    assert "ARM_BLOCKS" in {arm["arm"] for arm in result.json["arms"]}
+    assert "BRANCH_BLOCKS" in {branch["branch"] for branch in result.json["branches"]}
     assert none.out == ""
     assert "0 cited, 1 omitted" in " ".join(none.err.split())
 
@@ -296,7 +296,7 @@ async def test_a_recall_shows_the_profile_of_the_person_who_is_named(
     anna.profile.update({"diet": "vegan"})
     await tenant.tenancy.CreateSubject(subjects_pb2.CreateSubjectRequest(subject=anna))
 
-    arguments = ("recall", "what does she eat", "--arm", "profile", "--subject")
+    arguments = ("recall", "what does she eat", "--branch", "profile", "--subject")
     shown = await skein(*arguments, "anna", environment=environment)
     none = await skein(*arguments, "nobody", environment=environment)
 

@@ -46,19 +46,19 @@ async def test_a_stored_memory_is_recalled(skein: Client) -> None:
     assert not response.incomplete
 
 
-async def test_memories_may_be_dicts_with_plain_names_and_arms_have_some(skein: Client) -> None:
+async def test_memories_may_be_dicts_with_plain_names_and_branches_have_some(skein: Client) -> None:
     await skein.remember({"content": "Anna prefers green tea", "scope": "global", "level": None})
     await skein.remember([{"content": "Tea is at four", "scope": "SCOPE_AGENT", "agent_id": "a"}, "Tea grows in Assam"])
 
-    response = await skein.recall("tea", arms=["memories"])
+    response = await skein.recall("tea", branches=["memories"])
 
     scopes = {hit.memory.content: hit.memory.scope for hit in response.hits}
     assert scopes["Anna prefers green tea"] == memory_pb2.SCOPE_GLOBAL
     assert scopes["Tea is at four"] == memory_pb2.SCOPE_AGENT
     with pytest.raises(ValueError, match="Scope is global, agent, user, session, not 'galaxy'"):
         await skein.remember({"content": "x", "scope": "galaxy"})
-    with pytest.raises(ValueError, match="Arm is memories, messages, blocks, profile, window, page, not 'all'"):
-        await skein.recall("tea", arms=["all"])  # type: ignore[list-item]  # What a type checker would refuse.
+    with pytest.raises(ValueError, match="Branch is memories, messages, blocks, profile, window, page, not 'all'"):
+        await skein.recall("tea", branches=["all"])  # type: ignore[list-item]  # What a type checker would refuse.
 
 
 async def test_messages_may_be_dicts_with_plain_roles(skein: Client) -> None:
@@ -95,12 +95,12 @@ async def test_corrected_messages_are_sent_again_under_the_failed_calls_id(skein
     assert [memory.content async for memory in skein.list_memories()] == ["Buy a kettle"]
 
 
-async def test_arms_and_filters_are_passed_on(skein: Client) -> None:
+async def test_branches_and_filters_are_passed_on(skein: Client) -> None:
     await skein.remember([Memory(content="Anna drinks tea", tags=["drinks"]), "Tea grows in Assam"])
 
     response = await skein.recall(
         "tea",
-        arms=[skein_client.ARM_MEMORIES],
+        branches=[skein_client.BRANCH_MEMORIES],
         filter=skein_client.MemoryFilter(tags_any=["drinks"]),
         limit=5,
     )
@@ -293,7 +293,7 @@ async def test_a_read_survives_a_service_that_is_away_for_a_moment(cluster: Clus
     async with gateway_before(cluster, tenant, {"Recall": recall}) as gateway:
         endpoint = gateway.host.addresses["gateway"]
         async with Client(endpoint=endpoint, api_key=tenant.api_key) as skein:
-            response = await skein.recall("tea", arms=[skein_client.ARM_MEMORIES])
+            response = await skein.recall("tea", branches=[skein_client.BRANCH_MEMORIES])
 
     assert response.model == "m"
 

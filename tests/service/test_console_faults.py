@@ -130,7 +130,7 @@ async def test_logging_out_while_auth_is_away_clears_the_cookie_and_says_so(clus
     assert "skein" not in web.client.cookies
 
 
-async def test_search_names_the_arm_that_is_missing(cluster: Cluster, tenant: Tenant) -> None:
+async def test_search_names_the_branch_that_is_missing(cluster: Cluster, tenant: Tenant) -> None:
     async def fails(_request: Any, _call: Call) -> Any:
         raise ServiceUnavailable(service="recall")
 

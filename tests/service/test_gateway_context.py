@@ -88,7 +88,7 @@ async def test_a_context_holds_blocks_profile_memories_and_conversations_with_th
     assert response.citations[2].create_time == memory.create_time
     assert 0 < response.citations[2].score <= 1
     assert (response.token_count, response.omitted_count) == (estimate_tokens(response.text), 0)
-    assert [arm.arm for arm in response.arms] == [1, 2, 3, 4, 5, 6]
+    assert [branch.branch for branch in response.branches] == [1, 2, 3, 4, 5, 6]
     assert not response.incomplete
     assert (again.text, again.citations) == (response.text, response.citations)
 
@@ -163,7 +163,7 @@ async def test_the_end_of_a_long_conversation_is_shown(tenant: Tenant) -> None:
     assert "Sentence 99 of our talk" in lines[0]
     assert 4 <= len(lines) <= 20
     assert response.token_count <= 300
-    assert response.arms[-1].arm == pb.ARM_WINDOW
+    assert response.branches[-1].branch == pb.BRANCH_WINDOW
 
 
 async def test_nothing_known_is_an_empty_context(tenant: Tenant) -> None:
@@ -240,7 +240,7 @@ async def test_a_late_conversation_is_named_and_the_rest_is_packed(cluster: Clus
         with refused(grpc.StatusCode.DEADLINE_EXCEEDED, "RECALL_TIMED_OUT"):
             raise fault
 
-    assert response.incomplete == [pb.ARM_WINDOW]
+    assert response.incomplete == [pb.BRANCH_WINDOW]
     assert [citation.item_id for citation in response.citations] == ["a"]
     assert (response.model, response.formula, list(response.emptied_by)) == ("m", "scores-9", ["types"])
 
@@ -249,7 +249,7 @@ async def test_a_search_that_is_away_leaves_the_conversation(cluster: Cluster, t
     async with gateway_before(cluster, tenant, {"Recall": away, "GetRecentWindow": window}) as gateway:
         response = await gateway.gateway.BuildContext(HERE)
 
-    assert response.incomplete == [pb.ARM_MEMORIES, pb.ARM_MESSAGES]
+    assert response.incomplete == [pb.BRANCH_MEMORIES, pb.BRANCH_MESSAGES]
     assert response.text == "## Conversation kitchen\n\n- [1] user: Hello"
 
 
@@ -331,7 +331,7 @@ async def test_a_text_about_a_person_begins_with_the_same_stable_facts_whatever_
     # The search found it too, and says how well; no line repeats it.
     assert live.text.count("Lives in Graz") == 1
     assert live.citations[2].score > 0
-    assert live.arms[-1].arm == pb.ARM_PAGE
+    assert live.branches[-1].branch == pb.BRANCH_PAGE
     assert "Rome" not in live.text
 
 
@@ -377,7 +377,7 @@ async def test_the_profile_facts_of_a_context_are_current_and_as_of_its_time(ten
         {"subject_id": "anna", "filter": {"types": ["note"]}},
         {"subject_id": "anna", "filter": {"agent_id": "butler"}},
         {"subject_id": "anna", "min_trust": 0.8},
-        {"subject_id": "anna", "arms": ["ARM_MESSAGES"]},
+        {"subject_id": "anna", "branches": ["BRANCH_MESSAGES"]},
     ],
 )
 async def test_there_are_no_profile_facts_where_other_memories_are_asked_for(
@@ -389,7 +389,7 @@ async def test_there_are_no_profile_facts_where_other_memories_are_asked_for(
     response = await tenant.gateway.BuildContext(pb.BuildContextRequest(recall=recall))
 
     assert response.text == ""
-    assert pb.ARM_PAGE not in [arm.arm for arm in response.arms]
+    assert pb.BRANCH_PAGE not in [branch.branch for branch in response.branches]
 
 
 @pytest.mark.system

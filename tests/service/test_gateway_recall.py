@@ -1,4 +1,4 @@
-"""The gateway's fan-out over arms that a test plays: faults, time limits, cancelling."""
+"""The gateway's fan-out over branches that a test plays: faults, time limits, cancelling."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from skein_recall.errors import ModelUnavailable
 
 MEMORIES = recall_pb2.ITEM_KIND_MEMORY
 MESSAGES = recall_pb2.ITEM_KIND_MESSAGE
-# A named subject, so that every arm has something to ask for.
+# A named subject, so that every branch has something to ask for.
 ANNA = pb.RecallRequest(query="tea", filter={"visible_to": {"agent_id": "butler", "subject_id": "anna"}})
 BLOCK = blocks_pb2.Block(block_id="b", label="human", value="tea at five")
-OK, LATE, GONE = pb.ARM_STATE_OK, pb.ARM_STATE_TIMED_OUT, pb.ARM_STATE_UNAVAILABLE
+OK, LATE, GONE = pb.BRANCH_STATE_OK, pb.BRANCH_STATE_TIMED_OUT, pb.BRANCH_STATE_UNAVAILABLE
 
 
 class QueryEmpty(errors.InvalidArgument):
@@ -86,8 +86,8 @@ def endless(ended: asyncio.Semaphore, begun: asyncio.Semaphore | None = None) ->
     return answer
 
 
-def states(response: pb.RecallResponse) -> list[tuple[pb.Arm, pb.ArmState, int]]:
-    return [(arm.arm, arm.state, arm.hit_count) for arm in response.arms]
+def states(response: pb.RecallResponse) -> list[tuple[pb.Branch, pb.BranchState, int]]:
+    return [(branch.branch, branch.state, branch.hit_count) for branch in response.branches]
 
 
 @pytest.mark.parametrize("in_process", [True, False], ids=["in process", "over sockets"])
@@ -119,23 +119,26 @@ async def test_both_kinds_are_asked_for_with_one_call(cluster: Cluster, tenant: 
         weights={"dense": 2.0},
         fusion="ranks",
     )
-    assert [(arm.arm, arm.hit_count) for arm in response.arms] == [(pb.ARM_MEMORIES, 2), (pb.ARM_MESSAGES, 1)]
-    assert response.arms[0].elapsed == response.arms[1].elapsed
-    assert response.arms[0].elapsed.ToMicroseconds() > 0
+    assert [(branch.branch, branch.hit_count) for branch in response.branches] == [
+        (pb.BRANCH_MEMORIES, 2),
+        (pb.BRANCH_MESSAGES, 1),
+    ]
+    assert response.branches[0].elapsed == response.branches[1].elapsed
+    assert response.branches[0].elapsed.ToMicroseconds() > 0
 
 
-async def test_only_the_arms_wanted_are_asked(cluster: Cluster, tenant: Tenant) -> None:
-    request = pb.RecallRequest(query="tea", arms=[pb.ARM_MESSAGES], filter=ANNA.filter)
+async def test_only_the_branches_wanted_are_asked(cluster: Cluster, tenant: Tenant) -> None:
+    request = pb.RecallRequest(query="tea", branches=[pb.BRANCH_MESSAGES], filter=ANNA.filter)
 
     async with gateway_before(cluster, tenant, {"Recall": finding()}) as gateway:
         response = await gateway.gateway.Recall(request)
         requests = gateway.scripted.requests["Recall"]
 
-    assert [arm.arm for arm in response.arms] == [pb.ARM_MESSAGES]
+    assert [branch.branch for branch in response.branches] == [pb.BRANCH_MESSAGES]
     assert [list(part.kinds) for part in requests] == [[MESSAGES]]
 
 
-async def test_the_best_of_all_arms_are_returned_with_the_profile(cluster: Cluster, tenant: Tenant) -> None:
+async def test_the_best_of_all_branches_are_returned_with_the_profile(cluster: Cluster, tenant: Tenant) -> None:
     script = {
         "Recall": finding(hit("a", 0.9), hit("b", 0.2)),
         "ListAgentBlocks": blocks("Anna drinks tea", "Be brief"),
@@ -150,17 +153,17 @@ async def test_the_best_of_all_arms_are_returned_with_the_profile(cluster: Clust
     assert response.hits[1].block.value == "Anna drinks tea"
     assert response.profile.display_name == "Anna"
     assert states(response) == [
-        (pb.ARM_MEMORIES, OK, 2),
-        (pb.ARM_MESSAGES, OK, 0),
-        (pb.ARM_BLOCKS, OK, 1),
-        (pb.ARM_PROFILE, OK, 0),
+        (pb.BRANCH_MEMORIES, OK, 2),
+        (pb.BRANCH_MESSAGES, OK, 0),
+        (pb.BRANCH_BLOCKS, OK, 1),
+        (pb.BRANCH_PROFILE, OK, 0),
     ]
     (of_agent,) = requests["ListAgentBlocks"]
     assert (of_agent.agent_id, of_agent.subject_id, of_agent.hide_other_subjects) == ("butler", "anna", True)
     assert [part.subject_id for part in requests["GetSubject"]] == ["anna"]
 
 
-async def test_the_limit_holds_for_all_arms_together(cluster: Cluster, tenant: Tenant) -> None:
+async def test_the_limit_holds_for_all_branches_together(cluster: Cluster, tenant: Tenant) -> None:
     script = {
         "Recall": finding(hit("a", 0.3), hit("b", 0.2)),
         "ListAgentBlocks": blocks("tea one", "tea two"),
@@ -180,21 +183,25 @@ async def test_a_subject_may_lack_a_profile(cluster: Cluster, tenant: Tenant) ->
         response = await gateway.gateway.Recall(ANNA)
 
     assert not response.HasField("profile")
-    assert response.arms[3].state == OK
+    assert response.branches[3].state == OK
 
 
-async def test_an_arm_without_a_question_is_skipped(cluster: Cluster, tenant: Tenant) -> None:
+async def test_an_branch_without_a_question_is_skipped(cluster: Cluster, tenant: Tenant) -> None:
     request = pb.RecallRequest(
-        query="tea", arms=[pb.ARM_PROFILE, pb.ARM_BLOCKS, pb.ARM_MEMORIES], filter={"types": ["fact"]}
+        query="tea", branches=[pb.BRANCH_PROFILE, pb.BRANCH_BLOCKS, pb.BRANCH_MEMORIES], filter={"types": ["fact"]}
     )
 
     async with gateway_before(cluster, tenant, {"Recall": finding(hit("a", 0.5))}) as gateway:
         response = await gateway.gateway.Recall(request)
-        alone = await gateway.gateway.Recall(pb.RecallRequest(arms=[pb.ARM_BLOCKS]))
+        alone = await gateway.gateway.Recall(pb.RecallRequest(branches=[pb.BRANCH_BLOCKS]))
 
-    skipped = pb.ARM_STATE_SKIPPED
-    assert states(response) == [(pb.ARM_MEMORIES, OK, 1), (pb.ARM_BLOCKS, skipped, 0), (pb.ARM_PROFILE, skipped, 0)]
-    assert states(alone) == [(pb.ARM_BLOCKS, skipped, 0)]
+    skipped = pb.BRANCH_STATE_SKIPPED
+    assert states(response) == [
+        (pb.BRANCH_MEMORIES, OK, 1),
+        (pb.BRANCH_BLOCKS, skipped, 0),
+        (pb.BRANCH_PROFILE, skipped, 0),
+    ]
+    assert states(alone) == [(pb.BRANCH_BLOCKS, skipped, 0)]
     assert not response.incomplete
 
 
@@ -206,27 +213,27 @@ async def test_without_an_agent_the_tenants_blocks_are_looked_through(cluster: C
     script = {"ListBlocks": saying(blocks_pb2.ListBlocksResponse(blocks=about, next_page_token="more"))}
 
     async with gateway_before(cluster, tenant, script) as gateway:
-        response = await gateway.gateway.Recall(pb.RecallRequest(query="tea", arms=[pb.ARM_BLOCKS]))
+        response = await gateway.gateway.Recall(pb.RecallRequest(query="tea", branches=[pb.BRANCH_BLOCKS]))
 
     assert [found.item_id for found in response.hits] == ["nobody"]
-    assert response.arms[0].filter_truncated
+    assert response.branches[0].filter_truncated
 
 
 async def test_blocks_pass_the_time_that_is_asked_for(cluster: Cluster, tenant: Tenant) -> None:
     script = {"ListBlocks": blocks("tea", create_time={"seconds": 100})}
 
     async def recall(**fields: Any) -> pb.RecallResponse:
-        return await gateway.gateway.Recall(pb.RecallRequest(query="tea", arms=[pb.ARM_BLOCKS], filter=fields))
+        return await gateway.gateway.Recall(pb.RecallRequest(query="tea", branches=[pb.BRANCH_BLOCKS], filter=fields))
 
     async with gateway_before(cluster, tenant, script) as gateway:
         passing = await recall(start_time={"seconds": 100}, end_time={"seconds": 101})
         early, late = await recall(start_time={"seconds": 101}), await recall(end_time={"seconds": 100})
 
     assert len(passing.hits) == 1
-    assert [(len(one.hits), one.arms[0].filter_emptied) for one in (early, late)] == [(0, True), (0, True)]
+    assert [(len(one.hits), one.branches[0].filter_emptied) for one in (early, late)] == [(0, True), (0, True)]
 
 
-async def test_a_late_arm_is_named_and_the_rest_is_returned(cluster: Cluster, tenant: Tenant) -> None:
+async def test_a_late_branch_is_named_and_the_rest_is_returned(cluster: Cluster, tenant: Tenant) -> None:
     script = {"Recall": finding(hit("a", 0.5)), "ListAgentBlocks": never, "GetSubject": profile()}
 
     async with gateway_before(cluster, tenant, script, SKEIN_ADVANCED_GATEWAY_RECALL_BRANCH_SECONDS="0.2") as gateway:
@@ -236,9 +243,9 @@ async def test_a_late_arm_is_named_and_the_rest_is_returned(cluster: Cluster, te
                 pass
 
     assert [found.item_id for found in response.hits] == ["a"]
-    assert response.incomplete == [pb.ARM_BLOCKS]
-    assert response.arms[2].state == LATE
-    assert response.arms[2].elapsed.ToMilliseconds() >= 200
+    assert response.incomplete == [pb.BRANCH_BLOCKS]
+    assert response.branches[2].state == LATE
+    assert response.branches[2].elapsed.ToMilliseconds() >= 200
 
 
 async def test_blocks_and_profile_come_back_while_the_search_is_away(cluster: Cluster, tenant: Tenant) -> None:
@@ -253,13 +260,13 @@ async def test_blocks_and_profile_come_back_while_the_search_is_away(cluster: Cl
 
     assert [found.item_id for found in response.hits] == ["Anna drinks tea"]
     assert response.profile.display_name == "Anna"
-    assert response.incomplete == [pb.ARM_MEMORIES, pb.ARM_MESSAGES]
-    assert [arm.state for arm in response.arms] == [GONE, GONE, OK, OK]
+    assert response.incomplete == [pb.BRANCH_MEMORIES, pb.BRANCH_MESSAGES]
+    assert [branch.state for branch in response.branches] == [GONE, GONE, OK, OK]
 
 
 @pytest.mark.system
 @pytest.mark.parametrize("in_process", [True, False], ids=["in process", "over sockets"])
-async def test_a_late_arm_leaves_time_to_answer(cluster: Cluster, tenant: Tenant, in_process: bool) -> None:  # noqa: FBT001 - a parameter.
+async def test_a_late_branch_leaves_time_to_answer(cluster: Cluster, tenant: Tenant, in_process: bool) -> None:  # noqa: FBT001 - a parameter.
     script = {"Recall": finding(hit("a", 0.5)), "ListAgentBlocks": never, "GetSubject": profile()}
 
     async with gateway_before(cluster, tenant, script, in_process=in_process) as gateway:
@@ -267,11 +274,11 @@ async def test_a_late_arm_leaves_time_to_answer(cluster: Cluster, tenant: Tenant
         response = pb.RecallResponse()
         # While a machine stands still for a moment, nothing is in time: then it is asked again.
         async with asyncio.timeout(60):
-            while list(response.incomplete) != [pb.ARM_BLOCKS]:
+            while list(response.incomplete) != [pb.BRANCH_BLOCKS]:
                 with contextlib.suppress(aio.AioRpcError):
                     response = await gateway.gateway.Recall(ANNA, timeout=1.0)
 
-    assert response.incomplete == [pb.ARM_BLOCKS]
+    assert response.incomplete == [pb.BRANCH_BLOCKS]
 
 
 @pytest.mark.system
@@ -282,14 +289,14 @@ async def test_a_late_arm_leaves_time_to_answer(cluster: Cluster, tenant: Tenant
         (never, "0.2", grpc.StatusCode.DEADLINE_EXCEEDED, "RECALL_TIMED_OUT"),
     ],
 )
-async def test_recall_fails_on_a_missing_arm_when_the_caller_wants_all_of_them(
+async def test_recall_fails_on_a_missing_branch_when_the_caller_wants_all_of_them(
     cluster: Cluster, tenant: Tenant, fault: Any, seconds: str, code: grpc.StatusCode, reason: str
 ) -> None:
     script = {"Recall": finding(hit("a", 0.5)), "ListAgentBlocks": blocks(), "GetSubject": fault}
     request = pb.RecallRequest(query="tea", filter=ANNA.filter, on_partial=pb.ON_PARTIAL_FAIL)
 
     async with gateway_before(cluster, tenant, script, SKEIN_ADVANCED_GATEWAY_RECALL_BRANCH_SECONDS=seconds) as gateway:
-        # While a machine stands still for a moment, every arm is late: then it is asked again.
+        # While a machine stands still for a moment, every branch is late: then it is asked again.
         async with asyncio.timeout(60):
             while reason_in(fault := await fault_of(gateway.gateway.Recall(request))) == "DEADLINE_EXCEEDED":
                 pass
@@ -297,7 +304,7 @@ async def test_recall_fails_on_a_missing_arm_when_the_caller_wants_all_of_them(
             raise fault
 
 
-async def test_recall_succeeds_without_a_missing_arm_when_the_caller_wants_all_of_them(
+async def test_recall_succeeds_without_a_missing_branch_when_the_caller_wants_all_of_them(
     cluster: Cluster, tenant: Tenant
 ) -> None:
     script = {"Recall": finding(hit("a", 0.5)), "ListAgentBlocks": blocks(), "GetSubject": profile()}
@@ -307,28 +314,28 @@ async def test_recall_succeeds_without_a_missing_arm_when_the_caller_wants_all_o
             pb.RecallRequest(query="tea", filter=ANNA.filter, on_partial=pb.ON_PARTIAL_FAIL)
         )
 
-    assert len(response.arms) == 4
+    assert len(response.branches) == 4
 
 
-async def test_an_arm_without_vectors_says_so(cluster: Cluster, tenant: Tenant) -> None:
+async def test_an_branch_without_vectors_says_so(cluster: Cluster, tenant: Tenant) -> None:
     async with gateway_before(cluster, tenant, {"Recall": finding(hit("a", 0.5), dense_unavailable=True)}) as gateway:
-        response = await gateway.gateway.Recall(pb.RecallRequest(query="tea", arms=[pb.ARM_MEMORIES]))
+        response = await gateway.gateway.Recall(pb.RecallRequest(query="tea", branches=[pb.BRANCH_MEMORIES]))
 
-    assert response.arms[0].state == pb.ARM_STATE_LEXICAL_ONLY
+    assert response.branches[0].state == pb.BRANCH_STATE_LEXICAL_ONLY
     assert not response.incomplete
 
 
-async def test_an_arm_whose_hits_have_no_vector_is_ok_by_keyword(cluster: Cluster, tenant: Tenant) -> None:
+async def test_an_branch_whose_hits_have_no_vector_is_ok_by_keyword(cluster: Cluster, tenant: Tenant) -> None:
     recall_response = recall_pb2.RecallResponse(hits=[hit("a", 0.5)], dense_path="none", formula="keyword-9")
 
     async with gateway_before(cluster, tenant, {"Recall": saying(recall_response)}) as gateway:
         response = await gateway.gateway.Recall(
-            pb.RecallRequest(query="tea", arms=[pb.ARM_MEMORIES], mode=recall_pb2.SEARCH_MODE_KEYWORD)
+            pb.RecallRequest(query="tea", branches=[pb.BRANCH_MEMORIES], mode=recall_pb2.SEARCH_MODE_KEYWORD)
         )
         requests = gateway.scripted.requests["Recall"]
 
     assert [part.mode for part in requests] == [recall_pb2.SEARCH_MODE_KEYWORD]
-    assert (response.arms[0].state, response.arms[0].unembedded_count) == (OK, 0)
+    assert (response.branches[0].state, response.branches[0].unembedded_count) == (OK, 0)
     assert (response.model, response.formula) == ("", "keyword-9")
 
 
@@ -338,18 +345,18 @@ async def test_by_meaning_blocks_are_skipped_and_by_keyword_they_are_searched(cl
     async with gateway_before(cluster, tenant, script) as gateway:
         by_mode = [
             await gateway.gateway.Recall(
-                pb.RecallRequest(query="tea", arms=[pb.ARM_MEMORIES, pb.ARM_BLOCKS], mode=mode)
+                pb.RecallRequest(query="tea", branches=[pb.BRANCH_MEMORIES, pb.BRANCH_BLOCKS], mode=mode)
             )
             for mode in (recall_pb2.SEARCH_MODE_SEMANTIC, recall_pb2.SEARCH_MODE_KEYWORD)
         ]
 
     semantic, keyword = by_mode
-    assert states(semantic) == [(pb.ARM_MEMORIES, OK, 0), (pb.ARM_BLOCKS, pb.ARM_STATE_SKIPPED, 0)]
-    assert states(keyword) == [(pb.ARM_MEMORIES, OK, 0), (pb.ARM_BLOCKS, OK, 1)]
+    assert states(semantic) == [(pb.BRANCH_MEMORIES, OK, 0), (pb.BRANCH_BLOCKS, pb.BRANCH_STATE_SKIPPED, 0)]
+    assert states(keyword) == [(pb.BRANCH_MEMORIES, OK, 0), (pb.BRANCH_BLOCKS, OK, 1)]
     assert [found.has_query_words for found in keyword.hits] == [True]
 
 
-async def test_by_meaning_without_the_model_the_call_says_so_unless_another_arm_answers(
+async def test_by_meaning_without_the_model_the_call_says_so_unless_another_branch_answers(
     cluster: Cluster, tenant: Tenant
 ) -> None:
     script = {"Recall": refusing(ModelUnavailable(model="m", cause="no answer")), "GetSubject": profile()}
@@ -361,11 +368,13 @@ async def test_by_meaning_without_the_model_the_call_says_so_unless_another_arm_
             await gateway.gateway.Recall(semantic)
         response = await gateway.gateway.Recall(about_anna)
 
-    assert list(response.incomplete) == [pb.ARM_MEMORIES, pb.ARM_MESSAGES]
+    assert list(response.incomplete) == [pb.BRANCH_MEMORIES, pb.BRANCH_MESSAGES]
     assert response.HasField("profile")
 
 
-async def test_the_callers_own_mistake_fails_the_call_and_ends_the_other_arm(cluster: Cluster, tenant: Tenant) -> None:
+async def test_the_callers_own_mistake_fails_the_call_and_ends_the_other_branch(
+    cluster: Cluster, tenant: Tenant
+) -> None:
     ended = asyncio.Semaphore(0)
     script = {"Recall": refusing(QueryEmpty()), "ListAgentBlocks": blocks(), "GetSubject": endless(ended)}
 
@@ -376,7 +385,7 @@ async def test_the_callers_own_mistake_fails_the_call_and_ends_the_other_arm(clu
 
 
 @pytest.mark.system
-async def test_a_recall_whose_arms_all_fail_ends_with_the_first_error(cluster: Cluster, tenant: Tenant) -> None:
+async def test_a_recall_whose_branches_all_fail_ends_with_the_first_error(cluster: Cluster, tenant: Tenant) -> None:
     script = {"Recall": refusing(errors.DatabaseUnavailable()), "ListAgentBlocks": never, "GetSubject": never}
 
     async with gateway_before(cluster, tenant, script, SKEIN_ADVANCED_GATEWAY_RECALL_BRANCH_SECONDS="0.1") as gateway:
@@ -389,7 +398,7 @@ async def test_a_recall_whose_arms_all_fail_ends_with_the_first_error(cluster: C
 
 
 @pytest.mark.system
-async def test_a_recall_whose_arms_are_all_late_is_late(cluster: Cluster, tenant: Tenant) -> None:
+async def test_a_recall_whose_branches_are_all_late_is_late(cluster: Cluster, tenant: Tenant) -> None:
     async with gateway_before(
         cluster, tenant, {"Recall": never}, SKEIN_ADVANCED_GATEWAY_RECALL_BRANCH_SECONDS="0.1"
     ) as gateway:
@@ -413,13 +422,13 @@ async def test_services_that_are_gone_leave_what_the_others_found(cluster: Clust
         response = await gateway.gateway.Recall(ANNA)
 
     assert [found.item_id for found in response.hits] == ["a"]
-    assert response.incomplete == [pb.ARM_BLOCKS]
-    assert response.arms[2].state == GONE
+    assert response.incomplete == [pb.BRANCH_BLOCKS]
+    assert response.branches[2].state == GONE
 
 
 @pytest.mark.system
 @pytest.mark.parametrize("in_process", [True, False], ids=["in process", "over sockets"])
-async def test_cancelling_the_call_cancels_the_arms(cluster: Cluster, tenant: Tenant, in_process: bool) -> None:  # noqa: FBT001 - a parameter.
+async def test_cancelling_the_call_cancels_the_branches(cluster: Cluster, tenant: Tenant, in_process: bool) -> None:  # noqa: FBT001 - a parameter.
     begun, ended = asyncio.Semaphore(0), asyncio.Semaphore(0)
     script = dict.fromkeys(("Recall", "ListAgentBlocks", "GetSubject"), endless(ended, begun))
 
@@ -449,7 +458,7 @@ async def _cancelled(
     "request_",
     [
         pb.RecallRequest(query="tea", limit=101),
-        pb.RecallRequest(query="tea", arms=[pb.ARM_WINDOW]),
+        pb.RecallRequest(query="tea", branches=[pb.BRANCH_WINDOW]),
         pb.RecallRequest(query="tea", fusion="best"),
         pb.RecallRequest(query="tea", weights={"dense": -1.0}),
         pb.RecallRequest(query="tea", on_partial=7),  # type: ignore[arg-type]  # 7 is not a value of the enum.
@@ -459,7 +468,7 @@ async def _cancelled(
         pb.RecallRequest(query="tea", mode=recall_pb2.SEARCH_MODE_KEYWORD, min_similarity=0.5),
     ],
 )
-async def test_a_request_that_breaks_a_rule_asks_no_arm(
+async def test_a_request_that_breaks_a_rule_asks_no_branch(
     cluster: Cluster, tenant: Tenant, request_: pb.RecallRequest
 ) -> None:
     async with gateway_before(cluster, tenant, {"Recall": finding()}) as gateway:
@@ -469,13 +478,15 @@ async def test_a_request_that_breaks_a_rule_asks_no_arm(
         assert gateway.scripted.requests["Recall"] == []
 
 
-async def test_a_key_that_may_only_search_is_refused_the_arms_that_it_names(cluster: Cluster, tenant: Tenant) -> None:
+async def test_a_key_that_may_only_search_is_refused_the_branches_that_it_names(
+    cluster: Cluster, tenant: Tenant
+) -> None:
     made = await tenant.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="k", permissions=["recall.read"]))
     searcher = Stubs.of(cluster.channel, made.secret)
 
     response = await searcher.gateway.Recall(ANNA)
 
-    assert [arm.arm for arm in response.arms] == [pb.ARM_MEMORIES, pb.ARM_MESSAGES]
-    for arm in (pb.ARM_BLOCKS, pb.ARM_PROFILE):
+    assert [branch.branch for branch in response.branches] == [pb.BRANCH_MEMORIES, pb.BRANCH_MESSAGES]
+    for branch in (pb.BRANCH_BLOCKS, pb.BRANCH_PROFILE):
         with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
-            await searcher.gateway.Recall(pb.RecallRequest(query="tea", arms=[arm]))
+            await searcher.gateway.Recall(pb.RecallRequest(query="tea", branches=[branch]))

@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from fix_marker import Connection
 
 ANYTHING = pb.RecallRequest(query="What does Anna drink?", limit=20, min_relevance=0)
-ALL_ARMS = [pb.ARM_MEMORIES, pb.ARM_MESSAGES, pb.ARM_BLOCKS, pb.ARM_PROFILE]
+ALL_BRANCHES = [pb.BRANCH_MEMORIES, pb.BRANCH_MESSAGES, pb.BRANCH_BLOCKS, pb.BRANCH_PROFILE]
 EVERYWHERE = {
     "of an agent": pb.RecallRequest(
         query="What does Anna drink?",
         limit=20,
-        arms=ALL_ARMS,
+        branches=ALL_BRANCHES,
         filter={"visible_to": {"agent_id": "butler", "subject_id": "anna"}},
     ),
-    "of a person": pb.RecallRequest(query="tea or coffee", limit=20, arms=ALL_ARMS, subject_id="anna"),
-    "of everything": pb.RecallRequest(query="what is there to drink", limit=20, arms=ALL_ARMS, min_relevance=0),
+    "of a person": pb.RecallRequest(query="tea or coffee", limit=20, branches=ALL_BRANCHES, subject_id="anna"),
+    "of everything": pb.RecallRequest(query="what is there to drink", limit=20, branches=ALL_BRANCHES, min_relevance=0),
 }
 
 
@@ -56,7 +56,7 @@ async def say(tenant: Tenant, *contents: str, session_id: str = "kitchen") -> li
 
 
 def context_requests(moment: datetime | None = None) -> list[pb.BuildContextRequest]:
-    """Return requests of contexts with all arms, a window and origins; as of a moment, if there is one."""
+    """Return requests of contexts with all branches, a window and origins; as of a moment, if there is one."""
     return [
         pb.BuildContextRequest(
             recall=request if moment is None else as_of(request, moment),
@@ -77,7 +77,7 @@ def shown(response: pb.RecallResponse) -> list[Any]:
             for hit in response.hits
         ),
         response.profile,
-        [(arm.arm, arm.state, arm.hit_count) for arm in response.arms],
+        [(branch.branch, branch.state, branch.hit_count) for branch in response.branches],
         (response.formula, response.model, response.nothing_relevant, list(response.emptied_by)),
     ]
 
@@ -157,7 +157,7 @@ async def drain(tenant: Tenant) -> None:
 
 
 @pytest.mark.system
-async def test_every_arm_and_every_context_answer_later_as_they_answered_then(tenant: Tenant) -> None:
+async def test_every_branch_and_every_context_answer_later_as_they_answered_then(tenant: Tenant) -> None:
     then: list[tuple[str, datetime, list[pb.RecallResponse], list[pb.BuildContextResponse]]] = []
     async for step in Household(tenant).steps():
         await drain(tenant)
@@ -190,7 +190,7 @@ async def test_the_profile_of_then_is_shown_and_a_later_one_is_not(tenant: Tenan
     await tenant.tenancy.UpdateSubject(subjects_pb2.UpdateSubjectRequest(subject=subject))
     updated = now()
     await tenant.tenancy.DeleteSubject(subjects_pb2.DeleteSubjectRequest(subject_id="anna"))
-    request = pb.RecallRequest(query="tea", arms=[pb.ARM_PROFILE], subject_id="anna")
+    request = pb.RecallRequest(query="tea", branches=[pb.BRANCH_PROFILE], subject_id="anna")
 
     names = [
         (await tenant.gateway.Recall(as_of(request, moment))).profile.display_name
@@ -234,10 +234,10 @@ async def test_what_was_purged_since_is_counted_and_not_shown(tenant: Tenant) ->
 
 
 @pytest.mark.parametrize(
-    "arms", [[pb.ARM_MEMORIES], [pb.ARM_PROFILE], [pb.ARM_BLOCKS]], ids=["index", "profile", "blocks"]
+    "branches", [[pb.BRANCH_MEMORIES], [pb.BRANCH_PROFILE], [pb.BRANCH_BLOCKS]], ids=["index", "profile", "blocks"]
 )
-async def test_the_future_and_the_time_before_the_tenant_are_refused(tenant: Tenant, arms: list[pb.Arm]) -> None:
-    request = pb.RecallRequest(query="tea", arms=arms, subject_id="anna")
+async def test_the_future_and_the_time_before_the_tenant_are_refused(tenant: Tenant, branches: list[pb.Branch]) -> None:
+    request = pb.RecallRequest(query="tea", branches=branches, subject_id="anna")
     tomorrow, yesterday = now() + timedelta(days=1), now() - timedelta(days=1)
     created = await tenant.tenancy.GetTenant(tenancy_pb2.GetTenantRequest(tenant_id=str(tenant.tenant_id)))
 

@@ -346,8 +346,8 @@ async def test_a_context_is_one_text_with_citations(mcp: Mcp) -> None:
         ("recall", {"query": "x", "limit": 2**40}, "limit does not match the schema"),
         (
             "recall",
-            {"query": "x", "arms": ["ARM_WINDOW"]},
-            "arms[0] does not match the schema: must be one of",
+            {"query": "x", "branches": ["BRANCH_WINDOW"]},
+            "branches[0] does not match the schema: must be one of",
         ),
         (
             "recall",

@@ -350,7 +350,7 @@ async def test_the_erasure_of_a_person_reaches_answers_that_the_access_log_does_
         name: (await recall_with_receipt(tenant, query, kinds=[kinds[name]], limit=1)).receipt_id
         for name, query in queries.items()
     }
-    search = gateway_pb2.RecallRequest(query=queries["message"], arms=[gateway_pb2.ARM_MESSAGES])
+    search = gateway_pb2.RecallRequest(query=queries["message"], branches=[gateway_pb2.BRANCH_MESSAGES])
     built = await tenant.gateway.BuildContext(gateway_pb2.BuildContextRequest(recall=search))
     ids["context"] = built.receipt_id
     await get_context_receipt(tenant, built.receipt_id)

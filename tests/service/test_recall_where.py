@@ -79,7 +79,7 @@ async def test_a_filter_that_leaves_nothing_is_named_and_a_query_that_finds_noth
 
     assert (list(emptied.hits), emptied.filter_emptied) == ([], True)
     assert (list(typed.hits), typed.filter_emptied) == ([], True)
-    assert all(arm.filter_emptied for arm in gateway.arms)
+    assert all(branch.filter_emptied for branch in gateway.branches)
 
 
 async def test_an_empty_memory_is_not_the_filter_s_doing(tenant: Tenant) -> None:

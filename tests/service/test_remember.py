@@ -124,11 +124,11 @@ async def test_both_kinds_are_recalled_at_once_with_their_components(tenant: Ten
     assert {"The blue kettle is broken", "The kettle broke"} <= set(contents)
     assert [hit.score for hit in response.hits] == sorted((hit.score for hit in response.hits), reverse=True)
     assert all(hit.components for hit in response.hits)
-    assert {arm.state for arm in response.arms} == {pb.ARM_STATE_OK}
+    assert {branch.state for branch in response.branches} == {pb.BRANCH_STATE_OK}
     assert response.model
 
 
-async def test_the_limit_holds_for_all_arms_together(tenant: Tenant) -> None:
+async def test_the_limit_holds_for_all_branches_together(tenant: Tenant) -> None:
     await tenant.gateway.Remember(kitchen())
 
     response = await tenant.gateway.Recall(pb.RecallRequest(query="kettle", limit=2))
@@ -136,7 +136,7 @@ async def test_the_limit_holds_for_all_arms_together(tenant: Tenant) -> None:
     assert len(response.hits) == 2
 
 
-async def test_a_filter_narrows_both_arms(tenant: Tenant) -> None:
+async def test_a_filter_narrows_both_branches(tenant: Tenant) -> None:
     await tenant.gateway.Remember(kitchen())
     await tenant.gateway.Remember(
         pb.RememberRequest(session_id="garden", messages=[user_message("A kettle in the garden")])
@@ -163,7 +163,7 @@ async def test_an_empty_memory_finds_nothing(tenant: Tenant) -> None:
     response = await tenant.gateway.Recall(pb.RecallRequest(query="kettle"))
 
     assert not response.hits
-    assert [arm.hit_count for arm in response.arms] == [0, 0]
+    assert [branch.hit_count for branch in response.branches] == [0, 0]
 
 
 @pytest.mark.parametrize(

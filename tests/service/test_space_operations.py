@@ -216,7 +216,7 @@ async def _archive_talk(house: House) -> None:
         (_fact, {"recall": {"subject_id": "anna"}}, None),
         (_message, {"session_id": "talk"}, None),
         (_message, {"session_id": "talk"}, _archive_talk),
-        (_block, {"recall": {"arms": [gateway_pb2.ARM_MEMORIES, gateway_pb2.ARM_BLOCKS]}}, None),
+        (_block, {"recall": {"branches": [gateway_pb2.BRANCH_MEMORIES, gateway_pb2.BRANCH_BLOCKS]}}, None),
         (_profile, {"recall": {"subject_id": "anna"}}, None),
     ],
     ids=["fact", "message", "archived message", "block", "profile"],

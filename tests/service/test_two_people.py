@@ -156,7 +156,7 @@ async def test_a_recall_names_its_person_once(tenant: Tenant, fields: dict[str, 
 
 
 async def test_what_is_like_an_item_is_found_for_a_person(two: Client) -> None:
-    (hit,) = (await two.recall("cat", subject_id="anna", mode="keyword", arms=["memories"])).hits
+    (hit,) = (await two.recall("cat", subject_id="anna", mode="keyword", branches=["memories"])).hits
 
     for_ben = await two.find_similar(hit.item_id, subject_id="ben", limit=50)
     for_all = await two.find_similar(hit.item_id, limit=50)

@@ -115,7 +115,7 @@ async def test_a_message_too_large_for_an_answer_is_not_appended(tenant: Tenant)
         await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id="s"))
 
 
-async def test_the_last_hits_of_all_arms_are_left_out_of_an_answer_that_would_be_too_large(tenant: Tenant) -> None:
+async def test_the_last_hits_of_all_branches_are_left_out_of_an_answer_that_would_be_too_large(tenant: Tenant) -> None:
     metadata = Struct()
     metadata["text"] = "x" * 200_000
     texts = [f"dentist {number}" for number in range(10)]
@@ -131,7 +131,7 @@ async def test_the_last_hits_of_all_arms_are_left_out_of_an_answer_that_would_be
     answer = await tenant.gateway.Recall(gateway_pb2.RecallRequest(query="dentist", limit=20))
 
     # Memories and messages are asked for at once, so what is left out is of either.
-    assert sum(arm.hit_count for arm in answer.arms) == 7
+    assert sum(branch.hit_count for branch in answer.branches) == 7
     assert len(answer.hits) == 7
 
 

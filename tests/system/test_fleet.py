@@ -428,12 +428,12 @@ async def test_a_frozen_service_costs_its_callers_their_deadline_and_others_noth
     assert frozen.is_running
 
 
-async def test_a_recall_names_the_arms_of_a_frozen_service_as_late(fleet: Fleet, caller: Tenant) -> None:
+async def test_a_recall_names_the_branches_of_a_frozen_service_as_late(fleet: Fleet, caller: Tenant) -> None:
     await caller.blocks.CreateBlock(
         blocks_pb2.CreateBlockRequest(block=blocks_pb2.Block(label="note", value="The kettle is blue"))
     )
     question = gateway_pb2.RecallRequest(
-        query="kettle", arms=[gateway_pb2.ARM_MEMORIES, gateway_pb2.ARM_MESSAGES, gateway_pb2.ARM_BLOCKS]
+        query="kettle", branches=[gateway_pb2.BRANCH_MEMORIES, gateway_pb2.BRANCH_MESSAGES, gateway_pb2.BRANCH_BLOCKS]
     )
     strict = gateway_pb2.RecallRequest(query="kettle", on_partial=gateway_pb2.ON_PARTIAL_FAIL)
     frozen = fleet["recall"]
@@ -451,7 +451,7 @@ async def test_a_recall_names_the_arms_of_a_frozen_service_as_late(fleet: Fleet,
         # While the machine stands still for a moment, the others are late as well: then they are asked again.
         while True:
             answer: gateway_pb2.RecallResponse = await until_answered(ask)
-            if gateway_pb2.ARM_BLOCKS not in answer.incomplete:
+            if gateway_pb2.BRANCH_BLOCKS not in answer.incomplete:
                 return answer
 
     frozen.signal(signal.SIGSTOP)
@@ -464,9 +464,11 @@ async def test_a_recall_names_the_arms_of_a_frozen_service_as_late(fleet: Fleet,
     finally:
         frozen.signal(signal.SIGCONT)
 
-    states = {status.arm: status.state for status in partial.arms}
-    assert list(partial.incomplete) == [gateway_pb2.ARM_MEMORIES, gateway_pb2.ARM_MESSAGES]
-    assert states[gateway_pb2.ARM_MEMORIES] == states[gateway_pb2.ARM_MESSAGES] == gateway_pb2.ARM_STATE_TIMED_OUT
+    states = {status.branch: status.state for status in partial.branches}
+    assert list(partial.incomplete) == [gateway_pb2.BRANCH_MEMORIES, gateway_pb2.BRANCH_MESSAGES]
+    assert (
+        states[gateway_pb2.BRANCH_MEMORIES] == states[gateway_pb2.BRANCH_MESSAGES] == gateway_pb2.BRANCH_STATE_TIMED_OUT
+    )
     assert [hit.block.value for hit in partial.hits] == ["The kettle is blue"]
     await until_answered(lambda: caller.gateway.Recall(strict, timeout=3))
 

@@ -42,7 +42,7 @@ async def remember(tenant: Tenant, *texts: str) -> None:
 
 
 async def recalled(tenant: Tenant, query: str = QUESTION) -> gateway_pb2.RecallResponse:
-    return await tenant.gateway.Recall(gateway_pb2.RecallRequest(query=query, arms=[gateway_pb2.ARM_MEMORIES]))
+    return await tenant.gateway.Recall(gateway_pb2.RecallRequest(query=query, branches=[gateway_pb2.BRANCH_MEMORIES]))
 
 
 async def test_the_operator_changes_the_model_and_back_while_tenants_recall(
@@ -90,7 +90,7 @@ async def test_the_operator_changes_the_model_and_back_while_tenants_recall(
     for tenant in tenants:
         await remember(tenant, "Owls hunt at night.")
         answer = await recalled(tenant)
-        assert answer.arms[0].state == gateway_pb2.ARM_STATE_OK
+        assert answer.branches[0].state == gateway_pb2.BRANCH_STATE_OK
         assert answer.hits[0].memory.content == TEXTS[1]
 
     listed = await skein("models", "list", environment=operator)
@@ -101,7 +101,7 @@ async def test_the_operator_changes_the_model_and_back_while_tenants_recall(
 
     endpoint.breaks(Answer(b"500 Oops"))
     degraded = await recalled(tenants[0], "bees in the barn")
-    assert degraded.arms[0].state == gateway_pb2.ARM_STATE_LEXICAL_ONLY
+    assert degraded.branches[0].state == gateway_pb2.BRANCH_STATE_LEXICAL_ONLY
     assert degraded.hits[0].memory.content == TEXTS[1]
     endpoint.heals()
 

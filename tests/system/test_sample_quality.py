@@ -54,7 +54,7 @@ async def scored_questions(cluster: Cluster) -> list[ScoredQuestion]:
 
     async def answer(question: dict[str, Any]) -> ScoredQuestion:
         response = await tenant.gateway.Recall(pb.RecallRequest(query=question["question"], limit=LIMIT))
-        assert all(arm.state == pb.ARM_STATE_OK for arm in response.arms)
+        assert all(branch.state == pb.BRANCH_STATE_OK for branch in response.branches)
         return ScoredQuestion(
             category=question["kind"],
             evidence=frozenset(question["evidence"]),

@@ -355,7 +355,7 @@ async def test_a_secret_is_sealed_anew_after_a_change_of_the_system_key(database
         ann = await auth_server.sign_up()
         authenticator, _ = await confirmed(ann)
 
-    async with run_auth_server(database, system_key=newer, SKEIN_PREVIOUS_SYSTEM_KEY=SYSTEM_KEY) as auth_server:
+    async with run_auth_server(database, system_key=newer, SKEIN_SYSTEM_KEY_PREVIOUS=SYSTEM_KEY) as auth_server:
         assert (await auth_server.sign_in(ann.email, authenticator.code())).account.has_totp
 
     (row,) = await auth_server.rows("SELECT encrypted_totp_secret AS sealed FROM auth.accounts")

@@ -147,7 +147,7 @@ def test_the_system_key_before_still_opens_and_no_longer_seals() -> None:
     [
         ("", "", "SKEIN_SYSTEM_KEY"),
         ("short", "", "SKEIN_SYSTEM_KEY"),
-        ("k" * 32, "short", "SKEIN_PREVIOUS_SYSTEM_KEY"),
+        ("k" * 32, "short", "SKEIN_SYSTEM_KEY_PREVIOUS"),
     ],
 )
 def test_a_system_key_that_cannot_be_used_is_named_with_the_way_to_make_one(
@@ -161,4 +161,4 @@ def test_system_keys_are_not_shown_by_accident() -> None:
     key = "k" * 32
 
     assert key not in repr(SystemKeys.of(key, key))
-    assert key not in repr(AuthSettings(previous_system_key=key))
+    assert key not in repr(AuthSettings(system_key_previous=key))

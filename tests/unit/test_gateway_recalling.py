@@ -15,17 +15,17 @@ from skein.recall.v1 import recall_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_gateway.context.convert import items_of
 from skein_gateway.recall.rpc import (
-    ARMS,
-    ArmOutcome,
-    ArmResult,
+    BRANCHES,
+    BranchOutcome,
+    BranchResult,
     RecallResult,
     TimedResponse,
-    arm_timeout_seconds,
     block_hits,
+    branch_timeout_seconds,
     filter_allows_blocks,
     index_result,
-    record_arm_metrics,
-    select_arms,
+    record_branch_metrics,
+    select_branches,
 )
 from skein_gateway.remember import append_request, create_request
 from skein_kit.identity.identity_token import Caller
@@ -35,41 +35,43 @@ MEMORY, MESSAGE, BLOCK = (
     recall_pb2.ITEM_KIND_MESSAGE,
     recall_pb2.ITEM_KIND_BLOCK,
 )
-BOTH: list[pb.Arm] = [pb.ARM_MEMORIES, pb.ARM_MESSAGES]
+BOTH: list[pb.Branch] = [pb.BRANCH_MEMORIES, pb.BRANCH_MESSAGES]
 
 
 def hit(item_id: str, score: float, kind: recall_pb2.ItemKind = MEMORY, **fields: Any) -> recall_pb2.Hit:
     return recall_pb2.Hit(item_id=item_id, score=score, kind=kind, **fields)
 
 
-def indexed(*hits: recall_pb2.Hit, arms: list[pb.Arm] = BOTH, **fields: Any) -> ArmResult:
-    """What the recall service answered for these arms."""
-    return index_result(arms, TimedResponse(seconds=0.012, response=recall_pb2.RecallResponse(hits=hits, **fields)))
+def indexed(*hits: recall_pb2.Hit, branches: list[pb.Branch] = BOTH, **fields: Any) -> BranchResult:
+    """What the recall service answered for these branches."""
+    return index_result(branches, TimedResponse(seconds=0.012, response=recall_pb2.RecallResponse(hits=hits, **fields)))
 
 
-def blocks(*hits: recall_pb2.Hit) -> ArmResult:
-    return ArmResult(outcomes=(ArmOutcome(arm=pb.ARM_BLOCKS, state=pb.ARM_STATE_OK, hit_count=len(hits)),), hits=hits)
+def blocks(*hits: recall_pb2.Hit) -> BranchResult:
+    return BranchResult(
+        outcomes=(BranchOutcome(branch=pb.BRANCH_BLOCKS, state=pb.BRANCH_STATE_OK, hit_count=len(hits)),), hits=hits
+    )
 
 
-def failed(arm: pb.Arm, code: grpc.StatusCode) -> ArmOutcome:
+def failed(branch: pb.Branch, code: grpc.StatusCode) -> BranchOutcome:
     fault = aio.AioRpcError(code, aio.Metadata(), aio.Metadata())
-    return ArmOutcome.failed(arm, TimedResponse(seconds=0.5, fault=fault))
+    return BranchOutcome.failed(branch, TimedResponse(seconds=0.5, fault=fault))
 
 
 def caller(*permissions: str) -> Caller:
     return Caller(principal="p", tenant_id=uuid.UUID(int=1), permissions=frozenset(permissions))
 
 
-def test_the_best_of_all_arms_come_first_and_ties_keep_the_order_of_ids() -> None:
+def test_the_best_of_all_branches_come_first_and_ties_keep_the_order_of_ids() -> None:
     result = indexed(hit("c", 0.9, MESSAGE), hit("b", 0.5), hit("d", 0.4))
 
     answer = RecallResult(results=[result, blocks(hit("a", 0.5, BLOCK), hit("e", 0.1, BLOCK))]).response(3)
 
     assert [one.item_id for one in answer.hits] == ["c", "a", "b"]
-    assert [(status.arm, status.hit_count) for status in answer.arms] == [
-        (pb.ARM_MEMORIES, 2),
-        (pb.ARM_MESSAGES, 1),
-        (pb.ARM_BLOCKS, 2),
+    assert [(status.branch, status.hit_count) for status in answer.branches] == [
+        (pb.BRANCH_MEMORIES, 2),
+        (pb.BRANCH_MESSAGES, 1),
+        (pb.BRANCH_BLOCKS, 2),
     ]
     assert not answer.incomplete
 
@@ -90,7 +92,7 @@ def test_hits_make_room_for_the_profile() -> None:
     large.content = "x" * 900_000
     profile = subjects_pb2.Subject(subject_id="anna")
     profile.profile.update({"notes": "y" * 250_000 * 8})
-    part = ArmResult(outcomes=(ArmOutcome(arm=pb.ARM_PROFILE, state=pb.ARM_STATE_OK),), profile=profile)
+    part = BranchResult(outcomes=(BranchOutcome(branch=pb.BRANCH_PROFILE, state=pb.BRANCH_STATE_OK),), profile=profile)
     result = indexed(*(hit(f"a{number}", 0.5, memory=large) for number in range(3)))
 
     answer = RecallResult(results=[result, part]).response(10)
@@ -99,33 +101,33 @@ def test_hits_make_room_for_the_profile() -> None:
     assert answer.profile == profile
 
 
-def test_arms_that_answered_by_words_alone_say_so_and_are_not_incomplete() -> None:
+def test_branches_that_answered_by_words_alone_say_so_and_are_not_incomplete() -> None:
     answer = RecallResult(results=[indexed(hit("a", 0.5), dense_unavailable=True)]).response(10)
 
-    assert [status.state for status in answer.arms] == [pb.ARM_STATE_LEXICAL_ONLY] * 2
+    assert [status.state for status in answer.branches] == [pb.BRANCH_STATE_LEXICAL_ONLY] * 2
     assert not answer.incomplete
 
 
-def test_an_arm_of_whose_hits_none_has_a_vector_yet_answered_by_words_alone() -> None:
+def test_an_branch_of_whose_hits_none_has_a_vector_yet_answered_by_words_alone() -> None:
     result = indexed(
         hit("a", 0.5), hit("b", 0.4, MESSAGE), hit("c", 0.3, MESSAGE, similarity=0.2), model="m", dense_path="exact"
     )
 
     assert [(outcome.state, outcome.unembedded_count) for outcome in result.outcomes] == [
-        (pb.ARM_STATE_LEXICAL_ONLY, 1),
-        (pb.ARM_STATE_OK, 1),
+        (pb.BRANCH_STATE_LEXICAL_ONLY, 1),
+        (pb.BRANCH_STATE_OK, 1),
     ]
 
 
 def test_no_hit_lacks_a_vector_without_a_comparison() -> None:
     result = indexed(hit("a", 0.5), dense_path="none")
 
-    assert [(outcome.state, outcome.unembedded_count) for outcome in result.outcomes] == [(pb.ARM_STATE_OK, 0)] * 2
+    assert [(outcome.state, outcome.unembedded_count) for outcome in result.outcomes] == [(pb.BRANCH_STATE_OK, 0)] * 2
 
 
 @over("code", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN])
-def test_any_other_fault_is_an_arm_that_is_unavailable(code: grpc.StatusCode) -> None:
-    assert failed(pb.ARM_MEMORIES, code).state == pb.ARM_STATE_UNAVAILABLE
+def test_any_other_fault_is_an_branch_that_is_unavailable(code: grpc.StatusCode) -> None:
+    assert failed(pb.BRANCH_MEMORIES, code).state == pb.BRANCH_STATE_UNAVAILABLE
 
 
 def test_the_recall_service_s_search_details_are_passed_on() -> None:
@@ -145,47 +147,51 @@ def test_the_recall_service_s_search_details_are_passed_on() -> None:
     assert (answer.model, answer.dense_path, answer.formula) == ("m", "exact", "scores-3")
     assert answer.emptied_by == ["types"]
     assert answer.pending_embedding_count == 7
-    assert [status.filter_emptied for status in answer.arms] == [True, True]
+    assert [status.filter_emptied for status in answer.branches] == [True, True]
 
 
-def test_arms_are_counted_by_how_they_did() -> None:
-    counter = ARMS.labels("blocks", "timed_out")
+def test_branches_are_counted_by_how_they_did() -> None:
+    counter = BRANCHES.labels("blocks", "timed_out")
     before = counter._value.get()
 
-    record_arm_metrics([failed(pb.ARM_BLOCKS, LATE), FINE])
+    record_branch_metrics([failed(pb.BRANCH_BLOCKS, LATE), FINE])
 
     assert counter._value.get() == before + 1
 
 
 UNAVAILABLE, LATE = grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED
-FINE = ArmOutcome(arm=pb.ARM_MEMORIES, state=pb.ARM_STATE_OK)
+FINE = BranchOutcome(branch=pb.BRANCH_MEMORIES, state=pb.BRANCH_STATE_OK)
 
 
 ALL = ("recall.read", "memory.read", "subject.read")
 
 
 @over(
-    ("condition", "permissions", "arms"),
+    ("condition", "permissions", "branches"),
     [
         ({}, ALL, BOTH),
-        ({"agent_id": "a"}, ALL, [*BOTH, pb.ARM_BLOCKS]),
-        ({"visible_to": {"agent_id": "a", "subject_id": "s"}}, ALL, [*BOTH, pb.ARM_BLOCKS, pb.ARM_PROFILE]),
-        ({"visible_to": {"subject_id": "s"}, "session_id": "t"}, ALL, [*BOTH, pb.ARM_PROFILE]),
+        ({"agent_id": "a"}, ALL, [*BOTH, pb.BRANCH_BLOCKS]),
+        ({"visible_to": {"agent_id": "a", "subject_id": "s"}}, ALL, [*BOTH, pb.BRANCH_BLOCKS, pb.BRANCH_PROFILE]),
+        ({"visible_to": {"subject_id": "s"}, "session_id": "t"}, ALL, [*BOTH, pb.BRANCH_PROFILE]),
         ({"agent_id": "a", "types": ["fact"]}, ALL, BOTH),
         ({"agent_id": "a", "visible_to": {"subject_id": "s"}}, ("recall.read",), BOTH),
-        ({"agent_id": "a", "visible_to": {"subject_id": "s"}}, ("recall.read", "memory.read"), [*BOTH, pb.ARM_BLOCKS]),
+        (
+            {"agent_id": "a", "visible_to": {"subject_id": "s"}},
+            ("recall.read", "memory.read"),
+            [*BOTH, pb.BRANCH_BLOCKS],
+        ),
     ],
 )
-def test_unnamed_arms_follow_from_the_filter(
-    condition: dict[str, Any], permissions: tuple[str, ...], arms: list[pb.Arm]
+def test_unnamed_branches_follow_from_the_filter(
+    condition: dict[str, Any], permissions: tuple[str, ...], branches: list[pb.Branch]
 ) -> None:
     request = pb.RecallRequest(query="tea", filter=condition)
 
-    assert select_arms(request, caller(*permissions)) == arms
+    assert select_branches(request, caller(*permissions)) == branches
 
 
 def test_the_subject_of_a_request_brings_its_profile() -> None:
-    assert select_arms(pb.RecallRequest(query="tea", subject_id="s"), caller(*ALL)) == [*BOTH, pb.ARM_PROFILE]
+    assert select_branches(pb.RecallRequest(query="tea", subject_id="s"), caller(*ALL)) == [*BOTH, pb.BRANCH_PROFILE]
 
 
 @over(
@@ -228,8 +234,8 @@ def test_blocks_are_found_by_their_words_and_say_how() -> None:
     ("remaining", "expected"),
     [(float("inf"), 5.0), (30.0, 5.0), (4.0, 3.75), (1.0, 0.9), (0.0, 0.0)],
 )
-def test_an_arm_leaves_time_to_answer(remaining: float, expected: float) -> None:
-    assert arm_timeout_seconds(remaining, 5.0) == pytest.approx(expected)
+def test_an_branch_leaves_time_to_answer(remaining: float, expected: float) -> None:
+    assert branch_timeout_seconds(remaining, 5.0) == pytest.approx(expected)
 
 
 def test_the_best_hit_is_preferred_then_who_is_spoken_with_then_how_the_conversation_ends() -> None:

@@ -91,8 +91,8 @@ def _references(value: Any) -> list[str]:
         # Enums, whole and in part.
         (memory_pb2.CreateMemoryRequest, {"memory": {"scope": "SCOPE_USER"}}),
         (memory_pb2.CreateMemoryRequest, {"memory": {"scope": "USER"}}),
-        (gateway_pb2.RecallRequest, {"arms": ["ARM_BLOCKS"]}),
-        (gateway_pb2.RecallRequest, {"arms": ["ARM_WINDOW"]}),
+        (gateway_pb2.RecallRequest, {"branches": ["BRANCH_BLOCKS"]}),
+        (gateway_pb2.RecallRequest, {"branches": ["BRANCH_WINDOW"]}),
         (memory_pb2.UpdateTaskStatusRequest, {"memoryId": "m"}),
         (memory_pb2.UpdateTaskStatusRequest, {"memoryId": "m", "status": "TASK_STATUS_DONE"}),
         # Maps.
@@ -150,7 +150,7 @@ def test_the_protos_comments_are_the_descriptions() -> None:
     assert memory["description"] == "One thing remembered."
     assert memory["properties"]["subjectId"]["description"] == "The person whom the memory is about."
     assert "at most 3153600000s" in memory["properties"]["ttl"]["description"]
-    assert "- ARM_PROFILE: The profile of the request's subject" in str(of(gateway_pb2.RecallRequest))
+    assert "- BRANCH_PROFILE: The profile of the request's subject" in str(of(gateway_pb2.RecallRequest))
     assert "needs at least one message or memory" in of(gateway_pb2.RememberRequest)["description"]
     assert "Must leave room for some words" in str(of(recall_pb2.RegisterEmbeddingModelRequest))
 

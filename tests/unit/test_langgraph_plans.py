@@ -196,7 +196,7 @@ def test_a_search_asks_for_no_more_than_it_needs() -> None:
     request = recall[0].request
     assert isinstance(request, gateway_pb2.RecallRequest)
     assert (request.limit, list(request.filter.tags_all)) == (10, ["langgraph:a"])
-    assert list(request.arms) == [gateway_pb2.ARM_MEMORIES]
+    assert list(request.branches) == [gateway_pb2.BRANCH_MEMORIES]
 
 
 @over(

@@ -30,7 +30,7 @@ def request_of(tool: str, **arguments: Any) -> dict[str, Any]:
         ("remember", {"on_similar": ""}, {}),
         ("remember", {"title": ""}, {"title": ""}),
         ("remember", {"title": '["tea"]'}, {"title": '["tea"]'}),
-        ("recall", {"arms": '["memories"]'}, {"arms": ["memories"]}),
+        ("recall", {"branches": '["memories"]'}, {"branches": ["memories"]}),
         ("recall", {"include_superseded": "true"}, {"include_superseded": True}),
         ("recall", {"include_superseded": "False"}, {}),
         ("recall", {"include_superseded": ""}, {}),

@@ -223,7 +223,7 @@ def test_limits_of_the_contract_are_limits_of_the_schema() -> None:
     }
     assert (recall["limit"]["minimum"], recall["limit"]["maximum"]) == (0, 100)
     assert recall["since"]["format"] == "date-time"
-    assert recall["arms"]["items"]["enum"] == ["memories", "messages", "blocks", "profile"]
+    assert recall["branches"]["items"]["enum"] == ["memories", "messages", "blocks", "profile"]
 
 
 def test_the_core_tools_fit_into_a_small_part_of_a_models_context() -> None:

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from skein.gateway.v1.gateway_pb2 import ARM_BLOCKS, ARM_MEMORIES, ARM_MESSAGES, ARM_PROFILE
+    from skein.gateway.v1.gateway_pb2 import BRANCH_BLOCKS, BRANCH_MEMORIES, BRANCH_MESSAGES, BRANCH_PROFILE
     from skein.memory.v1.memory_pb2 import Link, Memory, MemoryFilter
     from skein.recall.v1.recall_pb2 import Hit
     from skein.session.v1.session_pb2 import (
@@ -47,10 +47,10 @@ if TYPE_CHECKING:
     from skein_client.retry import RetryPolicy
 
 __all__ = [
-    "ARM_BLOCKS",
-    "ARM_MEMORIES",
-    "ARM_MESSAGES",
-    "ARM_PROFILE",
+    "BRANCH_BLOCKS",
+    "BRANCH_MEMORIES",
+    "BRANCH_MESSAGES",
+    "BRANCH_PROFILE",
     "MESSAGE_ROLE_ASSISTANT",
     "MESSAGE_ROLE_SYSTEM",
     "MESSAGE_ROLE_TOOL",

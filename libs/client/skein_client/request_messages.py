@@ -22,8 +22,8 @@ MemoryInput: TypeAlias = memory_pb2.Memory | Mapping[str, Any] | str
 OnSimilar: TypeAlias = memory_pb2.OnSimilar | Literal["keep", "return", "reinforce"]
 # What happens with a fact whose key another one has, as itself or by its plain name.
 OnConflict: TypeAlias = memory_pb2.OnConflict | Literal["fail", "update", "return", "supersede"]
-# An arm as itself, or by its plain name.
-Arm: TypeAlias = gateway_pb2.Arm | Literal["memories", "messages", "blocks", "profile", "window"]
+# A branch as itself, or by its plain name.
+Branch: TypeAlias = gateway_pb2.Branch | Literal["memories", "messages", "blocks", "profile", "window"]
 _ROLES = {
     name.removeprefix("MESSAGE_ROLE_").lower(): number
     for name, number in session_pb2.MessageRole.items()
@@ -48,12 +48,12 @@ def search_mode(mode: Mode) -> recall_pb2.SearchMode:
     return _MODES[mode]
 
 
-def search_arm(arm: Arm) -> gateway_pb2.Arm:
-    """Return an arm by its plain name, such as "memories", or an Arm as it is. Raises ValueError for other names."""
-    if not isinstance(arm, str):
-        return arm
-    value: Any = gateway_pb2.Arm.Value(_full_name(gateway_pb2.Arm.DESCRIPTOR, arm))
-    number: gateway_pb2.Arm = value
+def search_branch(branch: Branch) -> gateway_pb2.Branch:
+    """Return a branch by its plain name, as "memories", or a Branch as it is. Raises ValueError for other names."""
+    if not isinstance(branch, str):
+        return branch
+    value: Any = gateway_pb2.Branch.Value(_full_name(gateway_pb2.Branch.DESCRIPTOR, branch))
+    number: gateway_pb2.Branch = value
     return number
 
 
@@ -153,7 +153,7 @@ def recall_request(  # noqa: PLR0913 - each has a name.
     *,
     subject_id: str = "",
     limit: int,
-    arms: Iterable[Arm],
+    branches: Iterable[Branch],
     filter: memory_pb2.MemoryFilter | None,  # noqa: A002 - the contract's own word.
     min_similarity: float = 0.0,
     min_relevance: float | None = None,
@@ -165,7 +165,7 @@ def recall_request(  # noqa: PLR0913 - each has a name.
         query=query,
         subject_id=subject_id,
         limit=limit,
-        arms=[search_arm(arm) for arm in arms],
+        branches=[search_branch(branch) for branch in branches],
         filter=filter,
         min_similarity=min_similarity,
         min_relevance=min_relevance,
@@ -201,7 +201,7 @@ def build_context_request(  # noqa: PLR0913 - each has a name.
     token_budget: int,
     session_id: str,
     limit: int,
-    arms: Iterable[Arm],
+    branches: Iterable[Branch],
     filter: memory_pb2.MemoryFilter | None,  # noqa: A002 - the contract's own word.
     embedding: Iterable[float],
     mode: Mode,
@@ -212,7 +212,7 @@ def build_context_request(  # noqa: PLR0913 - each has a name.
             query,
             subject_id=subject_id,
             limit=limit,
-            arms=arms,
+            branches=branches,
             filter=filter,
             embedding=embedding,
             mode=mode,

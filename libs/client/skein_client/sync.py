@@ -205,7 +205,7 @@ class Client:
         *,
         subject_id: str = "",
         limit: int = 0,
-        arms: Iterable[request_messages.Arm] = (),
+        branches: Iterable[request_messages.Branch] = (),
         filter: memory_pb2.MemoryFilter | None = None,  # noqa: A002 - the contract's own word.
         min_similarity: float = 0.0,
         min_relevance: float | None = None,
@@ -214,7 +214,7 @@ class Client:
         as_of_time: datetime | None = None,
         timeout: float | None = None,
     ) -> gateway_pb2.RecallResponse:
-        """Return memories, messages and blocks for a query, best first; `incomplete` names the arms that failed.
+        """Return memories, messages and blocks for a query, best first; `incomplete` names the branches that failed.
 
         `subject_id` is the person whom the caller asks for: nothing about or of another person is found. `mode`
         "keyword" returns items that contain a word of the query, and calls no model. "semantic" compares by
@@ -230,7 +230,7 @@ class Client:
             query,
             subject_id=subject_id,
             limit=limit,
-            arms=arms,
+            branches=branches,
             filter=filter,
             min_similarity=min_similarity,
             min_relevance=min_relevance,
@@ -268,7 +268,7 @@ class Client:
         token_budget: int = 0,
         session_id: str = "",
         limit: int = 0,
-        arms: Iterable[request_messages.Arm] = (),
+        branches: Iterable[request_messages.Branch] = (),
         filter: memory_pb2.MemoryFilter | None = None,  # noqa: A002 - the contract's own word.
         embedding: Iterable[float] = (),
         mode: request_messages.Mode = "hybrid",
@@ -286,7 +286,7 @@ class Client:
             token_budget=token_budget,
             session_id=session_id,
             limit=limit,
-            arms=arms,
+            branches=branches,
             filter=filter,
             embedding=embedding,
             mode=mode,
@@ -464,7 +464,7 @@ class ContextLedger:
             token_budget=self._token_budget,
             session_id=self._session_id,
             limit=limit,
-            arms=(),
+            branches=(),
             filter=self._filter,
             embedding=(),
             mode="hybrid",

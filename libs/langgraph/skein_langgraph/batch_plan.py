@@ -257,7 +257,7 @@ class BatchPlanner:
         request = gateway_pb2.RecallRequest(
             query=op.query,
             limit=MAX_HITS if op.filter else wanted,
-            arms=[gateway_pb2.ARM_MEMORIES],
+            branches=[gateway_pb2.BRANCH_MEMORIES],
             filter=filter_,
             show_superseded=True,
             show_duplicates=True,

@@ -6,7 +6,7 @@ import { createConnectTransport } from "@connectrpc/connect-web";
 
 import { AuthService } from "./gen/skein/auth/v1/auth_pb.js";
 import {
-  Arm,
+  Branch,
   type BuildContextRequestSchema,
   type BuildContextResponse,
   GatewayService,
@@ -54,12 +54,12 @@ const ROLES = {
   system: MessageRole.SYSTEM,
   tool: MessageRole.TOOL,
 } as const;
-const ARMS = {
-  memories: Arm.MEMORIES,
-  messages: Arm.MESSAGES,
-  blocks: Arm.BLOCKS,
-  profile: Arm.PROFILE,
-  window: Arm.WINDOW,
+const BRANCHES = {
+  memories: Branch.MEMORIES,
+  messages: Branch.MESSAGES,
+  blocks: Branch.BLOCKS,
+  profile: Branch.PROFILE,
+  window: Branch.WINDOW,
 } as const;
 
 const ON_SIMILAR = { keep: OnSimilar.KEEP, return: OnSimilar.RETURN, reinforce: OnSimilar.REINFORCE } as const;
@@ -94,10 +94,10 @@ export interface RememberOptions {
   readonly onConflict?: keyof typeof ON_CONFLICT;
   readonly requestId?: string;
 }
-/** What `recall` takes beside the query: the fields of RecallRequest, with plain names for mode and arms. */
-export type RecallOptions = Omit<Fields<MessageInitShape<typeof RecallRequestSchema>>, "query" | "mode" | "arms"> & {
+/** What `recall` takes beside the query: the fields of RecallRequest, with plain names for mode and branches. */
+export type RecallOptions = Omit<Fields<MessageInitShape<typeof RecallRequestSchema>>, "query" | "mode" | "branches"> & {
   mode?: keyof typeof MODES | SearchMode;
-  arms?: readonly (keyof typeof ARMS | Arm)[];
+  branches?: readonly (keyof typeof BRANCHES | Branch)[];
 };
 /** What `buildContext` takes beside the query: the options of `recall`, and those of the text. */
 export type ContextOptions = RecallOptions &
@@ -205,7 +205,7 @@ export class Client {
     return await this.gateway.remember(request, call);
   }
 
-  /** Return memories, messages and blocks for a query, best first; `incomplete` names the arms that failed. */
+  /** Return memories, messages and blocks for a query, best first; `incomplete` names the branches that failed. */
   async recall(query: string, options: RecallOptions = {}, call?: CallOptions): Promise<RecallResponse> {
     return await this.gateway.recall(recallRequest(query, options), call);
   }
@@ -331,12 +331,12 @@ function contextRequest(query: string, options: ContextOptions): MessageInitShap
 }
 
 function recallRequest(query: string, options: RecallOptions): MessageInitShape<typeof RecallRequestSchema> {
-  const { mode, arms = [], ...fields } = options;
+  const { mode, branches = [], ...fields } = options;
   return {
     ...fields,
     query,
     mode: searchMode(mode),
-    arms: arms.map((arm) => (typeof arm === "string" ? ARMS[arm] : arm)),
+    branches: branches.map((branch) => (typeof branch === "string" ? BRANCHES[branch] : branch)),
   };
 }
 

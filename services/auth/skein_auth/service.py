@@ -83,7 +83,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
     """Open the database, add the servicers and start the background tasks. Raises SettingInvalid."""
     settings = AuthSettings.read(host.environment)
     check_settings(settings)
-    system_keys = SystemKeys.of(host.settings.system_key, settings.previous_system_key)
+    system_keys = SystemKeys.of(host.settings.system_key, settings.system_key_previous)
     servicers = ServicerRegistry()
     async with host.database("auth", servicers) as database, Passwords.open(settings) as passwords:
         idempotency = IdempotencyStore(database, "auth")

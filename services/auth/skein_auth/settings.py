@@ -21,7 +21,7 @@ class AuthSettings(Settings):
 
     # The system key before this one. It still decrypts secrets and is accepted from the cluster's services, so that a
     # cluster can change its key without downtime.
-    previous_system_key: str = dataclasses.field(default="", repr=False)
+    system_key_previous: str = dataclasses.field(default="", repr=False)
     # Let every account create tenants; otherwise only the operator creates them.
     accounts_create_tenants: bool = False
     # Days that audit events are kept, 31 at least.
@@ -83,7 +83,7 @@ class SystemKeys:
             raise SettingInvalid(
                 f"SKEIN_SYSTEM_KEY is missing; auth encrypts its signing keys with it; {_GENERATE_HINT}."
             )
-        for name, key in (("SKEIN_SYSTEM_KEY", current), ("SKEIN_PREVIOUS_SYSTEM_KEY", previous)):
+        for name, key in (("SKEIN_SYSTEM_KEY", current), ("SKEIN_SYSTEM_KEY_PREVIOUS", previous)):
             if key and len(key) < MIN_SYSTEM_KEY:
                 raise SettingInvalid(f"{name} needs at least {MIN_SYSTEM_KEY} characters; {_GENERATE_HINT}.")
         return cls(tuple(key for key in (current, previous) if key))

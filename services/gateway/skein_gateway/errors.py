@@ -8,7 +8,7 @@ from skein_kit import errors
 
 
 class RecallIncomplete(errors.Unavailable):
-    """These arms did not respond: {arms}. Try again, or accept partial results with on_partial."""
+    """These branches did not respond: {branches}. Try again, or accept partial results with on_partial."""
 
     reason = "RECALL_INCOMPLETE"
 
@@ -47,7 +47,7 @@ class OAuthMethodHasHttpEndpoint(errors.MethodNotFound):
 
 
 class RecallTimedOut(errors.RpcError):
-    """These arms did not respond in time: {arms}. Allow more time, or accept partial results with on_partial."""
+    """These branches did not respond in time: {branches}. Allow more time, or accept a partial result by on_partial."""
 
     code = grpc.StatusCode.DEADLINE_EXCEEDED
     reason = "RECALL_TIMED_OUT"

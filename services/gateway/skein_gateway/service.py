@@ -96,7 +96,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         index,
         blocks,
         tenancy,
-        arm_seconds=settings.gateway_recall_branch_seconds,
+        branch_seconds=settings.gateway_recall_branch_seconds,
     )
     servicers.add(
         gateway_pb2_grpc.add_GatewayServiceServicer_to_server,

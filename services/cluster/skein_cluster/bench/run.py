@@ -34,7 +34,7 @@ from skein_cluster.cli.recall_hits import hit_name
 Form: TypeAlias = Literal["memories", "messages"]
 
 LIMIT = max(DEPTHS)
-_ARMS = {"memories": gateway_pb2.ARM_MEMORIES, "messages": gateway_pb2.ARM_MESSAGES}
+_BRANCHES = {"memories": gateway_pb2.BRANCH_MEMORIES, "messages": gateway_pb2.BRANCH_MESSAGES}
 # Largest batch that the services embed before they reply.
 _EMBEDDED_AT_ONCE = 16
 # Most links of one call.
@@ -75,7 +75,7 @@ class BenchResult:
     signals: frozenset[str]
     # The model whose vectors were searched.
     model: str
-    # Answers without vectors or without an arm; they do not count for quality.
+    # Answers without vectors or without a branch; they do not count for quality.
     degraded: int
 
 
@@ -175,19 +175,19 @@ async def ask_questions(
     weights: Mapping[str, float] | None = None,
     min_relevance: float | None = None,
 ) -> BenchResult:
-    """Ask every question, of one form alone or as a caller who names no arms, with other weights for some signals.
+    """Ask every question, of one form alone or as a caller who names no branches, with other weights for some signals.
 
     Without `min_relevance` the tenant's applies.
     With the tenant's weights questions run one by one, so that times are those of a single caller.
     """
     at_once = asyncio.Semaphore(1 if weights is None else _AT_ONCE)
-    arms = [] if form is None else [_ARMS[form]]
+    branches = [] if form is None else [_BRANCHES[form]]
 
     async def answer(question: BenchQuestion) -> tuple[float, gateway_pb2.RecallResponse]:
         request = gateway_pb2.RecallRequest(
             query=question.text,
             limit=limit,
-            arms=arms,
+            branches=branches,
             weights=weights,
             filter=question.filter,
             min_relevance=min_relevance,
@@ -221,7 +221,9 @@ async def ask_questions(
             if part.signal not in _ADJUSTMENTS and part.weight and part.value
         ),
         model=next((response.model for response in responses if response.model), ""),
-        degraded=sum(any(arm.state != gateway_pb2.ARM_STATE_OK for arm in response.arms) for response in responses),
+        degraded=sum(
+            any(branch.state != gateway_pb2.BRANCH_STATE_OK for branch in response.branches) for response in responses
+        ),
     )
 
 

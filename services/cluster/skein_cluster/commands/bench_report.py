@@ -59,7 +59,7 @@ def print_circumstances(document: Mapping[str, Any], items: str) -> None:
         )
     )
     if document["degraded_answers"]:
-        message = f"{document['degraded_answers']} answers lacked semantic search or an arm: repeat the run."
+        message = f"{document['degraded_answers']} answers lacked semantic search or a branch: repeat the run."
         output.stderr_console().print(Text(message, style="red"))
 
 

@@ -25,13 +25,13 @@ Decorated = TypeVar("Decorated", bound="Callable[..., Any]")
 
 # Sessions searched for messages; a tenant with more sessions is assumed to have messages.
 _SESSIONS = 100
-_ARMS = {
-    "memories": gateway_pb2.ARM_MEMORIES,
-    "messages": gateway_pb2.ARM_MESSAGES,
-    "blocks": gateway_pb2.ARM_BLOCKS,
-    "profile": gateway_pb2.ARM_PROFILE,
+_BRANCHES = {
+    "memories": gateway_pb2.BRANCH_MEMORIES,
+    "messages": gateway_pb2.BRANCH_MESSAGES,
+    "blocks": gateway_pb2.BRANCH_BLOCKS,
+    "profile": gateway_pb2.BRANCH_PROFILE,
 }
-_STORED = frozenset({gateway_pb2.ARM_MEMORIES, gateway_pb2.ARM_MESSAGES})
+_STORED = frozenset({gateway_pb2.BRANCH_MEMORIES, gateway_pb2.BRANCH_MESSAGES})
 MODES = {
     "hybrid": recall_pb2.SEARCH_MODE_HYBRID,
     "keyword": recall_pb2.SEARCH_MODE_KEYWORD,
@@ -92,9 +92,9 @@ def mode_option(command: Decorated) -> Decorated:
     )(command)
 
 
-def show_incomplete(arms: Iterable[gateway_pb2.Arm]) -> None:
-    """Name the missing arms on stderr, if any."""
-    names = ", ".join(gateway_pb2.Arm.Name(arm).removeprefix("ARM_").lower() for arm in arms)
+def show_incomplete(branches: Iterable[gateway_pb2.Branch]) -> None:
+    """Name the missing branches on stderr, if any."""
+    names = ", ".join(gateway_pb2.Branch.Name(branch).removeprefix("BRANCH_").lower() for branch in branches)
     if names:
         output.stderr_console().print(Text(f"Incomplete: {names} did not answer."))
 
@@ -134,7 +134,11 @@ def show_as_of(as_of_time: datetime | None, purged_count: int) -> None:
     help="Maximum number of hits.  [default: 10, and 25 where TEXT asks for all of something]",
 )
 @click.option(
-    "--arm", "arms", type=click.Choice(list(_ARMS)), multiple=True, help="Search only these items (repeatable)."
+    "--branch",
+    "branches",
+    type=click.Choice(list(_BRANCHES)),
+    multiple=True,
+    help="Search only these items (repeatable).",
 )
 @click.option(
     "--min-relevance",
@@ -151,7 +155,7 @@ def show_as_of(as_of_time: datetime | None, purged_count: int) -> None:
 async def recall_command(  # noqa: PLR0913 - one argument for each option.
     text: str,
     limit: int | None,
-    arms: tuple[str, ...],
+    branches: tuple[str, ...],
     min_relevance: float | None,
     min_trust: float,
     mode: str,
@@ -165,7 +169,7 @@ async def recall_command(  # noqa: PLR0913 - one argument for each option.
     request = gateway_pb2.RecallRequest(
         query=text,
         limit=limit,
-        arms=[_ARMS[arm] for arm in arms],
+        branches=[_BRANCHES[branch] for branch in branches],
         filter=item_filter,
         min_relevance=min_relevance,
         min_trust=min_trust,
@@ -175,7 +179,7 @@ async def recall_command(  # noqa: PLR0913 - one argument for each option.
     # Return the response, and whether the tenant is empty.
     async with as_tenant(environment) as api:
         response = await api.gateway.Recall(request)
-        includes_stored_items = not request.arms or bool({*request.arms} & _STORED)
+        includes_stored_items = not request.branches or bool({*request.branches} & _STORED)
         has_no_results = not response.hits and not response.HasField("profile") and not response.incomplete
         is_empty = includes_stored_items and has_no_results and await is_tenant_empty(api)
     yield response

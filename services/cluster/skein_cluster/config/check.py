@@ -149,7 +149,7 @@ def _check_ports(services: Collection[str], environment: Mapping[str, str]) -> N
 
 def _check_system_keys(environment: Mapping[str, str]) -> None:
     current = ProcessSettings.read(environment).system_key
-    SystemKeys.of(current, AuthSettings.read(environment).previous_system_key)
+    SystemKeys.of(current, AuthSettings.read(environment).system_key_previous)
 
 
 def _check_providers(environment: Mapping[str, str]) -> None:

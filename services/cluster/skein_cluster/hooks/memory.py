@@ -134,15 +134,19 @@ class _Memory:
                 "minTrust": _MIN_TRUST,
             }
             return str(self._cluster.call(BLOCKS, "CompileBlocks", request, self._deadline).get("text", ""))
-        recall = {**self._session_recall, "arms": ["ARM_BLOCKS"]}
+        recall = {**self._session_recall, "branches": ["BRANCH_BLOCKS"]}
         return self._build_context(recall, _BLOCK_TOKENS)
 
     def build_context(self, event: HookEvent) -> str:
         """Return the text of this project for a session's start or a prompt; empty when nothing is relevant."""
         recall, tokens = self._recall(event)
         if event is HookEvent.SESSION_START:
-            arms = ["ARM_MEMORIES", "ARM_MESSAGES", *(["ARM_PROFILE"] if self._participants.subject_id else [])]
-            recall["arms"] = arms
+            branches = [
+                "BRANCH_MEMORIES",
+                "BRANCH_MESSAGES",
+                *(["BRANCH_PROFILE"] if self._participants.subject_id else []),
+            ]
+            recall["branches"] = branches
         project = self._call.project
         # What names no project is everybody's: what was remembered by other ways than a hook.
         recall = self._where(recall, event, f'metadata.project IN ({_quoted(project)}, "")')
@@ -155,7 +159,7 @@ class _Memory:
     def recall_elsewhere(self, event: HookEvent) -> str:
         """Return what other projects know, each line with the name of its project."""
         recall, _ = self._recall(event)
-        recall |= {"arms": ["ARM_MEMORIES", "ARM_MESSAGES"], "limit": _OTHER_PROJECTS_LIMIT}
+        recall |= {"branches": ["BRANCH_MEMORIES", "BRANCH_MESSAGES"], "limit": _OTHER_PROJECTS_LIMIT}
         condition = f"has(metadata.project) AND metadata.project != {_quoted(self._call.project)}"
         answer = self._cluster.call(GATEWAY, "Recall", self._where(recall, event, condition), self._deadline)
         lines = [line for hit in answer.get("hits", ()) if (line := _line(hit))]

@@ -74,7 +74,7 @@ class Api:
 
     @property
     def gateway(self) -> gateway_pb2_grpc.GatewayServiceAsyncStub:
-        """Recall of all arms, and the cluster's status."""
+        """Recall of all branches, and the cluster's status."""
         return gateway_pb2_grpc.GatewayServiceStub(self._channel)
 
 

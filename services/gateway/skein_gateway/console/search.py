@@ -24,11 +24,11 @@ from skein_gateway.console.problems import PageError, or_page_error
 from skein_gateway.oauth.forms import Parameters
 from skein_kit.rpc.well_known_types import to_timestamp
 
-# Arms by the names of their checkboxes.
-ARMS = {
-    "memories": gateway_pb2.ARM_MEMORIES,
-    "messages": gateway_pb2.ARM_MESSAGES,
-    "blocks": gateway_pb2.ARM_BLOCKS,
+# Branches by the names of their checkboxes.
+BRANCHES = {
+    "memories": gateway_pb2.BRANCH_MEMORIES,
+    "messages": gateway_pb2.BRANCH_MESSAGES,
+    "blocks": gateway_pb2.BRANCH_BLOCKS,
 }
 # Search modes by their query parameter, each with its label.
 MODES = {
@@ -81,7 +81,8 @@ async def show(request: Request, context: PageContext, parameters: Parameters) -
         times = await slider
     found = response.hits if isinstance(response, gateway_pb2.RecallResponse) else []
     filters = {
-        name: parameters.get(name) for name in (*_FILTERS, *ARMS, "mode", "limit", "superseded", "as_of", "valid_at")
+        name: parameters.get(name)
+        for name in (*_FILTERS, *BRANCHES, "mode", "limit", "superseded", "as_of", "valid_at")
     }
     # What a form sends without a choice is no filter.
     for name, default in (("mode", next(iter(MODES))), ("limit", str(LIMITS[0]))):
@@ -103,7 +104,7 @@ async def show(request: Request, context: PageContext, parameters: Parameters) -
         slider=times,
         filters=filters,
         labels=_LABELS,
-        arms=ARMS,
+        branches=BRANCHES,
         modes={name: label for name, (_, label) in MODES.items()},
         limits=LIMITS,
     )
@@ -121,7 +122,7 @@ def _recall_request(query: str, parameters: Parameters) -> gateway_pb2.RecallReq
     return gateway_pb2.RecallRequest(
         query=query,
         limit=int(limit) if limit in map(str, LIMITS) else LIMITS[0],
-        arms=[arm for name, arm in ARMS.items() if parameters.get(name) == "on"],
+        branches=[branch for name, branch in BRANCHES.items() if parameters.get(name) == "on"],
         filter=memory_filter,
         subject_id=subject_id,
         show_superseded=parameters.get("superseded") == "on",

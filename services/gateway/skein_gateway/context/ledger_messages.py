@@ -111,11 +111,11 @@ def known_items(stored: Ledger, *, is_repeat: bool) -> list[recall_pb2.KnownItem
 
 
 def reader_digest(request: pb.BuildContextRequest, salt: bytes) -> bytes:
-    """Return the digest of what every item of the texts must fit: reader, session, arms, format and budget."""
+    """Return the digest of what every item of the texts must fit: reader, session, branches, format and budget."""
     recall = request.recall
     reader = pb.BuildContextRequest(
         recall=pb.RecallRequest(
-            subject_id=subject_of(recall), arms=sorted(recall.arms), min_trust=recall.min_trust, filter={}
+            subject_id=subject_of(recall), branches=sorted(recall.branches), min_trust=recall.min_trust, filter={}
         ),
         token_budget=request.token_budget,
         format=request.format,

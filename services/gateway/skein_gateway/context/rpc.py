@@ -18,14 +18,14 @@ from skein_gateway.context.model import MIN_PAGE_BUDGET, Citation, Item, ItemKin
 from skein_gateway.context.recorder import ContextRecorder
 from skein_gateway.context.turns import LedgerTurns
 from skein_gateway.recall.rpc import (
-    ArmOutcome,
-    ArmResult,
+    BranchOutcome,
+    BranchResult,
     RecallHandler,
     RecallResult,
-    arm_timeout_seconds,
     as_of_time,
     both,
-    call_arm,
+    branch_timeout_seconds,
+    call_branch,
     enforce_partial_policy,
     item_filter,
     may_call,
@@ -79,15 +79,15 @@ class ContextHandler:
         few_or_many = LIST_LIMIT if asks_for_all(request.recall.query) else DEFAULT_LIMIT
         recall_request.limit = request.recall.limit or few_or_many
         recall_request.show_superseded = False
-        # Packing finds duplicates of all arms, near ones too.
+        # Packing finds duplicates of all branches, near ones too.
         recall_request.show_duplicates = True
-        extra_arms = []
+        extra_branches = []
         if request.session_id:
             _WINDOW.check_reach(caller_of(context), named_space())
-            extra_arms.append(partial(self._window, request))
-        if _has_page(request) and may_call(caller_of(context), pb.ARM_PAGE):
-            extra_arms.append(partial(self._page, recall_request))
-        search = self._recall.call_arms(recall_request, context, *extra_arms)
+            extra_branches.append(partial(self._window, request))
+        if _has_page(request) and may_call(caller_of(context), pb.BRANCH_PAGE):
+            extra_branches.append(partial(self._page, recall_request))
+        search = self._recall.call_branches(recall_request, context, *extra_branches)
         if request.ledger_id:
             return await self._turn(request, recall_request, search, context)
         result = await search
@@ -119,7 +119,7 @@ class ContextHandler:
         if request.recall.HasField("as_of_time"):
             search.close()
             raise FieldInvalid(violations=[("ledger_id", "must be empty with recall.as_of_time")])
-        seconds = arm_timeout_seconds(context.time_remaining(), self._lineage_seconds)
+        seconds = branch_timeout_seconds(context.time_remaining(), self._lineage_seconds)
         result, known = await both(search, self._turns.read(request, seconds=seconds))
         enforce_partial_policy(result.outcomes, recall_request.on_partial)
         response = result.response(recall_request.limit)
@@ -149,9 +149,9 @@ class ContextHandler:
                 visible_to=None if reader is None else reader.visible_to,
                 as_of_time=as_of_time(request.recall),
             )
-            seconds = arm_timeout_seconds(context.time_remaining(), self._lineage_seconds)
+            seconds = branch_timeout_seconds(context.time_remaining(), self._lineage_seconds)
             try:
-                timed = await call_arm(self._curation.GetLineage(lineage_request, timeout=seconds))
+                timed = await call_branch(self._curation.GetLineage(lineage_request, timeout=seconds))
             except aio.AioRpcError as error:
                 # A memory that was deleted after the search has no lineage any more.
                 if error.code() is not grpc.StatusCode.NOT_FOUND:
@@ -164,22 +164,24 @@ class ContextHandler:
                 origins |= origins_of(timed.response, batch)
         return origins
 
-    async def _window(self, request: pb.BuildContextRequest, arm_seconds: float) -> ArmResult:
+    async def _window(self, request: pb.BuildContextRequest, branch_seconds: float) -> BranchResult:
         half = max(1, (request.token_budget or DEFAULT_BUDGET) // 2)
         window_request = session_pb2.GetRecentWindowRequest(
             session_id=request.session_id, token_budget=half, as_of_time=as_of_time(request.recall)
         )
-        timed = await call_arm(self._sessions.GetRecentWindow(window_request, timeout=arm_seconds))
+        timed = await call_branch(self._sessions.GetRecentWindow(window_request, timeout=branch_seconds))
         if timed.response is None:
-            return ArmResult(outcomes=(ArmOutcome.failed(pb.ARM_WINDOW, timed),))
+            return BranchResult(outcomes=(BranchOutcome.failed(pb.BRANCH_WINDOW, timed),))
         subject_id = subject_of(request.recall)
         # A conversation of several people: those of another one are not this person's.
         messages = [one for one in timed.response.messages if not subject_id or one.subject_id in {"", subject_id}]
         recent = messages[-MAX_RECENT:]
-        outcome = ArmOutcome(arm=pb.ARM_WINDOW, state=pb.ARM_STATE_OK, seconds=timed.seconds, hit_count=len(recent))
-        return ArmResult(outcomes=(outcome,), recent=recent)
+        outcome = BranchOutcome(
+            branch=pb.BRANCH_WINDOW, state=pb.BRANCH_STATE_OK, seconds=timed.seconds, hit_count=len(recent)
+        )
+        return BranchResult(outcomes=(outcome,), recent=recent)
 
-    async def _page(self, recall: pb.RecallRequest, arm_seconds: float) -> ArmResult:
+    async def _page(self, recall: pb.RecallRequest, branch_seconds: float) -> BranchResult:
         """Read the stable facts of the subject's profile page, of which there need be none."""
         reader = item_filter(recall)
         page_request = pages_pb2.GetPageRequest(
@@ -189,18 +191,18 @@ class ContextHandler:
             brief=True,
         )
         try:
-            timed = await call_arm(self._curation.GetPage(page_request, timeout=arm_seconds))
+            timed = await call_branch(self._curation.GetPage(page_request, timeout=branch_seconds))
         except aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.NOT_FOUND:
                 raise
-            return ArmResult(outcomes=(ArmOutcome(arm=pb.ARM_PAGE, state=pb.ARM_STATE_OK),))
+            return BranchResult(outcomes=(BranchOutcome(branch=pb.BRANCH_PAGE, state=pb.BRANCH_STATE_OK),))
         if timed.response is None:
-            return ArmResult(outcomes=(ArmOutcome.failed(pb.ARM_PAGE, timed),))
+            return BranchResult(outcomes=(BranchOutcome.failed(pb.BRANCH_PAGE, timed),))
         if not page_request.HasField("as_of_time"):
             page_request.as_of_time.FromDatetime(now())
         count = sum(len(section.sentences) for section in timed.response.sections)
-        outcome = ArmOutcome(arm=pb.ARM_PAGE, state=pb.ARM_STATE_OK, seconds=timed.seconds, hit_count=count)
-        return ArmResult(outcomes=(outcome,), page=timed.response, page_request=page_request)
+        outcome = BranchOutcome(branch=pb.BRANCH_PAGE, state=pb.BRANCH_STATE_OK, seconds=timed.seconds, hit_count=count)
+        return BranchResult(outcomes=(outcome,), page=timed.response, page_request=page_request)
 
 
 def _has_page(request: pb.BuildContextRequest) -> bool:
@@ -210,7 +212,7 @@ def _has_page(request: pb.BuildContextRequest) -> bool:
         bool(subject_of(recall))
         and not request.omit_profile_facts
         and (request.token_budget or DEFAULT_BUDGET) >= MIN_PAGE_BUDGET
-        and (not recall.arms or pb.ARM_MEMORIES in recall.arms)
+        and (not recall.branches or pb.BRANCH_MEMORIES in recall.branches)
         and recall.min_trust <= NEUTRAL_TRUST
         and all(field.name == "visible_to" for field, _ in recall.filter.ListFields())
     )
@@ -233,7 +235,7 @@ def _page_request(result: RecallResult, page: Sequence[Item]) -> pages_pb2.GetPa
 def _answer(response: pb.RecallResponse) -> pb.BuildContextResponse:
     """Return what an answer says of its search."""
     return pb.BuildContextResponse(
-        arms=response.arms,
+        branches=response.branches,
         incomplete=response.incomplete,
         model=response.model,
         emptied_by=response.emptied_by,

@@ -201,7 +201,7 @@ def _turn_of(
         rebase = repeated
     ledger = replace(ledger, revision=_next_revision(known))
     if known.is_continued_by(request) and not known.is_repeat:
-        checks = {**known.checks, **_checks_of_arms(ledger, result, caller)}
+        checks = {**known.checks, **_checks_of_branches(ledger, result, caller)}
         turn = append(candidates, checks, options, ledger)
         if not isinstance(turn, Rebase):
             return turn
@@ -238,17 +238,17 @@ def _is_same(turn: Turn, stored: ledgers_pb2.ContextLedger) -> bool:
     return not turn.rebase and not is_due and turn.ledger.entries == ledger_messages.ledger(stored).entries
 
 
-def _checks_of_arms(ledger: Ledger, result: RecallResult, caller: Caller) -> dict[ItemKey, Check]:
+def _checks_of_branches(ledger: Ledger, result: RecallResult, caller: Caller) -> dict[ItemKey, Check]:
     """Return the blocks and the profile that are not as they were, as far as this turn has read them."""
     present = _blocks_and_profile(result)
-    arms = {ItemKind.BLOCK: pb.ARM_BLOCKS, ItemKind.PROFILE: pb.ARM_PROFILE}
+    branches = {ItemKind.BLOCK: pb.BRANCH_BLOCKS, ItemKind.PROFILE: pb.BRANCH_PROFILE}
     checks = {}
     for entry in ledger.sent:
-        if entry.kind not in arms:
+        if entry.kind not in branches:
             continue
         items = present.get(entry.kind)
         item = None if items is None else items.get(entry.item_id)
-        if not may_call(caller, arms[entry.kind]) or (items is not None and item is None):
+        if not may_call(caller, branches[entry.kind]) or (items is not None and item is None):
             checks[entry.key] = Check(change=Change.GONE)
         elif item is not None and item.revision != entry.revision:
             checks[entry.key] = Check(change=Change.CHANGED, item=item)
@@ -266,12 +266,12 @@ def _present_items(known: KnownLedger, result: RecallResult) -> dict[ItemKey, It
 def _blocks_and_profile(result: RecallResult) -> dict[ItemKind, dict[str, Item]]:
     """Return the blocks and the profile that this turn has read, by id; a kind that it has not read is missing."""
     read: dict[ItemKind, dict[str, Item]] = {}
-    for arm_result in result.results:
-        if arm_result.blocks is not None:
-            read[ItemKind.BLOCK] = {block.block_id: convert.block_item(block) for block in arm_result.blocks}
-        outcome = arm_result.outcomes[0]
-        if outcome.arm == pb.ARM_PROFILE and outcome.state == pb.ARM_STATE_OK:
-            profile = arm_result.profile
+    for branch_result in result.results:
+        if branch_result.blocks is not None:
+            read[ItemKind.BLOCK] = {block.block_id: convert.block_item(block) for block in branch_result.blocks}
+        outcome = branch_result.outcomes[0]
+        if outcome.branch == pb.BRANCH_PROFILE and outcome.state == pb.BRANCH_STATE_OK:
+            profile = branch_result.profile
             read[ItemKind.PROFILE] = {} if profile is None else {profile.subject_id: convert.profile_item(profile)}
     return read
 

@@ -64,7 +64,9 @@ def recall_text(result: dict[str, Any]) -> str:
         lines += ["Profile:", *_lines(result["profile"], subjects_pb2.Subject.DESCRIPTOR, "  ")]
     incomplete = result.get("incomplete", [])
     if incomplete:
-        lines.append(f"These arms did not respond, so hits may be missing: {', '.join(incomplete)}. Repeat the call.")
+        lines.append(
+            f"These branches did not respond, so hits may be missing: {', '.join(incomplete)}. Repeat the call."
+        )
     conditions = result.get("emptied_by", [])
     if conditions:
         lines.append(f"These conditions excluded everything: {one_line(', '.join(conditions))}.")

@@ -1,1 +1,1 @@
-"""Recall: parallel calls to every arm, deadlines for each, and the merge of their results."""
+"""Recall: parallel calls to every branch, deadlines for each, and the merge of their results."""

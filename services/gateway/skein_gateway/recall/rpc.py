@@ -1,4 +1,4 @@
-"""Recall: calls all arms concurrently, each with a timeout, and merges their best hits."""
+"""Recall: calls all branches concurrently, each with a timeout, and merges their best hits."""
 
 from __future__ import annotations
 
@@ -36,13 +36,15 @@ from skein_kit.rpc.well_known_types import read_time
 from skein_kit.search_text.list_questions import asks_for_all
 from skein_kit.text.source_keys import NEUTRAL_TRUST
 
-ARMS = Counter("skein_gateway_search_branches_total", "Search branches of recalls, by outcome.", ["branch", "state"])
+BRANCHES = Counter(
+    "skein_gateway_search_branches_total", "Search branches of recalls, by outcome.", ["branch", "state"]
+)
 Response = TypeVar("Response")
 Other = TypeVar("Other")
 # Reserved from the caller's time for merging: this share, and at most these seconds.
 _MARGIN_SHARE = 0.1
 _MARGIN_SECONDS = 0.25
-# Faults of one arm, which leave a partial result. Any other code is the caller's error and fails the call.
+# Faults of one branch, which leave a partial result. Any other code is the caller's error and fails the call.
 _FAULTS = frozenset(
     {
         grpc.StatusCode.ABORTED,
@@ -56,25 +58,30 @@ _FAULTS = frozenset(
         grpc.StatusCode.UNKNOWN,
     }
 )
-# Access rules of the RPCs behind these arms.
+# Access rules of the RPCs behind these branches.
 _RULES = {
-    pb.ARM_BLOCKS: ACCESS_RULES["/skein.memory.v1.BlockService/ListAgentBlocks"],
-    pb.ARM_PROFILE: ACCESS_RULES["/skein.tenancy.v1.TenancyService/GetSubject"],
-    pb.ARM_PAGE: ACCESS_RULES["/skein.memory.v1.CurationService/GetPage"],
+    pb.BRANCH_BLOCKS: ACCESS_RULES["/skein.memory.v1.BlockService/ListAgentBlocks"],
+    pb.BRANCH_PROFILE: ACCESS_RULES["/skein.tenancy.v1.TenancyService/GetSubject"],
+    pb.BRANCH_PAGE: ACCESS_RULES["/skein.memory.v1.CurationService/GetPage"],
 }
-_SERVICES = {pb.ARM_BLOCKS: "memory", pb.ARM_PROFILE: "tenancy", pb.ARM_WINDOW: "session", pb.ARM_PAGE: "memory"}
+_SERVICES = {
+    pb.BRANCH_BLOCKS: "memory",
+    pb.BRANCH_PROFILE: "tenancy",
+    pb.BRANCH_WINDOW: "session",
+    pb.BRANCH_PAGE: "memory",
+}
 # Hits without a limit, and where the query asks for all of something.
 DEFAULT_LIMIT, LIST_LIMIT = 10, 25
 # Most blocks that one agent can see: about one subject and about none.
 MAX_BLOCKS = 200
 # Longer texts are matched in a thread, because they would block the event loop.
 MAX_INLINE_CHARACTERS = 100_000
-_KINDS = {pb.ARM_MEMORIES: recall_pb2.ITEM_KIND_MEMORY, pb.ARM_MESSAGES: recall_pb2.ITEM_KIND_MESSAGE}
+_KINDS = {pb.BRANCH_MEMORIES: recall_pb2.ITEM_KIND_MEMORY, pb.BRANCH_MESSAGES: recall_pb2.ITEM_KIND_MESSAGE}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimedResponse(Generic[Response]):
-    """The response of an arm's call, or its fault, with the duration."""
+    """The response of a branch's call, or its fault, with the duration."""
 
     seconds: float
     response: Response | None = None
@@ -82,11 +89,11 @@ class TimedResponse(Generic[Response]):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ArmOutcome:
-    """The outcome of one arm."""
+class BranchOutcome:
+    """The outcome of one branch."""
 
-    arm: pb.Arm
-    state: pb.ArmState
+    branch: pb.Branch
+    state: pb.BranchState
     seconds: float = 0.0
     hit_count: int = 0
     unembedded_count: int = 0
@@ -95,28 +102,28 @@ class ArmOutcome:
     fault: aio.AioRpcError | None = None
 
     @classmethod
-    def skipped(cls, arm: pb.Arm) -> ArmOutcome:
-        """Return the outcome of an arm that does not apply to the request."""
-        return cls(arm=arm, state=pb.ARM_STATE_SKIPPED)
+    def skipped(cls, branch: pb.Branch) -> BranchOutcome:
+        """Return the outcome of a branch that does not apply to the request."""
+        return cls(branch=branch, state=pb.BRANCH_STATE_SKIPPED)
 
     @classmethod
-    def failed(cls, arm: pb.Arm, timed: TimedResponse[Any]) -> ArmOutcome:
+    def failed(cls, branch: pb.Branch, timed: TimedResponse[Any]) -> BranchOutcome:
         """Return the outcome of a failed call."""
         is_late = timed.fault is not None and timed.fault.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-        state = pb.ARM_STATE_TIMED_OUT if is_late else pb.ARM_STATE_UNAVAILABLE
-        return cls(arm=arm, state=state, seconds=timed.seconds, fault=timed.fault)
+        state = pb.BRANCH_STATE_TIMED_OUT if is_late else pb.BRANCH_STATE_UNAVAILABLE
+        return cls(branch=branch, state=state, seconds=timed.seconds, fault=timed.fault)
 
     @property
     def is_missing(self) -> bool:
-        """Tell whether the arm failed."""
+        """Tell whether the branch failed."""
         return self.fault is not None
 
-    def status(self) -> pb.ArmStatus:
+    def status(self) -> pb.BranchStatus:
         """Return the outcome for the response."""
         elapsed = Duration()
         elapsed.FromMicroseconds(round(self.seconds * 1e6))
-        return pb.ArmStatus(
-            arm=self.arm,
+        return pb.BranchStatus(
+            branch=self.branch,
             state=self.state,
             hit_count=self.hit_count,
             elapsed=elapsed,
@@ -127,10 +134,10 @@ class ArmOutcome:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ArmResult:
-    """The outcomes and results of one call, which may cover several arms."""
+class BranchResult:
+    """The outcomes and results of one call, which may cover several branches."""
 
-    outcomes: tuple[ArmOutcome, ...]
+    outcomes: tuple[BranchOutcome, ...]
     # Best first.
     hits: Sequence[recall_pb2.Hit] = ()
     # Set by the recall service only.
@@ -147,13 +154,13 @@ class ArmResult:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RecallResult:
-    """The results of all arms."""
+    """The results of all branches."""
 
-    results: Sequence[ArmResult]
+    results: Sequence[BranchResult]
 
     @property
-    def outcomes(self) -> list[ArmOutcome]:
-        """Return the outcome of each arm."""
+    def outcomes(self) -> list[BranchOutcome]:
+        """Return the outcome of each branch."""
         return [outcome for result in self.results for outcome in result.outcomes]
 
     @property
@@ -162,12 +169,12 @@ class RecallResult:
         return [message for result in self.results for message in result.recent]
 
     @property
-    def page_result(self) -> ArmResult | None:
+    def page_result(self) -> BranchResult | None:
         """Return what has the page with the profile facts; None without such a page."""
         return next((result for result in self.results if result.page is not None), None)
 
     def response(self, limit: int) -> pb.RecallResponse:
-        """Return the best hits of all arms, as many as fit one message together with the profile.
+        """Return the best hits of all branches, as many as fit one message together with the profile.
 
         Ties are ordered by id, so that equal calls return equal responses.
         """
@@ -183,8 +190,8 @@ class RecallResult:
         outcomes = self.outcomes
         return pb.RecallResponse(
             hits=hits if len(hits) <= limit else hits[:limit],
-            arms=[outcome.status() for outcome in outcomes],
-            incomplete=[outcome.arm for outcome in outcomes if outcome.is_missing],
+            branches=[outcome.status() for outcome in outcomes],
+            incomplete=[outcome.branch for outcome in outcomes if outcome.is_missing],
             model="" if index is None else index.model,
             dense_path="" if index is None else index.dense_path,
             emptied_by=() if index is None else index.emptied_by,
@@ -208,60 +215,62 @@ class RecallHandler:
         blocks: blocks_pb2_grpc.BlockServiceAsyncStub,
         tenancy: tenancy_pb2_grpc.TenancyServiceAsyncStub,
         *,
-        arm_seconds: float,
+        branch_seconds: float,
     ) -> None:
-        """Call these services; `arm_seconds` is the longest timeout of an arm."""
+        """Call these services; `branch_seconds` is the longest timeout of a branch."""
         self._recall = recall
         self._blocks = blocks
         self._tenancy = tenancy
-        self._arm_seconds = arm_seconds
+        self._branch_seconds = branch_seconds
 
     async def Recall(self, request: pb.RecallRequest, context: Context) -> pb.RecallResponse:
         read_as_of_time(request, at=now())
         # Receipts have the limit that applied.
         request.limit = request.limit or (LIST_LIMIT if asks_for_all(request.query) else DEFAULT_LIMIT)
-        result = await self.call_arms(request, context)
+        result = await self.call_branches(request, context)
         enforce_partial_policy(result.outcomes, request.on_partial)
         return result.response(request.limit)
 
-    async def call_arms(
+    async def call_branches(
         self,
         request: pb.RecallRequest,
         context: Context,
-        *extra_arms: Callable[[float], Coroutine[Any, Any, ArmResult]],
+        *extra_branches: Callable[[float], Coroutine[Any, Any, BranchResult]],
     ) -> RecallResult:
-        """Call the selected arms and `extra_arms` concurrently, each with a timeout within the caller's time.
+        """Call the selected branches and `extra_branches` concurrently, each with a timeout within the caller's time.
 
-        Failed arms are in the outcomes. An error of the caller fails the call and cancels the other arms.
+        Failed branches are in the outcomes. An error of the caller fails the call and cancels the other branches.
         """
-        arms = select_arms(request, caller_of(context))
-        arm_seconds = arm_timeout_seconds(context.time_remaining(), self._arm_seconds)
-        indexed = [arm for arm in arms if arm in _KINDS]
-        calls = [self._search_index(indexed, request, arm_seconds)] if indexed else []
-        calls += [extra_arm(arm_seconds) for extra_arm in extra_arms]
-        skipped = list[ArmResult]()
-        for arm, is_applicable, call_arms in (
-            (pb.ARM_BLOCKS, bool(request.query) and filter_allows_blocks(request), self._search_blocks),
-            (pb.ARM_PROFILE, bool(subject_of(request)), self._get_profile),
+        branches = select_branches(request, caller_of(context))
+        branch_seconds = branch_timeout_seconds(context.time_remaining(), self._branch_seconds)
+        indexed = [branch for branch in branches if branch in _KINDS]
+        calls = [self._search_index(indexed, request, branch_seconds)] if indexed else []
+        calls += [extra_branch(branch_seconds) for extra_branch in extra_branches]
+        skipped = list[BranchResult]()
+        for branch, is_applicable, call_branches in (
+            (pb.BRANCH_BLOCKS, bool(request.query) and filter_allows_blocks(request), self._search_blocks),
+            (pb.BRANCH_PROFILE, bool(subject_of(request)), self._get_profile),
         ):
-            if arm not in arms:
+            if branch not in branches:
                 continue
             if is_applicable:
-                calls.append(call_arms(request, arm_seconds))
+                calls.append(call_branches(request, branch_seconds))
             else:
-                skipped.append(ArmResult(outcomes=(ArmOutcome.skipped(arm),)))
+                skipped.append(BranchResult(outcomes=(BranchOutcome.skipped(branch),)))
         results = await gather_or_cancel(*calls) if calls else []
-        result = RecallResult(results=sorted([*results, *skipped], key=lambda result: result.outcomes[0].arm))
-        record_arm_metrics(result.outcomes)
+        result = RecallResult(results=sorted([*results, *skipped], key=lambda result: result.outcomes[0].branch))
+        record_branch_metrics(result.outcomes)
         return result
 
-    async def _search_index(self, arms: Sequence[pb.Arm], request: pb.RecallRequest, arm_seconds: float) -> ArmResult:
+    async def _search_index(
+        self, branches: Sequence[pb.Branch], request: pb.RecallRequest, branch_seconds: float
+    ) -> BranchResult:
         """Search memories and messages with one call, which is twice as fast as two."""
         index_request = recall_pb2.RecallRequest(
             query=request.query,
             embedding=request.embedding,
             limit=request.limit,
-            kinds=[_KINDS[arm] for arm in arms],
+            kinds=[_KINDS[branch] for branch in branches],
             filter=item_filter(request),
             min_similarity=request.min_similarity,
             show_superseded=request.show_superseded,
@@ -274,9 +283,9 @@ class RecallHandler:
             min_trust=request.min_trust,
             as_of_time=as_of_time(request),
         )
-        return index_result(arms, await call_arm(self._recall.Recall(index_request, timeout=arm_seconds)))
+        return index_result(branches, await call_branch(self._recall.Recall(index_request, timeout=branch_seconds)))
 
-    async def _search_blocks(self, request: pb.RecallRequest, arm_seconds: float) -> ArmResult:
+    async def _search_blocks(self, request: pb.RecallRequest, branch_seconds: float) -> BranchResult:
         """Read the visible blocks and match the query's words in them."""
         start, end = (
             read_time(request.filter, name, within="filter.", may_be_infinite=True)
@@ -292,14 +301,14 @@ class RecallHandler:
                 hide_other_subjects=True,
                 as_of_time=as_of_time(request),
             )
-            timed = await call_arm(self._blocks.ListAgentBlocks(of_agent, timeout=arm_seconds))
+            timed = await call_branch(self._blocks.ListAgentBlocks(of_agent, timeout=branch_seconds))
         else:
             of_all = blocks_pb2.ListBlocksRequest(
                 is_template=False, page_size=MAX_BLOCKS, as_of_time=as_of_time(request)
             )
-            timed = await call_arm(self._blocks.ListBlocks(of_all, timeout=arm_seconds))
+            timed = await call_branch(self._blocks.ListBlocks(of_all, timeout=branch_seconds))
         if timed.response is None:
-            return ArmResult(outcomes=(ArmOutcome.failed(pb.ARM_BLOCKS, timed),))
+            return BranchResult(outcomes=(BranchOutcome.failed(pb.BRANCH_BLOCKS, timed),))
         blocks = [block for block in timed.response.blocks if block.subject_id in {"", subject_id}]
         trusted = [block for block in blocks if trust_of(block) >= request.min_trust]
         matching = [block for block in trusted if _is_between(block, start, end)]
@@ -308,49 +317,49 @@ class RecallHandler:
             hits = await asyncio.to_thread(block_hits, matching, request.query, limit)
         else:
             hits = block_hits(matching, request.query, limit)
-        outcome = ArmOutcome(
-            arm=pb.ARM_BLOCKS,
-            state=pb.ARM_STATE_OK,
+        outcome = BranchOutcome(
+            branch=pb.BRANCH_BLOCKS,
+            state=pb.BRANCH_STATE_OK,
             seconds=timed.seconds,
             hit_count=len(hits),
             filter_emptied=bool(blocks) and not matching,
             filter_truncated=bool(timed.response.next_page_token),
         )
-        return ArmResult(outcomes=(outcome,), hits=hits, blocks=trusted)
+        return BranchResult(outcomes=(outcome,), hits=hits, blocks=trusted)
 
-    async def _get_profile(self, request: pb.RecallRequest, arm_seconds: float) -> ArmResult:
+    async def _get_profile(self, request: pb.RecallRequest, branch_seconds: float) -> BranchResult:
         """Read the profile of the request's subject, who need not have one."""
         of_subject = subjects_pb2.GetSubjectRequest(subject_id=subject_of(request), as_of_time=as_of_time(request))
         try:
-            timed = await call_arm(self._tenancy.GetSubject(of_subject, timeout=arm_seconds))
+            timed = await call_branch(self._tenancy.GetSubject(of_subject, timeout=branch_seconds))
         except aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.NOT_FOUND:
                 raise
-            return ArmResult(outcomes=(ArmOutcome(arm=pb.ARM_PROFILE, state=pb.ARM_STATE_OK),))
+            return BranchResult(outcomes=(BranchOutcome(branch=pb.BRANCH_PROFILE, state=pb.BRANCH_STATE_OK),))
         if timed.response is None:
-            return ArmResult(outcomes=(ArmOutcome.failed(pb.ARM_PROFILE, timed),))
-        outcome = ArmOutcome(arm=pb.ARM_PROFILE, state=pb.ARM_STATE_OK, seconds=timed.seconds)
+            return BranchResult(outcomes=(BranchOutcome.failed(pb.BRANCH_PROFILE, timed),))
+        outcome = BranchOutcome(branch=pb.BRANCH_PROFILE, state=pb.BRANCH_STATE_OK, seconds=timed.seconds)
         subject = timed.response.subject
-        return ArmResult(outcomes=(outcome,), profile=subject if trust_of(subject) >= request.min_trust else None)
+        return BranchResult(outcomes=(outcome,), profile=subject if trust_of(subject) >= request.min_trust else None)
 
 
-def index_result(arms: Sequence[pb.Arm], timed: TimedResponse[recall_pb2.RecallResponse]) -> ArmResult:
-    """Return the outcomes of the arms that one call of the recall service covers."""
+def index_result(branches: Sequence[pb.Branch], timed: TimedResponse[recall_pb2.RecallResponse]) -> BranchResult:
+    """Return the outcomes of the branches that one call of the recall service covers."""
     response = timed.response
     if response is None:
-        return ArmResult(outcomes=tuple(ArmOutcome.failed(arm, timed) for arm in arms))
+        return BranchResult(outcomes=tuple(BranchOutcome.failed(branch, timed) for branch in branches))
     hits = response.hits
     kinds = [hit.kind for hit in hits]
     # Without a query vector, hits do not tell whether they have one.
     has_query_vector = bool(response.model) and not response.dense_unavailable
     unembedded = [hit.kind for hit in hits if not hit.HasField("similarity")] if has_query_vector else []
 
-    def outcome(arm: pb.Arm) -> ArmOutcome:
-        hit_count, unembedded_count = kinds.count(_KINDS[arm]), unembedded.count(_KINDS[arm])
+    def outcome(branch: pb.Branch) -> BranchOutcome:
+        hit_count, unembedded_count = kinds.count(_KINDS[branch]), unembedded.count(_KINDS[branch])
         by_words = response.dense_unavailable or 0 < hit_count == unembedded_count
-        return ArmOutcome(
-            arm=arm,
-            state=pb.ARM_STATE_LEXICAL_ONLY if by_words else pb.ARM_STATE_OK,
+        return BranchOutcome(
+            branch=branch,
+            state=pb.BRANCH_STATE_LEXICAL_ONLY if by_words else pb.BRANCH_STATE_OK,
             seconds=timed.seconds,
             hit_count=hit_count,
             unembedded_count=unembedded_count,
@@ -358,11 +367,11 @@ def index_result(arms: Sequence[pb.Arm], timed: TimedResponse[recall_pb2.RecallR
             filter_truncated=response.filter_truncated,
         )
 
-    return ArmResult(outcomes=tuple(outcome(arm) for arm in arms), hits=hits, response=response)
+    return BranchResult(outcomes=tuple(outcome(branch) for branch in branches), hits=hits, response=response)
 
 
 def hit_order(hit: recall_pb2.Hit) -> tuple[float, str]:
-    """Return the key by which hits of several arms are merged, best first."""
+    """Return the key by which hits of several branches are merged, best first."""
     return -hit.score, hit.item_id
 
 
@@ -407,35 +416,40 @@ def _is_between(block: blocks_pb2.Block, start: datetime | None, end: datetime |
     return (start is None or at >= start) and (end is None or at < end)
 
 
-def select_arms(request: pb.RecallRequest, caller: Caller) -> list[pb.Arm]:
-    """Return the arms to call, in order of their numbers. Raises PermissionMissing for an arm that the request names.
+def select_branches(request: pb.RecallRequest, caller: Caller) -> list[pb.Branch]:
+    """Return the branches to call, by their numbers. Raises PermissionMissing for a branch that the request names.
 
-    Without named arms, blocks and profile are included if the filter applies to them and the caller may read them.
+    Without named branches, blocks and profile are included if the filter applies to them and the caller may read them.
     """
-    if request.arms:
-        for arm in request.arms:
-            if arm in _RULES:
-                _RULES[arm].check_reach(caller, named_space())
-        return sorted(request.arms)
-    arms: list[pb.Arm] = [pb.ARM_MEMORIES, pb.ARM_MESSAGES]
-    if request.query and agent_of(request.filter) and filter_allows_blocks(request) and may_call(caller, pb.ARM_BLOCKS):
-        arms.append(pb.ARM_BLOCKS)
-    if subject_of(request) and may_call(caller, pb.ARM_PROFILE):
-        arms.append(pb.ARM_PROFILE)
-    return arms
+    if request.branches:
+        for branch in request.branches:
+            if branch in _RULES:
+                _RULES[branch].check_reach(caller, named_space())
+        return sorted(request.branches)
+    branches: list[pb.Branch] = [pb.BRANCH_MEMORIES, pb.BRANCH_MESSAGES]
+    if (
+        request.query
+        and agent_of(request.filter)
+        and filter_allows_blocks(request)
+        and may_call(caller, pb.BRANCH_BLOCKS)
+    ):
+        branches.append(pb.BRANCH_BLOCKS)
+    if subject_of(request) and may_call(caller, pb.BRANCH_PROFILE):
+        branches.append(pb.BRANCH_PROFILE)
+    return branches
 
 
-def may_call(caller: Caller, arm: pb.Arm) -> bool:
+def may_call(caller: Caller, branch: pb.Branch) -> bool:
     """Tell whether a caller may call the RPC behind blocks, profile or page, in the space that the call names."""
     try:
-        _RULES[arm].check_reach(caller, named_space())
+        _RULES[branch].check_reach(caller, named_space())
     except (PermissionMissing, SpacesUnsupported):
         return False
     return True
 
 
 def as_of_time(request: pb.RecallRequest) -> Timestamp | None:
-    """Return the time as of which every arm answers; None for the present."""
+    """Return the time as of which every branch answers; None for the present."""
     return request.as_of_time if request.HasField("as_of_time") else None
 
 
@@ -470,13 +484,13 @@ def filter_allows_blocks(request: pb.RecallRequest) -> bool:
     return all(field.name in _OF_BLOCKS for field, _ in request.filter.ListFields())
 
 
-def arm_timeout_seconds(remaining: float, longest: float) -> float:
-    """Return the timeout of an arm in seconds, given the caller's remaining time and the longest timeout."""
+def branch_timeout_seconds(remaining: float, longest: float) -> float:
+    """Return the timeout of a branch in seconds, given the caller's remaining time and the longest timeout."""
     return min(longest, remaining - min(_MARGIN_SECONDS, remaining * _MARGIN_SHARE))
 
 
-async def call_arm(call: Awaitable[Response]) -> TimedResponse[Response]:
-    """Await an arm's call. Returns faults of the arm; raises errors of the caller."""
+async def call_branch(call: Awaitable[Response]) -> TimedResponse[Response]:
+    """Await a branch's call. Returns faults of the branch; raises errors of the caller."""
     loop = asyncio.get_running_loop()
     started = loop.time()
     try:
@@ -506,33 +520,33 @@ async def both(first: Coroutine[Any, Any, Response], second: Coroutine[Any, Any,
     return results[0], results[1]
 
 
-def enforce_partial_policy(outcomes: Sequence[ArmOutcome], on_partial: pb.OnPartial) -> None:
-    """Raise the first fault if all arms failed, or an error if any failed and `on_partial` is FAIL."""
+def enforce_partial_policy(outcomes: Sequence[BranchOutcome], on_partial: pb.OnPartial) -> None:
+    """Raise the first fault if all branches failed, or an error if any failed and `on_partial` is FAIL."""
     failures = [outcome for outcome in outcomes if outcome.is_missing]
     if not failures:
         return
     if on_partial == pb.ON_PARTIAL_FAIL:
-        names = ", ".join(name_of(outcome.arm) for outcome in failures)
-        if all(outcome.state == pb.ARM_STATE_TIMED_OUT for outcome in failures):
-            raise RecallTimedOut(arms=names)
-        raise RecallIncomplete(arms=names)
-    if all(outcome.is_missing or outcome.state == pb.ARM_STATE_SKIPPED for outcome in outcomes):
+        names = ", ".join(name_of(outcome.branch) for outcome in failures)
+        if all(outcome.state == pb.BRANCH_STATE_TIMED_OUT for outcome in failures):
+            raise RecallTimedOut(branches=names)
+        raise RecallIncomplete(branches=names)
+    if all(outcome.is_missing or outcome.state == pb.BRANCH_STATE_SKIPPED for outcome in outcomes):
         failure = failures[0]
         if failure.fault is not None:
-            raise translate_upstream(failure.fault, service=_SERVICES.get(failure.arm, "recall"))
+            raise translate_upstream(failure.fault, service=_SERVICES.get(failure.branch, "recall"))
 
 
-def name_of(arm: pb.Arm) -> str:
-    """Return the name of an arm: "memories"."""
-    return pb.Arm.Name(arm).removeprefix("ARM_").lower()
+def name_of(branch: pb.Branch) -> str:
+    """Return the name of a branch: "memories"."""
+    return pb.Branch.Name(branch).removeprefix("BRANCH_").lower()
 
 
-def record_arm_metrics(outcomes: Sequence[ArmOutcome]) -> None:
+def record_branch_metrics(outcomes: Sequence[BranchOutcome]) -> None:
     """Count the outcomes in the metrics."""
     for outcome in outcomes:
-        _counter(outcome.arm, outcome.state).inc()
+        _counter(outcome.branch, outcome.state).inc()
 
 
 @cache
-def _counter(arm: pb.Arm, state: pb.ArmState) -> Counter:
-    return ARMS.labels(name_of(arm), pb.ArmState.Name(state).removeprefix("ARM_STATE_").lower())
+def _counter(branch: pb.Branch, state: pb.BranchState) -> Counter:
+    return BRANCHES.labels(name_of(branch), pb.BranchState.Name(state).removeprefix("BRANCH_STATE_").lower())

@@ -18,24 +18,24 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
-class Arm(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+class Branch(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
-    ARM_UNSPECIFIED: _ClassVar[Arm]
-    ARM_MEMORIES: _ClassVar[Arm]
-    ARM_MESSAGES: _ClassVar[Arm]
-    ARM_BLOCKS: _ClassVar[Arm]
-    ARM_PROFILE: _ClassVar[Arm]
-    ARM_WINDOW: _ClassVar[Arm]
-    ARM_PAGE: _ClassVar[Arm]
+    BRANCH_UNSPECIFIED: _ClassVar[Branch]
+    BRANCH_MEMORIES: _ClassVar[Branch]
+    BRANCH_MESSAGES: _ClassVar[Branch]
+    BRANCH_BLOCKS: _ClassVar[Branch]
+    BRANCH_PROFILE: _ClassVar[Branch]
+    BRANCH_WINDOW: _ClassVar[Branch]
+    BRANCH_PAGE: _ClassVar[Branch]
 
-class ArmState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+class BranchState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
-    ARM_STATE_UNSPECIFIED: _ClassVar[ArmState]
-    ARM_STATE_OK: _ClassVar[ArmState]
-    ARM_STATE_TIMED_OUT: _ClassVar[ArmState]
-    ARM_STATE_UNAVAILABLE: _ClassVar[ArmState]
-    ARM_STATE_LEXICAL_ONLY: _ClassVar[ArmState]
-    ARM_STATE_SKIPPED: _ClassVar[ArmState]
+    BRANCH_STATE_UNSPECIFIED: _ClassVar[BranchState]
+    BRANCH_STATE_OK: _ClassVar[BranchState]
+    BRANCH_STATE_TIMED_OUT: _ClassVar[BranchState]
+    BRANCH_STATE_UNAVAILABLE: _ClassVar[BranchState]
+    BRANCH_STATE_LEXICAL_ONLY: _ClassVar[BranchState]
+    BRANCH_STATE_SKIPPED: _ClassVar[BranchState]
 
 class OnPartial(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -71,19 +71,19 @@ class ServiceState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     SERVICE_STATE_SERVING: _ClassVar[ServiceState]
     SERVICE_STATE_NOT_SERVING: _ClassVar[ServiceState]
     SERVICE_STATE_UNREACHABLE: _ClassVar[ServiceState]
-ARM_UNSPECIFIED: Arm
-ARM_MEMORIES: Arm
-ARM_MESSAGES: Arm
-ARM_BLOCKS: Arm
-ARM_PROFILE: Arm
-ARM_WINDOW: Arm
-ARM_PAGE: Arm
-ARM_STATE_UNSPECIFIED: ArmState
-ARM_STATE_OK: ArmState
-ARM_STATE_TIMED_OUT: ArmState
-ARM_STATE_UNAVAILABLE: ArmState
-ARM_STATE_LEXICAL_ONLY: ArmState
-ARM_STATE_SKIPPED: ArmState
+BRANCH_UNSPECIFIED: Branch
+BRANCH_MEMORIES: Branch
+BRANCH_MESSAGES: Branch
+BRANCH_BLOCKS: Branch
+BRANCH_PROFILE: Branch
+BRANCH_WINDOW: Branch
+BRANCH_PAGE: Branch
+BRANCH_STATE_UNSPECIFIED: BranchState
+BRANCH_STATE_OK: BranchState
+BRANCH_STATE_TIMED_OUT: BranchState
+BRANCH_STATE_UNAVAILABLE: BranchState
+BRANCH_STATE_LEXICAL_ONLY: BranchState
+BRANCH_STATE_SKIPPED: BranchState
 ON_PARTIAL_UNSPECIFIED: OnPartial
 ON_PARTIAL_RETURN: OnPartial
 ON_PARTIAL_FAIL: OnPartial
@@ -139,26 +139,26 @@ class RememberResponse(_message.Message):
     existing_indexes: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, messages: _Optional[_Iterable[_Union[_session_pb2.Message, _Mapping]]] = ..., memories: _Optional[_Iterable[_Union[_memory_pb2.Memory, _Mapping]]] = ..., pending_embedding_count: _Optional[int] = ..., similar_indexes: _Optional[_Iterable[int]] = ..., existing_indexes: _Optional[_Iterable[int]] = ...) -> None: ...
 
-class ArmStatus(_message.Message):
-    __slots__ = ("arm", "state", "hit_count", "elapsed", "filter_emptied", "filter_truncated", "unembedded_count")
-    ARM_FIELD_NUMBER: _ClassVar[int]
+class BranchStatus(_message.Message):
+    __slots__ = ("branch", "state", "hit_count", "elapsed", "filter_emptied", "filter_truncated", "unembedded_count")
+    BRANCH_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     HIT_COUNT_FIELD_NUMBER: _ClassVar[int]
     ELAPSED_FIELD_NUMBER: _ClassVar[int]
     FILTER_EMPTIED_FIELD_NUMBER: _ClassVar[int]
     FILTER_TRUNCATED_FIELD_NUMBER: _ClassVar[int]
     UNEMBEDDED_COUNT_FIELD_NUMBER: _ClassVar[int]
-    arm: Arm
-    state: ArmState
+    branch: Branch
+    state: BranchState
     hit_count: int
     elapsed: _duration_pb2.Duration
     filter_emptied: bool
     filter_truncated: bool
     unembedded_count: int
-    def __init__(self, arm: _Optional[_Union[Arm, str]] = ..., state: _Optional[_Union[ArmState, str]] = ..., hit_count: _Optional[int] = ..., elapsed: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., filter_emptied: _Optional[bool] = ..., filter_truncated: _Optional[bool] = ..., unembedded_count: _Optional[int] = ...) -> None: ...
+    def __init__(self, branch: _Optional[_Union[Branch, str]] = ..., state: _Optional[_Union[BranchState, str]] = ..., hit_count: _Optional[int] = ..., elapsed: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., filter_emptied: _Optional[bool] = ..., filter_truncated: _Optional[bool] = ..., unembedded_count: _Optional[int] = ...) -> None: ...
 
 class RecallRequest(_message.Message):
-    __slots__ = ("query", "embedding", "limit", "arms", "filter", "min_similarity", "show_superseded", "weights", "fusion", "on_partial", "mode", "min_relevance", "show_duplicates", "message_filter", "min_trust", "as_of_time", "subject_id")
+    __slots__ = ("query", "embedding", "limit", "branches", "filter", "min_similarity", "show_superseded", "weights", "fusion", "on_partial", "mode", "min_relevance", "show_duplicates", "message_filter", "min_trust", "as_of_time", "subject_id")
     class WeightsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -169,7 +169,7 @@ class RecallRequest(_message.Message):
     QUERY_FIELD_NUMBER: _ClassVar[int]
     EMBEDDING_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
-    ARMS_FIELD_NUMBER: _ClassVar[int]
+    BRANCHES_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
     MIN_SIMILARITY_FIELD_NUMBER: _ClassVar[int]
     SHOW_SUPERSEDED_FIELD_NUMBER: _ClassVar[int]
@@ -186,7 +186,7 @@ class RecallRequest(_message.Message):
     query: str
     embedding: _containers.RepeatedScalarFieldContainer[float]
     limit: int
-    arms: _containers.RepeatedScalarFieldContainer[Arm]
+    branches: _containers.RepeatedScalarFieldContainer[Branch]
     filter: _memory_pb2.MemoryFilter
     min_similarity: float
     show_superseded: bool
@@ -200,12 +200,12 @@ class RecallRequest(_message.Message):
     min_trust: float
     as_of_time: _timestamp_pb2.Timestamp
     subject_id: str
-    def __init__(self, query: _Optional[str] = ..., embedding: _Optional[_Iterable[float]] = ..., limit: _Optional[int] = ..., arms: _Optional[_Iterable[_Union[Arm, str]]] = ..., filter: _Optional[_Union[_memory_pb2.MemoryFilter, _Mapping]] = ..., min_similarity: _Optional[float] = ..., show_superseded: _Optional[bool] = ..., weights: _Optional[_Mapping[str, float]] = ..., fusion: _Optional[str] = ..., on_partial: _Optional[_Union[OnPartial, str]] = ..., mode: _Optional[_Union[_recall_pb2.SearchMode, str]] = ..., min_relevance: _Optional[float] = ..., show_duplicates: _Optional[bool] = ..., message_filter: _Optional[_Union[_recall_pb2.MessageFilter, _Mapping]] = ..., min_trust: _Optional[float] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., subject_id: _Optional[str] = ...) -> None: ...
+    def __init__(self, query: _Optional[str] = ..., embedding: _Optional[_Iterable[float]] = ..., limit: _Optional[int] = ..., branches: _Optional[_Iterable[_Union[Branch, str]]] = ..., filter: _Optional[_Union[_memory_pb2.MemoryFilter, _Mapping]] = ..., min_similarity: _Optional[float] = ..., show_superseded: _Optional[bool] = ..., weights: _Optional[_Mapping[str, float]] = ..., fusion: _Optional[str] = ..., on_partial: _Optional[_Union[OnPartial, str]] = ..., mode: _Optional[_Union[_recall_pb2.SearchMode, str]] = ..., min_relevance: _Optional[float] = ..., show_duplicates: _Optional[bool] = ..., message_filter: _Optional[_Union[_recall_pb2.MessageFilter, _Mapping]] = ..., min_trust: _Optional[float] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., subject_id: _Optional[str] = ...) -> None: ...
 
 class RecallResponse(_message.Message):
-    __slots__ = ("hits", "arms", "incomplete", "model", "dense_path", "emptied_by", "formula", "profile", "nothing_relevant", "query_expansions", "pending_embedding_count", "purged_count", "receipt_id", "asks_for_all")
+    __slots__ = ("hits", "branches", "incomplete", "model", "dense_path", "emptied_by", "formula", "profile", "nothing_relevant", "query_expansions", "pending_embedding_count", "purged_count", "receipt_id", "asks_for_all")
     HITS_FIELD_NUMBER: _ClassVar[int]
-    ARMS_FIELD_NUMBER: _ClassVar[int]
+    BRANCHES_FIELD_NUMBER: _ClassVar[int]
     INCOMPLETE_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     DENSE_PATH_FIELD_NUMBER: _ClassVar[int]
@@ -219,8 +219,8 @@ class RecallResponse(_message.Message):
     RECEIPT_ID_FIELD_NUMBER: _ClassVar[int]
     ASKS_FOR_ALL_FIELD_NUMBER: _ClassVar[int]
     hits: _containers.RepeatedCompositeFieldContainer[_recall_pb2.Hit]
-    arms: _containers.RepeatedCompositeFieldContainer[ArmStatus]
-    incomplete: _containers.RepeatedScalarFieldContainer[Arm]
+    branches: _containers.RepeatedCompositeFieldContainer[BranchStatus]
+    incomplete: _containers.RepeatedScalarFieldContainer[Branch]
     model: str
     dense_path: str
     emptied_by: _containers.RepeatedScalarFieldContainer[str]
@@ -232,7 +232,7 @@ class RecallResponse(_message.Message):
     purged_count: int
     receipt_id: str
     asks_for_all: bool
-    def __init__(self, hits: _Optional[_Iterable[_Union[_recall_pb2.Hit, _Mapping]]] = ..., arms: _Optional[_Iterable[_Union[ArmStatus, _Mapping]]] = ..., incomplete: _Optional[_Iterable[_Union[Arm, str]]] = ..., model: _Optional[str] = ..., dense_path: _Optional[str] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ..., profile: _Optional[_Union[_subjects_pb2.Subject, _Mapping]] = ..., nothing_relevant: _Optional[bool] = ..., query_expansions: _Optional[_Iterable[_Union[_recall_pb2.QueryExpansion, _Mapping]]] = ..., pending_embedding_count: _Optional[int] = ..., purged_count: _Optional[int] = ..., receipt_id: _Optional[str] = ..., asks_for_all: _Optional[bool] = ...) -> None: ...
+    def __init__(self, hits: _Optional[_Iterable[_Union[_recall_pb2.Hit, _Mapping]]] = ..., branches: _Optional[_Iterable[_Union[BranchStatus, _Mapping]]] = ..., incomplete: _Optional[_Iterable[_Union[Branch, str]]] = ..., model: _Optional[str] = ..., dense_path: _Optional[str] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ..., profile: _Optional[_Union[_subjects_pb2.Subject, _Mapping]] = ..., nothing_relevant: _Optional[bool] = ..., query_expansions: _Optional[_Iterable[_Union[_recall_pb2.QueryExpansion, _Mapping]]] = ..., pending_embedding_count: _Optional[int] = ..., purged_count: _Optional[int] = ..., receipt_id: _Optional[str] = ..., asks_for_all: _Optional[bool] = ...) -> None: ...
 
 class BuildContextRequest(_message.Message):
     __slots__ = ("recall", "token_budget", "format", "order", "session_id", "cite_origins", "ledger_id", "ledger_revision", "request_id", "omit_profile_facts")
@@ -295,12 +295,12 @@ class Citation(_message.Message):
     def __init__(self, number: _Optional[int] = ..., kind: _Optional[_Union[_recall_pb2.ItemKind, str]] = ..., item_id: _Optional[str] = ..., session_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., score: _Optional[float] = ..., truncated: _Optional[bool] = ..., duplicate_ids: _Optional[_Iterable[str]] = ..., trust: _Optional[float] = ..., origins: _Optional[_Iterable[_Union[_curation_pb2.LineageNode, _Mapping]]] = ..., origins_truncated: _Optional[bool] = ..., relevance: _Optional[float] = ...) -> None: ...
 
 class BuildContextResponse(_message.Message):
-    __slots__ = ("text", "citations", "token_count", "omitted_count", "arms", "incomplete", "model", "emptied_by", "formula", "nothing_relevant", "pending_embedding_count", "purged_count", "receipt_id", "asks_for_all", "ledger_revision", "rebase", "withdrawals", "cache_breakpoints", "prompt_token_count")
+    __slots__ = ("text", "citations", "token_count", "omitted_count", "branches", "incomplete", "model", "emptied_by", "formula", "nothing_relevant", "pending_embedding_count", "purged_count", "receipt_id", "asks_for_all", "ledger_revision", "rebase", "withdrawals", "cache_breakpoints", "prompt_token_count")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     CITATIONS_FIELD_NUMBER: _ClassVar[int]
     TOKEN_COUNT_FIELD_NUMBER: _ClassVar[int]
     OMITTED_COUNT_FIELD_NUMBER: _ClassVar[int]
-    ARMS_FIELD_NUMBER: _ClassVar[int]
+    BRANCHES_FIELD_NUMBER: _ClassVar[int]
     INCOMPLETE_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     EMPTIED_BY_FIELD_NUMBER: _ClassVar[int]
@@ -319,8 +319,8 @@ class BuildContextResponse(_message.Message):
     citations: _containers.RepeatedCompositeFieldContainer[Citation]
     token_count: int
     omitted_count: int
-    arms: _containers.RepeatedCompositeFieldContainer[ArmStatus]
-    incomplete: _containers.RepeatedScalarFieldContainer[Arm]
+    branches: _containers.RepeatedCompositeFieldContainer[BranchStatus]
+    incomplete: _containers.RepeatedScalarFieldContainer[Branch]
     model: str
     emptied_by: _containers.RepeatedScalarFieldContainer[str]
     formula: str
@@ -334,7 +334,7 @@ class BuildContextResponse(_message.Message):
     withdrawals: _containers.RepeatedCompositeFieldContainer[Withdrawal]
     cache_breakpoints: _containers.RepeatedScalarFieldContainer[int]
     prompt_token_count: int
-    def __init__(self, text: _Optional[str] = ..., citations: _Optional[_Iterable[_Union[Citation, _Mapping]]] = ..., token_count: _Optional[int] = ..., omitted_count: _Optional[int] = ..., arms: _Optional[_Iterable[_Union[ArmStatus, _Mapping]]] = ..., incomplete: _Optional[_Iterable[_Union[Arm, str]]] = ..., model: _Optional[str] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ..., nothing_relevant: _Optional[bool] = ..., pending_embedding_count: _Optional[int] = ..., purged_count: _Optional[int] = ..., receipt_id: _Optional[str] = ..., asks_for_all: _Optional[bool] = ..., ledger_revision: _Optional[int] = ..., rebase: _Optional[_Union[RebaseReason, str]] = ..., withdrawals: _Optional[_Iterable[_Union[Withdrawal, _Mapping]]] = ..., cache_breakpoints: _Optional[_Iterable[int]] = ..., prompt_token_count: _Optional[int] = ...) -> None: ...
+    def __init__(self, text: _Optional[str] = ..., citations: _Optional[_Iterable[_Union[Citation, _Mapping]]] = ..., token_count: _Optional[int] = ..., omitted_count: _Optional[int] = ..., branches: _Optional[_Iterable[_Union[BranchStatus, _Mapping]]] = ..., incomplete: _Optional[_Iterable[_Union[Branch, str]]] = ..., model: _Optional[str] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ..., nothing_relevant: _Optional[bool] = ..., pending_embedding_count: _Optional[int] = ..., purged_count: _Optional[int] = ..., receipt_id: _Optional[str] = ..., asks_for_all: _Optional[bool] = ..., ledger_revision: _Optional[int] = ..., rebase: _Optional[_Union[RebaseReason, str]] = ..., withdrawals: _Optional[_Iterable[_Union[Withdrawal, _Mapping]]] = ..., cache_breakpoints: _Optional[_Iterable[int]] = ..., prompt_token_count: _Optional[int] = ...) -> None: ...
 
 class ReplayContextRequest(_message.Message):
     __slots__ = ("receipt_id", "query", "embedding")

@@ -51,11 +51,11 @@ class GatewayServiceStub:
     - as AppendMessages and BatchCreateMemories.
     """
     Recall: _grpc.UnaryUnaryMultiCallable[_gateway_pb2.RecallRequest, _gateway_pb2.RecallResponse]
-    """Recall searches several arms concurrently and returns the best hits of all,
-    best first, within the caller's deadline. Arms are memories, messages,
-    blocks and the profile of the request's subject. If an arm fails or times
+    """Recall searches several branches concurrently and returns the best hits of all,
+    best first, within the caller's deadline. Branches are memories, messages,
+    blocks and the profile of the request's subject. If a branch fails or times
     out, the response lists it in incomplete and contains the other hits,
-    unless on_partial is FAIL. If every arm fails, the call fails with the
+    unless on_partial is FAIL. If every branch fails, the call fails with the
     error of the first. With as_of_time it answers as it would have answered at
     that time. Safe to retry.
 
@@ -63,15 +63,15 @@ class GatewayServiceStub:
     - INVALID_ARGUMENT, QUERY_EMPTY or DIMENSIONS_MISMATCH.
     - INVALID_ARGUMENT, INVALID_FIELD: weights or fusion without the hybrid
       mode; embedding or min_similarity with the keyword mode.
-    - PERMISSION_DENIED, PERMISSION_MISSING: a requested arm needs memory.read
+    - PERMISSION_DENIED, PERMISSION_MISSING: a requested branch needs memory.read
       (blocks) or subject.read (profile).
     - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, no model can embed the
       query.
     - UNAVAILABLE, MODEL_UNAVAILABLE: in the semantic mode, the embedder did
-      not respond and no other arm did. Use the keyword mode, or retry soon.
-    - UNAVAILABLE, RECALL_INCOMPLETE: an arm failed and on_partial is FAIL.
+      not respond and no other branch did. Use the keyword mode, or retry soon.
+    - UNAVAILABLE, RECALL_INCOMPLETE: a branch failed and on_partial is FAIL.
     - DEADLINE_EXCEEDED, RECALL_TIMED_OUT: on_partial is FAIL, and every failed
-      arm timed out.
+      branch timed out.
     - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
     - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
       created, or before its retention begins.
@@ -188,11 +188,11 @@ class GatewayServiceAsyncStub(GatewayServiceStub):
     - as AppendMessages and BatchCreateMemories.
     """
     Recall: _aio.UnaryUnaryMultiCallable[_gateway_pb2.RecallRequest, _gateway_pb2.RecallResponse]  # type: ignore[assignment]
-    """Recall searches several arms concurrently and returns the best hits of all,
-    best first, within the caller's deadline. Arms are memories, messages,
-    blocks and the profile of the request's subject. If an arm fails or times
+    """Recall searches several branches concurrently and returns the best hits of all,
+    best first, within the caller's deadline. Branches are memories, messages,
+    blocks and the profile of the request's subject. If a branch fails or times
     out, the response lists it in incomplete and contains the other hits,
-    unless on_partial is FAIL. If every arm fails, the call fails with the
+    unless on_partial is FAIL. If every branch fails, the call fails with the
     error of the first. With as_of_time it answers as it would have answered at
     that time. Safe to retry.
 
@@ -200,15 +200,15 @@ class GatewayServiceAsyncStub(GatewayServiceStub):
     - INVALID_ARGUMENT, QUERY_EMPTY or DIMENSIONS_MISMATCH.
     - INVALID_ARGUMENT, INVALID_FIELD: weights or fusion without the hybrid
       mode; embedding or min_similarity with the keyword mode.
-    - PERMISSION_DENIED, PERMISSION_MISSING: a requested arm needs memory.read
+    - PERMISSION_DENIED, PERMISSION_MISSING: a requested branch needs memory.read
       (blocks) or subject.read (profile).
     - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, no model can embed the
       query.
     - UNAVAILABLE, MODEL_UNAVAILABLE: in the semantic mode, the embedder did
-      not respond and no other arm did. Use the keyword mode, or retry soon.
-    - UNAVAILABLE, RECALL_INCOMPLETE: an arm failed and on_partial is FAIL.
+      not respond and no other branch did. Use the keyword mode, or retry soon.
+    - UNAVAILABLE, RECALL_INCOMPLETE: a branch failed and on_partial is FAIL.
     - DEADLINE_EXCEEDED, RECALL_TIMED_OUT: on_partial is FAIL, and every failed
-      arm timed out.
+      branch timed out.
     - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
     - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
       created, or before its retention begins.
@@ -334,11 +334,11 @@ class GatewayServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _gateway_pb2.RecallRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_gateway_pb2.RecallResponse, _abc.Awaitable[_gateway_pb2.RecallResponse]]:
-        """Recall searches several arms concurrently and returns the best hits of all,
-        best first, within the caller's deadline. Arms are memories, messages,
-        blocks and the profile of the request's subject. If an arm fails or times
+        """Recall searches several branches concurrently and returns the best hits of all,
+        best first, within the caller's deadline. Branches are memories, messages,
+        blocks and the profile of the request's subject. If a branch fails or times
         out, the response lists it in incomplete and contains the other hits,
-        unless on_partial is FAIL. If every arm fails, the call fails with the
+        unless on_partial is FAIL. If every branch fails, the call fails with the
         error of the first. With as_of_time it answers as it would have answered at
         that time. Safe to retry.
 
@@ -346,15 +346,15 @@ class GatewayServiceServicer(metaclass=_abc_1.ABCMeta):
         - INVALID_ARGUMENT, QUERY_EMPTY or DIMENSIONS_MISMATCH.
         - INVALID_ARGUMENT, INVALID_FIELD: weights or fusion without the hybrid
           mode; embedding or min_similarity with the keyword mode.
-        - PERMISSION_DENIED, PERMISSION_MISSING: a requested arm needs memory.read
+        - PERMISSION_DENIED, PERMISSION_MISSING: a requested branch needs memory.read
           (blocks) or subject.read (profile).
         - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, no model can embed the
           query.
         - UNAVAILABLE, MODEL_UNAVAILABLE: in the semantic mode, the embedder did
-          not respond and no other arm did. Use the keyword mode, or retry soon.
-        - UNAVAILABLE, RECALL_INCOMPLETE: an arm failed and on_partial is FAIL.
+          not respond and no other branch did. Use the keyword mode, or retry soon.
+        - UNAVAILABLE, RECALL_INCOMPLETE: a branch failed and on_partial is FAIL.
         - DEADLINE_EXCEEDED, RECALL_TIMED_OUT: on_partial is FAIL, and every failed
-          arm timed out.
+          branch timed out.
         - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
         - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
           created, or before its retention begins.

@@ -107,7 +107,7 @@ CORE_TOOLS = (
         required("query", "query", "A question or a few words."),
         optional("mode", "mode", _MODE),
         optional("limit", "limit", "Most hits; default 10, and 25 for a query that asks for all of something."),
-        optional("arms", "arms", "Search only these; default: all."),
+        optional("branches", "branches", "Search only these; default: all."),
         *recall_conditions().values(),
         optional("min_similarity", "min_similarity", "Least similarity in meaning, 0 to 1; other hits are omitted."),
         optional("min_relevance", "min_relevance", "Least probability of helping, 0 to 1; 0 shows weak hits too."),

@@ -24,8 +24,10 @@ async def subject(tenant: Tenant, subject_id: str, display_name: str) -> None:
     await tenant.tenancy.CreateSubject(subjects_pb2.CreateSubjectRequest(subject=made))
 
 
-async def recalled(tenant: Tenant, query: str, arms: list[pb.Arm] | None = None, **condition: Any) -> pb.RecallResponse:
-    request = pb.RecallRequest(query=query, arms=arms or [], filter=memory_pb2.MemoryFilter(**condition))
+async def recalled(
+    tenant: Tenant, query: str, branches: list[pb.Branch] | None = None, **condition: Any
+) -> pb.RecallResponse:
+    request = pb.RecallRequest(query=query, branches=branches or [], filter=memory_pb2.MemoryFilter(**condition))
     return await tenant.gateway.Recall(request)
 
 
@@ -50,7 +52,7 @@ async def test_an_agent_finds_its_own_blocks_among_what_is_remembered(tenant: Te
     assert {hit.kind for hit in seen.hits} == {recall_pb2.ITEM_KIND_BLOCK, recall_pb2.ITEM_KIND_MEMORY}
     assert [hit.score for hit in seen.hits] == sorted((hit.score for hit in seen.hits), reverse=True)
     assert all(0 <= hit.score <= 1 for hit in seen.hits)
-    assert {arm.state for arm in seen.arms} == {pb.ARM_STATE_OK}
+    assert {branch.state for branch in seen.branches} == {pb.BRANCH_STATE_OK}
 
 
 async def test_blocks_about_another_person_are_not_found(tenant: Tenant) -> None:
@@ -60,7 +62,7 @@ async def test_blocks_about_another_person_are_not_found(tenant: Tenant) -> None
 
     anna = await recalled(tenant, "tea", visible_to=seen_by("butler", "anna"))
     without_a_subject = await recalled(tenant, "tea", visible_to=seen_by("butler"))
-    without_an_agent = await recalled(tenant, "tea", [pb.ARM_BLOCKS], visible_to=seen_by("", "ben"))
+    without_an_agent = await recalled(tenant, "tea", [pb.BRANCH_BLOCKS], visible_to=seen_by("", "ben"))
 
     assert sorted(values(anna)) == ["Anna likes tea", "Everybody likes tea"]
     assert values(without_a_subject) == ["Everybody likes tea"]
@@ -83,11 +85,11 @@ async def test_the_profile_of_the_subject_comes_with_the_hits(tenant: Tenant, ot
 
     anna = await recalled(tenant, "tea", visible_to=seen_by("", "anna"))
     ben = await recalled(tenant, "tea", visible_to=seen_by("", "ben"))
-    alone = await tenant.gateway.Recall(pb.RecallRequest(arms=[pb.ARM_PROFILE], subject_id="anna"))
+    alone = await tenant.gateway.Recall(pb.RecallRequest(branches=[pb.BRANCH_PROFILE], subject_id="anna"))
 
     assert anna.profile.display_name == alone.profile.display_name == "Anna Berg"
     assert not ben.HasField("profile")
-    assert [arm.state for arm in ben.arms] == [pb.ARM_STATE_OK] * 3
+    assert [branch.state for branch in ben.branches] == [pb.BRANCH_STATE_OK] * 3
 
 
 async def test_the_condition_that_emptied_an_answer_is_named(tenant: Tenant) -> None:
@@ -97,7 +99,7 @@ async def test_the_condition_that_emptied_an_answer_is_named(tenant: Tenant) -> 
 
     assert not response.hits
     assert list(response.emptied_by) == ["types"]
-    assert all(arm.filter_emptied for arm in response.arms)
+    assert all(branch.filter_emptied for branch in response.branches)
     assert response.formula
     assert response.dense_path
 
