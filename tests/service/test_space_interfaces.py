@@ -134,6 +134,10 @@ async def test_the_command_lists_grants_explains_and_moves(cluster: Cluster, ten
     await writer.create_block("human", TEXT, block_id="b")
     assert (await run("move", "talk", "--to", "garden", "--kind", "session")).strip() == "Moved session talk."
     assert (await run("move", "b", "--to", "garden", "--kind", "block")).strip() == "Moved block b."
+    for session_id in ("first", "second"):
+        await writer.append(session_id, TEXT)
+    document = json.loads(await run("move", "first", "second", "--to", "garden", "--kind", "session", "--json"))
+    assert len(document["moved"]) == 2
     environment["SKEIN_SPACE_ID"] = space_id
     recalled = await skein("recall", "red rose", environment=environment)
     assert TEXT in recalled.out

@@ -1,29 +1,24 @@
-"""Resources whose ids callers choose (agents, subjects, tools): what their stores and handlers have in common."""
+"""Resources whose ids callers choose (agents, subjects, tools) in the database: what their stores have in common."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 from uuid import UUID
 
 import asyncpg
-from google.protobuf.message import Message
 
-from skein_kit.calls.call import Context
-from skein_kit.calls.call import caller as caller_of
 from skein_kit.database.named_queries import Query
 from skein_kit.database.transactions import Database, Transaction, translate_constraint_errors
 from skein_kit.errors import RevisionStale, RpcError
-from skein_kit.idempotency.store import LIFETIME, IdempotencyStore
+from skein_kit.idempotency.store import LIFETIME
 from skein_kit.ids import new_id, now
 from skein_kit.quotas.store import QuotaCounter
-from skein_kit.rpc import pagination, well_known_types
 from skein_kit.rpc.row_times import ImportTimes
 from skein_tenancy.queries import QUERIES
 
 Row = TypeVar("Row")
-Response = TypeVar("Response", bound=Message)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -177,99 +172,6 @@ class RowStore(Generic[Row]):
 
     def _key(self, tenant_id: UUID, row_id: str | None) -> dict[str, object]:
         return {"tenant_id": tenant_id, f"{self._resource.noun}_id": row_id}
-
-
-class RowHandlers(Generic[Row]):
-    """What answers the RPCs of a resource. A subclass names the RPCs, and reads the values of a message."""
-
-    noun: str
-    updatable: Sequence[str]
-    message: type[Message]
-
-    def __init__(self, store: RowStore[Row], idempotency: IdempotencyStore) -> None:
-        self._rows = store
-        self._idempotency = idempotency
-
-    async def values(self, message: Any, names: Iterable[str]) -> dict[str, object]:
-        """Return the values of some fields by column, JSON as text. Raises FieldInvalid."""
-        raise NotImplementedError
-
-    def to_message(self, row: Any) -> Message:
-        return well_known_types.to_message(self.message, row)
-
-    async def create(self, request: Any, context: Context, response: type[Response]) -> Response:
-        caller, message = caller_of(context), getattr(request, self.noun)
-        values = await self.values(message, self.updatable)
-        draft = RowDraft(row_id=getattr(message, f"{self.noun}_id"), values=values)
-        times = ImportTimes.read(message, caller, now(), keep_times=request.keep_times)
-        async with self._idempotency.begin(caller, request) as write:
-            row = await self._rows.create(write.tx, caller.require_tenant(), draft, times, created_by=caller.principal)
-            return await write.save(self._response(response, row))
-
-    async def get(self, request: Any, context: Context, response: type[Response]) -> Response:
-        row_id = getattr(request, f"{self.noun}_id")
-        return self._response(response, await self._rows.get(caller_of(context).require_tenant(), row_id))
-
-    def page(
-        self,
-        request: Any,
-        tenant_id: UUID,
-        rows: Sequence[Row],
-        response: type[Response],
-        *,
-        position: Callable[[Any], list[str]] | None = None,
-    ) -> Response:
-        """Return a page of rows, of which one beyond the page shows that there is a next one."""
-        size = pagination.resolve_page_size(request.page_size)
-        position = position or (lambda row: [getattr(row, f"{self.noun}_id")])
-        page, token = pagination.fit_rows(rows, self.to_message, position, request, tenant_id, size=size)
-        return response(**{f"{self.noun}s": page, "next_page_token": token})
-
-    async def update(self, request: Any, context: Context, response: type[Response]) -> Response:
-        """Change the fields that the mask names, or all when it is empty."""
-        caller, message = caller_of(context), getattr(request, self.noun)
-        names = well_known_types.updated_fields(request.update_mask, self.updatable)
-        change = RowChange(
-            row_id=getattr(message, f"{self.noun}_id"),
-            revision=message.revision,
-            values=await self.values(message, names),
-        )
-        async with self._idempotency.begin(caller, request) as write:
-            row = await self._rows.update(write.tx, caller.require_tenant(), change, updated_by=caller.principal)
-            return await write.save(self._response(response, row))
-
-    async def delete(self, request: Any, context: Context, response: type[Response]) -> Response:
-        caller, row_id = caller_of(context), getattr(request, f"{self.noun}_id")
-        async with self._idempotency.begin(caller, request) as write:
-            await self._rows.delete(write.tx, caller.require_tenant(), row_id, deleted_by=caller.principal)
-        return response()
-
-    async def undelete(self, request: Any, context: Context, response: type[Response]) -> Response:
-        caller, row_id = caller_of(context), getattr(request, f"{self.noun}_id")
-        async with self._idempotency.begin(caller, request) as write:
-            row = await self._rows.undelete(write.tx, caller.require_tenant(), row_id, updated_by=caller.principal)
-            return await write.save(self._response(response, row))
-
-    async def purge(
-        self, request: Any, context: Context, response: type[Response], *, saved_by: Sequence[type[Message]] = ()
-    ) -> Response:
-        """Remove a row for good, and from the saved responses of the requests of these types."""
-        caller, row_id = caller_of(context), getattr(request, f"{self.noun}_id")
-        async with self._idempotency.begin(caller, request) as write:
-            tenant_id = caller.require_tenant()
-            await self._rows.purge(write.tx, tenant_id, row_id, purged_by=caller.principal)
-            if saved_by:
-                await self._rows.clear_responses(
-                    write.tx,
-                    tenant_id,
-                    methods=[kind.DESCRIPTOR.full_name for kind in saved_by],
-                    # The row begins with its id inside a saved response.
-                    prefix=self.message(**{f"{self.noun}_id": row_id}).SerializeToString(),
-                )
-        return response()
-
-    def _response(self, response: type[Response], row: Row) -> Response:
-        return response(**{self.noun: self.to_message(row)})
 
 
 def check_revision(expected: int, current: int) -> None:

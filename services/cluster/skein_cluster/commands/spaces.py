@@ -206,16 +206,17 @@ async def move(
         source_id, target_id = await _id_of(api, source), await _id_of(api, target)
     async with as_tenant(environment, space_id=source_id) as api:
         if kind != "memory":
+            moved: list[Message] = []
             for item_id in ids:
                 if kind == "session":
                     request = session_pb2.MoveSessionRequest(session_id=item_id, space_id=target_id)
-                    moved: Message = await api.sessions.MoveSession(request)
+                    moved.append(await api.sessions.MoveSession(request))
                 else:
-                    moved = await api.blocks.MoveBlock(
-                        blocks_pb2.MoveBlockRequest(block_id=item_id, space_id=target_id)
-                    )
-                if not output.print_if_json(moved, as_json=as_json):
+                    block_request = blocks_pb2.MoveBlockRequest(block_id=item_id, space_id=target_id)
+                    moved.append(await api.blocks.MoveBlock(block_request))
+                if not as_json:
                     output.echo(f"Moved {kind} {item_id}.")
+            output.print_if_json({"moved": moved}, as_json=as_json)
             return
         response = await api.memories.MoveMemories(memory_pb2.MoveMemoriesRequest(memory_ids=ids, space_id=target_id))
     if not output.print_if_json(response, as_json=as_json):

@@ -10,7 +10,7 @@ from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.rpc import pagination, well_known_types
 from skein_tenancy.agents.store import Agent, AgentStore
-from skein_tenancy.rows import RowHandlers
+from skein_tenancy.row_handlers import RowHandlers
 
 _TEXTS = ("display_name", "agent_type", "description", "system_prompt", "topic")
 _OBJECTS = ("metadata", "llm_config", "embedding_config", "tool_rules")

@@ -15,7 +15,7 @@ from skein_kit.identity.spaces import DEFAULT_SPACE
 from skein_kit.ids import now, parse_id
 from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc import pagination, well_known_types
-from skein_tenancy.rows import RowHandlers
+from skein_tenancy.row_handlers import RowHandlers
 from skein_tenancy.subjects.model import OBJECTS, Subject, SubjectFilter, parse_timezone
 from skein_tenancy.subjects.store import SubjectStore
 

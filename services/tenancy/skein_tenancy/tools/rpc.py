@@ -16,7 +16,7 @@ from skein_kit.errors import FieldInvalid
 from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.rpc import pagination, well_known_types
 from skein_tenancy.errors import JsonSchemaInvalid
-from skein_tenancy.rows import RowHandlers
+from skein_tenancy.row_handlers import RowHandlers
 from skein_tenancy.tools.store import Tool, ToolStore
 
 _TEXTS = ("name", "description", "source_type", "source_code")
