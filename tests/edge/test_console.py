@@ -5,7 +5,6 @@ With CONSOLE_SCREENSHOTS, a folder, what it saw is kept there; with CONSOLE_TOUR
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 from fix_cluster import Cluster, Tenant
 from fix_console import attempt_deliveries, certify, furnished
+from fix_forgetting import index_backlog
 from fix_node import run, tool, version_of
 from fix_receipts import recall_with_receipt
 from fix_web import PASSWORD, new_person
@@ -199,10 +199,8 @@ async def test_the_tour_of_the_documents_leads_through_the_console(
     created = await tenant.memory.CreateMemory(request, metadata=(("skein-agent-id", "kitchen"),))
     assert created.memory.pending_approval
     folder = Path(os.environ.get("CONSOLE_TOUR", tmp_path)).absolute()
-    # The worker makes the vectors; without them a hit has no relevance to show.
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while (await tenant.ask("what does Anna drink?")).pending_embedding_count:
-            await asyncio.sleep(0.2)
+    # Without vectors a hit has no relevance to show.
+    await index_backlog(tenant, cluster.addresses)
 
     report = await run(
         TOUR,
